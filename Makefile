@@ -1,0 +1,93 @@
+# `make install` creates .venv with what running needs; the other targets bring what they need themselves.
+
+BIN := .venv/bin
+RUN_STAMP := .venv/.run-installed
+TEST_STAMP := .venv/.test-installed
+LOCK_STAMP := .venv/.lock-installed
+SOURCES := $(wildcard app tables pipeline tests benchmarks)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check simulate format kafka bench chaos lock clean
+
+help:
+	@echo 'make install  create .venv with what running needs'
+	@echo 'make run      see it work: a broker, workers and messages that fall due'
+	@echo 'make kafka    a development broker in the foreground (KAFKA_PORT, KAFKA_DATA)'
+	@echo 'make test     the whole test suite, on a real broker'
+	@echo 'make check    format, lint, types, layers and the fast tests'
+	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
+	@echo 'make format   format the code'
+	@echo 'make bench    measure (see benchmarks/)'
+	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (half an hour and more)'
+	@echo 'make lock     choose new versions of all dependencies'
+	@echo 'make clean    remove .venv and caches; data stays'
+
+install: $(RUN_STAMP)
+
+run: $(RUN_STAMP)
+	@$(BIN)/python -m app.demo
+
+kafka: $(RUN_STAMP)
+	@$(BIN)/python -m app.embedded
+
+test: $(TEST_STAMP)
+	@$(BIN)/python -m pytest
+
+check: $(TEST_STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -m 'not slow and not kafka'
+
+simulate: $(TEST_STAMP)
+	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --first $(or $(FIRST),0)
+
+format: $(TEST_STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(TEST_STAMP)
+	@$(BIN)/python -m benchmarks
+
+chaos: $(TEST_STAMP)
+	@$(BIN)/python -m tests.chaos --save
+
+lock: $(LOCK_STAMP)
+	$(COMPILE) --upgrade pyproject.toml --group build --output-file requirements/run.txt
+	$(COMPILE) --upgrade pyproject.toml --extra test --group build --constraint requirements/run.txt \
+		--output-file requirements/test.txt
+	$(COMPILE) --upgrade --group lock --output-file requirements/lock.txt
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/bin/python:
+	@for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+			echo "Creating .venv with $$($$python --version)"; \
+			exec $$python -m venv .venv; \
+		fi; \
+	done; \
+	echo 'No Python 3.11 or newer was found. Install one, or name it: make install PYTHON=/path/to/python3' >&2; \
+	exit 1
+
+# The project itself is built without isolation, by the hatchling of the lock: nothing unpinned is fetched.
+$(RUN_STAMP): requirements/run.txt pyproject.toml | .venv/bin/python
+	@echo 'Installing what running needs into .venv (the first time this takes a minute)'
+	@$(PIP) --require-hashes --requirement requirements/run.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TEST_STAMP): requirements/test.txt $(RUN_STAMP)
+	@echo 'Installing what the tests need into .venv'
+	@$(PIP) --require-hashes --requirement requirements/test.txt
+	@touch $@
+
+$(LOCK_STAMP): requirements/lock.txt $(RUN_STAMP)
+	@$(PIP) --require-hashes --requirement requirements/lock.txt
+	@touch $@
