@@ -1,0 +1,27 @@
+"""The delay table: what holds messages until they are due.
+
+One RocksDB a partition, indexed by due time, whose truth is a compacted changelog topic. Nothing here knows how a
+request looks or how a message is delivered: that is `app`.
+"""
+
+from tables.changes import Cancel, Changes, Position
+from tables.entry import Command, Entry
+from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable, TableError, UnknownRecordKind, UnknownRowVersion
+from tables.store import PartitionStore
+from tables.table import DelayTable
+
+__all__ = [
+    "Cancel",
+    "Changes",
+    "Command",
+    "DelayTable",
+    "Entry",
+    "PartitionStore",
+    "Position",
+    "StoreCorrupt",
+    "StoreLocked",
+    "StoreUnusable",
+    "TableError",
+    "UnknownRecordKind",
+    "UnknownRowVersion",
+]

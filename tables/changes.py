@@ -1,0 +1,112 @@
+"""What one step does to a partition: rows, positions, remembered ids. It becomes one changelog record batch."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tables import keys
+from tables.entry import Entry
+
+
+class Position(msgspec.Struct, array_like=True, frozen=True):
+    """How far a source topic has been ingested: the next offset, and the last record's timestamp and CRC-32.
+
+    The last record identifies the log: another record there means a topic that was deleted and created again. In one
+    that was accepted as such, `base` is added to offsets wherever they name a record, so that no name comes twice.
+    """
+
+    offset: int
+    timestamp_ms: int
+    crc: int
+    base: int = 0
+
+
+class Cancel(msgspec.Struct, array_like=True, frozen=True):
+    """A cancel that came before its request: it applies to requests with an earlier record timestamp.
+
+    With `if_due_ms` it applies only to one that is due exactly then.
+    """
+
+    stamp_ms: int
+    expires_ms: int
+    source: str
+    if_due_ms: int | None = None
+
+
+class Delivered(msgspec.Struct, array_like=True, frozen=True):
+    """A delivery that is remembered: the same id with the same due time is a duplicate until `expires_ms`."""
+
+    due_ms: int
+    expires_ms: int
+
+
+_encode = msgspec.msgpack.encode
+position_bytes = cancel_bytes = delivered_bytes = _encode
+decode_position = msgspec.msgpack.Decoder(Position).decode
+decode_cancel = msgspec.msgpack.Decoder(Cancel).decode
+decode_delivered = msgspec.msgpack.Decoder(Delivered).decode
+
+
+class Changes:
+    """The changes of one step, gathered in order and applied whole or not at all.
+
+    Removals come before puts in the changelog batch: a message that moves to another key is never there twice.
+    """
+
+    __slots__ = ("cancels", "delivered", "fresh", "origins", "positions", "puts", "removals", "size")
+
+    def __init__(self) -> None:
+        """Begin with no change."""
+        self.puts: dict[bytes, tuple[Entry, bytes]] = {}
+        self.fresh: set[bytes] = set()
+        self.removals: dict[bytes, Entry] = {}
+        self.positions: dict[str, Position] = {}
+        self.origins: dict[bytes, int] = {}
+        self.cancels: dict[str, Cancel | None] = {}
+        self.delivered: dict[str, Delivered | None] = {}
+        self.size = 0
+
+    def __bool__(self) -> bool:
+        """Tell whether anything changes."""
+        rest = self.positions or self.origins or self.cancels or self.delivered
+        return bool(self.puts or self.removals or rest)
+
+    def touches(self, key: bytes) -> bool:
+        """Tell whether the row at `key` is removed or rewritten."""
+        return key in self.removals or key in self.puts
+
+    def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
+        """Add a row at a `key` that is new."""
+        self.puts[key] = (entry, raw)
+        self.fresh.add(key)
+        self.size += len(raw) + 32
+
+    def rewrite(self, key: bytes, entry: Entry, raw: bytes) -> None:
+        """Give the row that is at `key` another value."""
+        self.puts[key] = (entry, raw)
+        self.size += len(raw) + 32
+
+    def remove(self, key: bytes, entry: Entry) -> None:
+        """Remove the row at `key`; one that this very step has added leaves no trace."""
+        self.puts.pop(key, None)
+        if key in self.fresh:
+            self.fresh.discard(key)
+            return
+        self.removals[key] = entry
+        self.size += 32
+
+    def records(self, writer: int) -> Iterator[tuple[bytes, bytes | None]]:
+        """Give the changelog records, first the stamp of the `writer`'s epoch, which marks whose batch this is."""
+        yield keys.WRITER, keys.long_bytes(writer)
+        for key in self.removals:
+            yield key, None
+        for key, (_, raw) in self.puts.items():
+            yield key, raw
+        for id_, cancel in self.cancels.items():
+            yield keys.CANCEL + id_.encode(), None if cancel is None else _encode(cancel)
+        for id_, delivered in self.delivered.items():
+            yield keys.DELIVERED + id_.encode(), None if delivered is None else _encode(delivered)
+        for key, offset in self.origins.items():
+            yield key, keys.long_bytes(offset)
+        for topic, position in self.positions.items():
+            yield keys.POSITION + topic.encode(), _encode(position)

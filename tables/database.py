@@ -1,0 +1,132 @@
+"""One RocksDB, as the store uses it: damage is never taken for the end of what there is.
+
+The iterators of rocksdict end without a word where a block cannot be read, and RocksDB opens a database whose MANIFEST
+or an older WAL has lost its end as if nothing were missing in between. Here both are said.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import rocksdict
+
+from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
+
+#: What RocksDB says of a lock held by this process or another (env/fs_posix.cc, LockFile): a path, or a damaged block,
+#: has "lock" in its name too.
+_LOCKED = re.compile("lock hold by current process|While lock file")
+#: An answer of the disk, RocksDB's or rocksdict's own, not of what is on it; a file that is missing is damage.
+_DISK, _MISSING = re.compile(r"^IO error|\(os error \d+\)"), "No such file or directory"
+#: An empty file of this name in a database's directory: damage was found while it was in use.
+_DAMAGED = "damaged"
+
+
+class Database:
+    """An open RocksDB.
+
+    Every read and write raises StoreCorrupt if it meets damage, which the database is marked with, and StoreUnusable
+    if the disk does not do what it is asked.
+    """
+
+    def __init__(self, path: Path, options: rocksdict.Options) -> None:
+        """Open the database at `path`, creating it if it is not there.
+
+        Raises StoreLocked if another process has it open, StoreCorrupt if it is damaged or has been found so before,
+        StoreUnusable if the disk is full, read-only or broken.
+        """
+        self.path = path
+        if (path / _DAMAGED).exists():
+            raise StoreCorrupt(str(path), "it was found damaged when it was last in use")
+        tables, logs = {table.name for table in path.glob("*.sst")}, len(list(path.glob("*.log")))
+        try:
+            self._db = rocksdict.Rdict(str(path), options)
+        except Exception as error:
+            said = str(error)
+            if _LOCKED.search(said):
+                raise StoreLocked(str(path)) from error
+            if _DISK.search(said) and _MISSING not in said:
+                raise StoreUnusable(str(path), error) from error
+            raise StoreCorrupt(str(path), error) from error
+        self._writes = rocksdict.WriteOptions()
+        live = {Path(file["name"]).name for file in self._db.live_files()} if tables else tables
+        #: Whether there are traces of a flush or compaction that was cut off. As a rule that is all; but a MANIFEST or
+        #: WAL that has lost its end leaves the same traces, and then what lies between the two is missing.
+        self.cut_off = logs > 1 or not tables <= live
+
+    def close(self) -> None:
+        """Close the database; its lock is free when this returns."""
+        try:
+            self._db.close()
+        except Exception as error:  # noqa: BLE001 - theirs
+            self._trouble(error)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Give what is stored under a key, or None."""
+        try:
+            found: bytes | None = self._db.get(key)
+        except Exception as error:  # noqa: BLE001 - theirs
+            self._trouble(error)
+        return found
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Give what is stored under each key, None where there is nothing, in one read."""
+        try:
+            found: list[bytes | None] = self._db.get(list(keys))
+        except Exception as error:  # noqa: BLE001 - theirs
+            self._trouble(error)
+        return found
+
+    def items(self, start: bytes = b"", end: bytes = b"\xff") -> Iterator[tuple[bytes, bytes]]:
+        """Go through keys from `start` to before `end` and their values, in order."""
+        options, key = _before(end), None
+        for item in self._db.items(from_key=start, read_opt=options):
+            key = item[0]
+            yield item
+        self._assure_end(start if key is None else key + b"\x00", options)
+
+    def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
+        """Go through keys from `start` to before `end`, in order."""
+        options, key = _before(end), None
+        for key in self._db.keys(from_key=start, read_opt=options):
+            yield key
+        self._assure_end(start if key is None else key + b"\x00", options)
+
+    def write(self, batch: rocksdict.WriteBatch) -> None:
+        """Write a batch whole or not at all."""
+        try:
+            self._db.write(batch, self._writes)
+        except Exception as error:  # noqa: BLE001 - theirs
+            self._trouble(error)
+
+    def _assure_end(self, start: bytes, options: rocksdict.ReadOptions) -> None:
+        """See that an iterator has ended because nothing follows (4 µs)."""
+        look = self._db.iter(options)
+        try:
+            look.seek(start)
+            look.status()
+        except Exception as error:  # noqa: BLE001 - theirs
+            self._trouble(error)
+
+    def _trouble(self, error: Exception) -> NoReturn:
+        """Raise what a RocksDB error means."""
+        said = str(error)
+        if _DISK.search(said):
+            raise StoreUnusable(str(self.path), error) from error
+        if said.startswith("Corruption"):
+            self.condemn()
+            raise StoreCorrupt(str(self.path), error) from error
+        raise error
+
+    def condemn(self) -> None:
+        """Mark the database as damaged, so that whoever opens it next does not believe it."""
+        with contextlib.suppress(OSError):  # the damage is found again
+            (self.path / _DAMAGED).touch()
+
+
+def _before(end: bytes) -> rocksdict.ReadOptions:
+    """Give options for an iterator that ends before `end`: RocksDB keeps a pointer to it, so they must live as long."""
+    options: Any = rocksdict.ReadOptions()
+    options.set_iterate_upper_bound(end)
+    return options

@@ -1,0 +1,76 @@
+"""Keys of the table: bytes that sort by due time, then arrival.
+
+A row's key is `due_ms (8) ‖ offset (8) ‖ CRC-32 of the topic (4)`, big-endian, where offset and topic are those of the
+record that set the due time. It begins with a zero byte (due times are below 2**56 ms, two million years), so every
+other kind of key begins with a letter and sorts after all rows.
+"""
+
+import struct
+import zlib
+
+_ROW = struct.Struct(">QQI")
+_LONG = struct.Struct(">Q")
+
+ROW_SIZE = _ROW.size
+MAX_DUE_MS = (1 << 55) - 1
+
+#: Kinds that live in the changelog and in the database.
+CANCEL, DELIVERED, ORIGIN, POSITION, WRITER = b"c", b"d", b"o", b"p", b"w"
+#: Kinds that live in the database alone: they are rebuilt from the others.
+BUCKET, EXPIRY, ID, META, COUNT = b"b", b"e", b"i", b"m", b"n"
+
+#: One past the last row key.
+ROWS_END = b"\x01"
+
+#: Due times are counted per hour: 5 years are 43,800 counters, whatever the number of messages.
+BUCKET_MS = 3_600_000
+
+
+def topic_crc(topic: str) -> int:
+    """Give the number that stands for `topic` in row keys."""
+    return zlib.crc32(topic.encode())
+
+
+def row_key(due_ms: int, offset: int, crc: int) -> bytes:
+    """Give the key of the row due at `due_ms`, set by the record at `offset` of the topic whose CRC-32 is `crc`."""
+    return _ROW.pack(due_ms, offset, crc)
+
+
+def with_due(key: bytes, due_ms: int) -> bytes:
+    """Give a row key with another due time, and the rest of `key`."""
+    return _LONG.pack(due_ms) + key[8:]
+
+
+def due_of(key: bytes) -> int:
+    """Give the due time of a row key, in epoch milliseconds."""
+    return int.from_bytes(key[:8], "big")
+
+
+def is_row(key: bytes) -> bool:
+    """Tell whether `key` is a row's."""
+    return key[:1] == b"\x00"
+
+
+def due_bound(due_ms: int) -> bytes:
+    """Give the smallest key that is due after `due_ms`: an exclusive upper bound for what is due by then."""
+    return _LONG.pack(due_ms + 1)
+
+
+def span(kind: bytes) -> tuple[bytes, bytes]:
+    """Give where the keys of a kind begin, and the exclusive end of them."""
+    return kind, kind[:-1] + bytes([kind[-1] + 1])
+
+
+def long_bytes(number: int) -> bytes:
+    """Pack a non-negative `number` into 8 bytes that sort."""
+    return _LONG.pack(number)
+
+
+def expiry_key(kind: bytes, expires_ms: int, id_bytes: bytes) -> bytes:
+    """Give the key under which what is remembered of an id waits for its end."""
+    return EXPIRY + kind + _LONG.pack(expires_ms) + id_bytes
+
+
+def origin_key(topic: str, partition: int) -> bytes:
+    """Give the key that remembers how far forwards from this partition have been applied."""
+    return ORIGIN + f"{topic}-{partition}".encode()

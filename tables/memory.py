@@ -1,0 +1,81 @@
+"""Ids that are remembered for a while: cancels that came first, and deliveries that must not happen twice.
+
+Each kind has an index by the time it ends, so that forgetting needs no scan.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+import rocksdict
+
+from tables import keys
+from tables.database import Database
+
+
+class Mark(Protocol):
+    """What is remembered of an id, until `expires_ms`."""
+
+    @property
+    def expires_ms(self) -> int:
+        """When it is forgotten, in epoch milliseconds."""
+        ...
+
+
+M = TypeVar("M", bound=Mark)
+
+
+class Memory(Generic[M]):
+    """The marks of one kind in one partition's database; written with the step that changes them."""
+
+    def __init__(self, db: Database, kind: bytes, decode: Callable[[bytes], M]) -> None:
+        """Read how many there are."""
+        self._db, self._kind, self._decode = db, kind, decode
+        self._counter = keys.META + b"count" + kind
+        raw = db.get(self._counter)
+        self.count = int.from_bytes(raw, "big") if raw is not None else 0
+
+    def get(self, id_: str) -> M | None:
+        """Give an id's mark, or None."""
+        if not self.count:
+            return None
+        raw = self._db.get(self._kind + id_.encode())
+        return None if raw is None else self._decode(raw)
+
+    def get_many(self, ids: Sequence[str]) -> list[M | None]:
+        """Give the marks of ids, None where there is none, in one read."""
+        if not self.count:
+            return [None] * len(ids)
+        found = self._db.get_many([self._kind + id_.encode() for id_ in ids])
+        return [None if raw is None else self._decode(raw) for raw in found]
+
+    def put(self, batch: rocksdict.WriteBatch, id_: str, mark: M | None) -> None:
+        """Remember an id, or forget it, when the batch is written. An id may be in a batch once."""
+        id_bytes = id_.encode()
+        before = self.get(id_)
+        if before is not None:
+            batch.delete(keys.expiry_key(self._kind, before.expires_ms, id_bytes))
+            self.count -= 1
+        if mark is None:
+            batch.delete(self._kind + id_bytes)
+        else:
+            batch.put(self._kind + id_bytes, msgspec.msgpack.encode(mark))
+            batch.put(keys.expiry_key(self._kind, mark.expires_ms, id_bytes), b"")
+            self.count += 1
+        batch.put(self._counter, keys.long_bytes(self.count))
+
+    def replay(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
+        """Apply a changelog record of this kind."""
+        self.put(batch, key[1:].decode(), None if value is None else self._decode(value))
+
+    def expired(self, now_ms: int, limit: int) -> list[str]:
+        """Give up to `limit` ids that are to be forgotten at `now_ms`."""
+        if not self.count:
+            return []
+        start, end = keys.expiry_key(self._kind, 0, b""), keys.expiry_key(self._kind, now_ms + 1, b"")
+        found = []
+        for key in self._db.keys(start, end):
+            found.append(key[len(start) :].decode())
+            if len(found) == limit:
+                break
+        return found

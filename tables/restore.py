@@ -1,0 +1,147 @@
+"""Recovery: the changelog read back into a partition's store, in chunks, with visible progress."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from tables import keys
+from tables.store import PartitionStore
+
+log = logging.getLogger(__name__)
+
+#: Rows a chunk: long enough to make one write worth its while, short enough (about 20 ms) for other tasks to run.
+CHUNK = 2_000
+_REPORT_EVERY_S = 2.0
+
+
+class Record(Protocol):
+    """A changelog record."""
+
+    @property
+    def key(self) -> bytes | None:
+        """What it is about."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """What it says, None for a tombstone."""
+        ...
+
+
+class ChangelogReader(Protocol):
+    """Reads one partition of the changelog from an offset to its end."""
+
+    async def end(self) -> int:
+        """Give the offset after the last record."""
+        ...
+
+    async def chunk(self, limit: int) -> Sequence[Record]:
+        """Give the next records, at most `limit`, in order; an empty list when none has come yet."""
+        ...
+
+    async def position(self) -> int:
+        """Give the offset that is read next."""
+        ...
+
+
+class Progress:
+    """How far the recovery of one partition is: offsets of the changelog, which compaction thins out."""
+
+    def __init__(self, partition: int) -> None:
+        """Begin at nothing."""
+        self.partition, self.begin, self.position, self.end, self.rows = partition, 0, 0, 0, 0
+        self._started = self._reported = time.monotonic()
+
+    def start(self, position: int, end: int) -> None:
+        """Set out from `position` towards `end`."""
+        self.begin = self.position = position
+        self.end = end
+        self._started = self._reported = time.monotonic()
+
+    @property
+    def rows_per_s(self) -> float:
+        """Records restored a second so far."""
+        return self.rows / max(1e-3, time.monotonic() - self._started)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time left at the present rate, or None while that is not known."""
+        done = self.position - self.begin
+        if not done:
+            return None
+        return (self.end - self.position) * (time.monotonic() - self._started) / done
+
+    def advance(self, position: int, rows: int) -> None:
+        """Move on to `position` with `rows` more restored; says so in the log now and then."""
+        self.position, self.rows = position, self.rows + rows
+        if time.monotonic() - self._reported >= _REPORT_EVERY_S:
+            self._reported = time.monotonic()
+            log.info(str(self))
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        left = "" if self.seconds_left is None else f", {self.seconds_left:.0f} s left"
+        return (
+            f"restoring partition {self.partition}: {self.rows:,} records, offset {self.position:,} of {self.end:,}, "
+            f"{self.rows_per_s:,.0f} a second{left}"
+        )
+
+
+class StaleFilter:
+    """Keeps out the batches of a writer that had lost the partition.
+
+    Each batch begins with its writer's epoch. Epochs only grow, so a batch with a smaller one than seen before was
+    written by a zombie after its successor had begun; its keys are remembered, for the truth about them has to be
+    written again (compaction would keep the zombie's word, being the later one).
+    """
+
+    def __init__(self, writer: int, suspects: set[bytes] | None = None) -> None:
+        """Begin with the highest epoch known; the zombie's keys are added to `suspects`."""
+        self.writer = writer
+        self.keys: set[bytes] = set() if suspects is None else suspects
+        #: Whether the last record was a zombie's: then the next one may belong to the same batch.
+        self.inside = False
+
+    def accept(self, records: Iterable[Record]) -> Iterator[tuple[bytes, bytes | None]]:
+        """Give the records of rightful writers."""
+        for record in records:
+            key, value = record.key or b"", record.value
+            if key == keys.WRITER and value is not None:
+                epoch = int.from_bytes(value, "big")
+                self.inside = epoch < self.writer
+                self.writer = max(self.writer, epoch)
+            if not self.inside:
+                yield key, value
+            elif key != keys.WRITER:
+                self.keys.add(key)
+
+    def replay(self, store: PartitionStore, records: Iterable[Record], position: int, now_ms: int) -> None:
+        """Apply the records of rightful writers; the store's offset stays before a zombie's batch that may go on.
+
+        So whoever goes on from there sees whose batch it is.
+        """
+        accepted = list(self.accept(records))
+        store.replay(accepted, store.offset if self.inside else position, now_ms)
+
+
+async def restore(
+    store: PartitionStore, reader: ChangelogReader, progress: Progress, now_ms: Callable[[], int]
+) -> set[bytes]:
+    """Bring `store` to the changelog's end; give the keys that a zombie has had the last word about.
+
+    The reader must stand at `store.offset`. Can be cut off at any point and done again: until the end is reached the
+    store counts as old as what it held before, for the tombstones of that may lie among what has not been read yet.
+    """
+    stale = StaleFilter(store.writer, store.doubt.keys)
+    since = store.seen_ms if store.offset else now_ms()
+    progress.start(store.offset, await reader.end())
+    while progress.position < progress.end:
+        records = await reader.chunk(CHUNK)
+        position = await reader.position()
+        if records or position > store.offset:
+            stale.replay(store, records, position, now_ms() if position >= progress.end else since)
+            progress.advance(position, len(records))
+    if progress.rows:
+        log.info("%s: done", progress)
+    return store.doubt.keys

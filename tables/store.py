@@ -1,0 +1,299 @@
+"""One partition of the table on disk: rows by due time, and what is kept beside them, in one RocksDB.
+
+Everything is written in one WriteBatch a step together with the changelog offset it stands for, so that the database is
+always the exact image of a prefix of the changelog.
+"""
+
+import contextlib
+import itertools
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import rocksdict
+
+from tables import keys
+from tables.changes import (
+    Cancel,
+    Changes,
+    Delivered,
+    Position,
+    decode_cancel,
+    decode_delivered,
+    decode_position,
+    position_bytes,
+)
+from tables.counts import Counts
+from tables.database import Database
+from tables.doubt import Doubt
+from tables.entry import Entry, decode
+from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
+from tables.memory import Memory
+
+_META_FORMAT, _META_ROWS = keys.META + b"format", keys.META + b"rows"
+_META_OFFSET, _META_SEEN, _META_WRITER = keys.META + b"offset", keys.META + b"seen", keys.META + b"writer"
+
+#: The layout of the database, its keys and what they mean; a newer one is not read but restored.
+FORMAT = 1
+
+#: A partition's share of memory: two write buffers of 4 MiB; the block cache is shared by all partitions of a worker.
+_WRITE_BUFFER = 4 << 20
+_BLOCK_CACHE = 32 << 20
+
+
+class PartitionStore:
+    """The rows of one partition, their index by id, counts, positions and remembered cancels.
+
+    All reads show the last applied step. Not thread-safe: one event loop owns it.
+    """
+
+    _cache: rocksdict.Cache | None = None
+
+    def __init__(self, path: Path) -> None:
+        """Open the database at `path`, creating it if it is not there.
+
+        Raises StoreLocked if another process has it open, StoreCorrupt if what is in it cannot be believed,
+        StoreUnusable if the disk does not work.
+        """
+        self.path = path
+        self._db = Database(path, self._options())
+        try:
+            self._read()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _read(self) -> None:
+        """Read what is kept in memory too, and see that it fits together."""
+        self.format = self._long(_META_FORMAT)
+        if self.format > FORMAT:
+            raise StoreCorrupt(str(self.path), f"it has format {self.format}, this version knows up to {FORMAT}")
+        self.counts = Counts(self._db)
+        self.offset = self._long(_META_OFFSET)
+        self.seen_ms = self._long(_META_SEEN)
+        self.writer = self._long(_META_WRITER)
+        self.positions: dict[str, Position] = {
+            key[1:].decode(): decode_position(value) for key, value in self._scan(keys.POSITION)
+        }
+        self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
+        self.cancels: Memory[Cancel] = Memory(self._db, keys.CANCEL, decode_cancel)
+        self.delivered: Memory[Delivered] = Memory(self._db, keys.DELIVERED, decode_delivered)
+        self.doubt = Doubt(self._db)
+        #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.
+        self.low = b""
+        #: Rows found in recovery whose id has a later row: what is left of them is replaced.
+        self.clashes: set[bytes] = set()
+        if self._db.cut_off and self.format:
+            self._count_rows()
+
+    def _count_rows(self) -> None:
+        """See that there are as many rows as there should be (3 million a second): some may be missing in between."""
+        rows, noted = sum(1 for _ in self._db.keys(b"", keys.ROWS_END)), self._long(_META_ROWS)
+        if rows != noted:
+            self._db.condemn()
+            raise StoreCorrupt(str(self.path), f"{rows} rows are there, {noted} should be")
+
+    @classmethod
+    def _options(cls) -> rocksdict.Options:
+        if cls._cache is None:
+            cls._cache = rocksdict.Cache(_BLOCK_CACHE)
+        blocks = rocksdict.BlockBasedOptions()
+        blocks.set_block_cache(cls._cache)
+        blocks.set_bloom_filter(10, block_based=False)
+        blocks.set_cache_index_and_filter_blocks(True)
+        options = rocksdict.Options(raw_mode=True)
+        options.create_if_missing(True)  # noqa: FBT003 - theirs
+        options.set_block_based_table_factory(blocks)
+        options.set_write_buffer_size(_WRITE_BUFFER)
+        options.set_max_write_buffer_number(3)
+        options.set_level_compaction_dynamic_level_bytes(True)
+        options.set_max_open_files(256)
+        options.set_keep_log_file_num(2)
+        options.set_compression_type(rocksdict.DBCompressionType.lz4())
+        return options
+
+    def close(self) -> None:
+        """Close the database; its lock is free when this returns."""
+        self._db.close()
+
+    def wipe(self) -> None:
+        """Close the database and delete it from disk."""
+        with contextlib.suppress(TableError):  # what is wrong with it goes with it
+            self._db.close()
+        shutil.rmtree(self.path)
+
+    # reads -----------------------------------------------------------------------------------------------------------
+    def _long(self, key: bytes) -> int:
+        raw = self._db.get(key)
+        return int.from_bytes(raw, "big") if raw is not None else 0
+
+    def _scan(self, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return self._db.items(*keys.span(kind))
+
+    def find(self, id_: str) -> bytes | None:
+        """Give the key of the row with this id, or None."""
+        return self._db.get(keys.ID + id_.encode())
+
+    def find_many(self, ids: Sequence[str]) -> list[bytes | None]:
+        """Give the keys of the rows with these ids, None where there is none, in one read."""
+        return self._db.get_many([keys.ID + id_.encode() for id_ in ids])
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Give the row at `key`, or None."""
+        raw = self._db.get(key)
+        return None if raw is None else decode(raw)
+
+    def raw(self, key: bytes) -> bytes | None:
+        """Give what is stored under any key, as the changelog has it, or None."""
+        return self._db.get(key)
+
+    def due(self, now_ms: int, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Give up to `limit` rows from key `start` on, due at `now_ms`, in order of (due, arrival), undecoded."""
+        return list(itertools.islice(self._db.items(max(start, self.low), keys.due_bound(now_ms)), limit))
+
+    def next_row(self, start: bytes) -> bytes | None:
+        """Give the first row key at or after `start`, or None: its due time is when to look again."""
+        return next(self._db.keys(max(start, self.low), keys.ROWS_END), None)
+
+    def count(self, from_ms: int, to_ms: int, limit: int) -> int:
+        """Count rows due in a span by looking at them, at most `limit`."""
+        start = max(keys.row_key(from_ms, 0, 0), self.low)
+        return sum(1 for _ in itertools.islice(self._db.keys(start, keys.due_bound(to_ms)), limit))
+
+    def rows(self) -> Iterator[tuple[bytes, Entry]]:
+        """Go through all rows in order. The database must not be closed meanwhile."""
+        for key, raw in self._db.items(b"\x00", keys.ROWS_END):
+            yield key, decode(raw)
+
+    # writes ----------------------------------------------------------------------------------------------------------
+    def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:
+        """Apply one step whole: `offset` is the changelog's next offset after it, `now_ms` when that was its end."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key, entry in changes.removals.items():
+            batch.delete(key)
+            self.counts.add(entry.to, key, -1)
+            self._unindex(batch, key, entry)
+        for key, (entry, raw) in changes.puts.items():
+            batch.put(key, raw)
+            if key in changes.fresh:
+                if entry.url is None:  # a callback bears the id of a message that has ended
+                    batch.put(keys.ID + entry.id.encode(), key)
+                self.counts.add(entry.to, key, 1)
+                self.low = min(self.low, key)
+            elif entry.replaced:
+                self._unindex(batch, key, entry)
+        for topic, position in changes.positions.items():
+            batch.put(keys.POSITION + topic.encode(), position_bytes(position))
+            self.positions[topic] = position
+        for key, number in changes.origins.items():
+            batch.put(key, keys.long_bytes(number))
+            self.origins[key] = number
+        for id_, cancel in changes.cancels.items():
+            self.cancels.put(batch, id_, cancel)
+        for id_, delivered in changes.delivered.items():
+            self.delivered.put(batch, id_, delivered)
+        self._seal(batch, offset, writer, now_ms)
+
+    def _unindex(self, batch: rocksdict.WriteBatch, key: bytes, entry: Entry) -> None:
+        """Drop the id's index entry unless a later row of the same id has taken it."""
+        if entry.url is not None:
+            return
+        index = keys.ID + entry.id.encode()
+        shared = bool(entry.commands) or key in self.clashes
+        if shared and self._db.get(index) != key:
+            self.clashes.discard(key)
+            return
+        batch.delete(index)
+
+    def replay(self, records: Iterable[tuple[bytes, bytes | None]], offset: int, now_ms: int) -> None:
+        """Apply changelog records in their order; `offset` is the next one after them.
+
+        A later row of the same id removes the earlier, as in live work. Applying records twice changes nothing.
+        """
+        last: dict[bytes, bytes | None] = {}
+        for key, value in records:
+            last.pop(key, None)  # keep the order of the last writes
+            last[key] = value
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        rows = [key for key in last if keys.is_row(key)]
+        before = dict(zip(rows, self._db.get_many(rows), strict=True)) if rows else {}
+        index: dict[bytes, bytes | None] = {}
+        for key, value in last.items():
+            if keys.is_row(key):
+                self._replay_row(batch, key, value, before[key], index)
+            else:
+                self._replay_mark(batch, key, value)
+        for id_key, row in index.items():
+            if row is None:
+                batch.delete(id_key)
+            else:
+                batch.put(id_key, row)
+        self._seal(batch, offset, self.writer, now_ms)
+
+    def _replay_row(
+        self,
+        batch: rocksdict.WriteBatch,
+        key: bytes,
+        value: bytes | None,
+        before: bytes | None,
+        index: dict[bytes, bytes | None],
+    ) -> None:
+        if value is not None:
+            entry = decode(value)
+            batch.put(key, value)
+            if before is None:
+                self.counts.add(entry.to, key, 1)
+                self.low = min(self.low, key)
+            if entry.url is None:
+                self._replay_id(key, entry, index)
+        elif before is not None:
+            entry = decode(before)
+            batch.delete(key)
+            self.clashes.discard(key)
+            self.counts.add(entry.to, key, -1)
+            id_key = keys.ID + entry.id.encode()
+            if entry.url is None and (index[id_key] if id_key in index else self._db.get(id_key)) == key:
+                index[id_key] = None
+
+    def _replay_id(self, key: bytes, entry: Entry, index: dict[bytes, bytes | None]) -> None:
+        id_key = keys.ID + entry.id.encode()
+        other = index[id_key] if id_key in index else self._db.get(id_key)
+        if not entry.replaced:
+            if other is not None and other != key:
+                self.clashes.add(other)
+            index[id_key] = key
+        elif other == key:
+            index[id_key] = None
+
+    def _replay_mark(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
+        kind = key[:1]
+        if kind == keys.CANCEL:
+            self.cancels.replay(batch, key, value)
+        elif kind == keys.DELIVERED:
+            self.delivered.replay(batch, key, value)
+        elif kind not in (keys.ORIGIN, keys.POSITION, keys.WRITER):
+            raise UnknownRecordKind(key)
+        elif value is None:
+            batch.delete(key)
+        elif kind == keys.WRITER:
+            self.writer = max(self.writer, int.from_bytes(value, "big"))
+        else:
+            batch.put(key, value)
+            if kind == keys.POSITION:
+                self.positions[key[1:].decode()] = decode_position(value)
+            else:
+                self.origins[key] = int.from_bytes(value, "big")
+
+    def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:
+        """Write the batch with the changelog offset it stands for: one write, whole or not at all."""
+        self.counts.write(batch)
+        self.doubt.write(batch)
+        if self.format < FORMAT:
+            batch.put(_META_FORMAT, keys.long_bytes(FORMAT))
+        batch.put(_META_OFFSET, keys.long_bytes(offset))
+        batch.put(_META_ROWS, keys.long_bytes(self.counts.total))
+        batch.put(_META_SEEN, keys.long_bytes(now_ms))
+        batch.put(_META_WRITER, keys.long_bytes(writer))
+        self._db.write(batch)
+        self.format = FORMAT
+        self.offset, self.seen_ms, self.writer = offset, now_ms, writer

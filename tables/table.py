@@ -1,0 +1,100 @@
+"""The faust.Table of delayed messages: one store a partition, one changelog topic."""
+
+import logging
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from tables.errors import StoreCorrupt, StoreUnusable, TableError
+from tables.restore import ChangelogReader, Progress, restore
+from tables.store import PartitionStore
+
+log = logging.getLogger(__name__)
+
+
+class DelayTable(faust.Table):
+    """Messages that wait, partitioned like the requests; each change is one batch in a compacted changelog.
+
+    A Faust table is written from within a stream event (faust/tables/base.py:305); this one is also written by timers,
+    so its rows are reached through `stores[partition]`, and its changelog is written by the journal.
+    """
+
+    stores: dict[int, PartitionStore]
+    progress: dict[int, Progress]
+
+    def __post_init__(self) -> None:
+        """Begin with no partition open."""
+        self.stores, self.progress = {}, {}
+
+    async def on_start(self) -> None:
+        """Start without Faust's store: partitions are opened when they are assigned."""
+
+    async def on_rebalance(self, *_: Any, **__: Any) -> None:
+        """Leave partitions to the worker's ownership, which knows what is in flight."""
+
+    def path(self, partition: int) -> Path:
+        """Give the directory of a partition's database."""
+        return Path(self.app.conf.tabledir) / f"{self.name}-{partition}.db"
+
+    def open(self, partition: int, oldest_ms: int) -> PartitionStore:
+        """Open a partition's store; one that was last at the changelog's end before `oldest_ms` starts anew.
+
+        Tombstones older than the changelog's delete.retention.ms may be gone: a disk that slept longer would bring
+        delivered messages back. One that is damaged starts anew, too.
+        """
+        store = self.stores.get(partition)
+        if store is None:
+            store = self._open(partition)
+        if store.offset and store.seen_ms < oldest_ms:
+            days = (time.time() * 1000 - store.seen_ms) / 86_400_000
+            log.warning(
+                "partition %d: the local database was last up to date %.1f days ago, tombstones since may be "
+                "compacted away: it is restored from the changelog",
+                partition,
+                days,
+            )
+            store = self._renew(store)
+        self.stores[partition] = store
+        return store
+
+    def _open(self, partition: int) -> PartitionStore:
+        path = self.path(partition)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                return PartitionStore(path)
+            except StoreCorrupt as error:
+                log.warning("partition %d: %s", partition, error)
+                shutil.rmtree(path)
+                return PartitionStore(path)
+        except OSError as error:
+            raise StoreUnusable(str(path), error) from error
+
+    def _renew(self, store: PartitionStore) -> PartitionStore:
+        store.wipe()
+        return PartitionStore(store.path)
+
+    def renew(self, partition: int) -> PartitionStore:
+        """Start a partition's store anew, empty."""
+        self.stores[partition] = self._renew(self.stores[partition])
+        return self.stores[partition]
+
+    def close(self, partition: int) -> None:
+        """Close a partition's store, if it is open: another process may open it when this returns."""
+        store = self.stores.pop(partition, None)
+        if store is not None:
+            try:
+                store.close()
+            except TableError as error:  # the changelog has what it holds
+                log.warning("partition %d: %s", partition, error)
+
+    async def restore(self, partition: int, reader: ChangelogReader) -> set[bytes]:
+        """Bring a partition's store to the changelog's end; give the keys that a zombie has written about."""
+        progress = self.progress[partition] = Progress(partition)
+        try:
+            return await restore(self.stores[partition], reader, progress, lambda: time.time_ns() // 1_000_000)
+        finally:
+            del self.progress[partition]
