@@ -1,0 +1,19 @@
+"""Punctual: delayed messages for Kafka, on time.
+
+`from app import DelayClient` gives the client; `app` is the Faust app, which `faust -A app worker` runs. Both are made
+when they are asked for, so that a program that only sends requests doesn't load the engine.
+"""
+
+import importlib
+from typing import Any
+
+__all__ = ["DelayClient", "SyncDelayClient", "app"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return importlib.import_module("app.worker").app
+    if name in __all__:
+        return getattr(importlib.import_module("app.client"), name)
+    msg = f"module 'app' has no attribute {name!r}"
+    raise AttributeError(msg)

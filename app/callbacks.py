@@ -1,0 +1,72 @@
+"""Failure callbacks: a message that cannot be accepted or delivered goes back to its sender's URL (delay-on-failure).
+
+A callback waits in the table like a message, so it survives whatever a message survives. The dead letter is written in
+any case.
+"""
+
+import base64
+import fnmatch
+from typing import Any
+
+import msgspec
+
+from app.contract.request import Reason, Refusal
+from app.step import Step
+from tables import Entry, keys
+from tables.entry import encode
+
+
+def check(url: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a callback URL that the settings do not allow: a worker is no means to reach others' hosts.
+
+    Raises Refusal.
+    """
+    if not any(fnmatch.fnmatchcase(url, pattern) for pattern in allowed):
+        raise Refusal(
+            Reason.NOT_ALLOWED,
+            f"DELAY_CALLBACKS does not allow {url[:200]!r} (delay-on-failure). Add a pattern, or drop the header.",
+        )
+
+
+def queue(step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, limit: int) -> None:
+    """Add to `step` the callback of a message that failed, if it asks for one; the key of its `row` lends the rest.
+
+    A callback that would be larger than `limit` bytes leaves the message's content out and says so.
+    """
+    if entry.on_failure is None:
+        return
+    waiting = _waiting(entry, reason, sentence)
+    raw = encode(waiting)
+    if len(raw) > limit:
+        sentence += " (Key, value and headers are left out here: the callback would be too large.)"
+        waiting = _waiting(msgspec.structs.replace(entry, key=None, value=None, headers=[]), reason, sentence)
+        raw = encode(waiting)
+    if len(raw) <= limit:
+        step.put(keys.with_due(row, step.now_ms), waiting, raw)
+
+
+def _waiting(entry: Entry, reason: Reason, sentence: str) -> Entry:
+    """Give the row of a callback."""
+    body = msgspec.json.encode(
+        {
+            "id": entry.id,
+            "topic": entry.to,
+            "key": _text(entry.key),
+            "value": _text(entry.value),
+            "headers": [[name, _text(value)] for name, value in entry.headers],
+            "source": entry.source,
+            "reason": reason.value,
+            "error": sentence,
+        }
+    )
+    return Entry(entry.id, "", None, body, [], entry.source, url=entry.on_failure)
+
+
+def _text(raw: bytes | None) -> Any:
+    """Give bytes as JSON can carry them: text if they are UTF-8, else {"base64": …}."""
+    if raw is None:
+        return None
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode()}

@@ -1,0 +1,134 @@
+"""What can go wrong when a message is delayed, and what to do about it.
+
+DelayError
+├── InvalidRequestError (also a ValueError)   the call makes no valid request; nothing was sent
+│   ├── InvalidDestinationError
+│   ├── InvalidDueTimeError
+│   ├── InvalidIdError
+│   ├── InvalidHeaderError
+│   ├── InvalidValueError
+│   └── InvalidOptionError
+├── ClientClosedError                         the client is not started, or closed already; nothing was sent
+├── KafkaUnreachableError                     no broker answered; nothing was sent
+├── RequestsTopicMissingError                 no worker has created its topics yet; nothing was sent
+├── PartitionCountError                       the installation has another number of partitions; nothing was sent
+├── NotAuthorizedError                        Kafka does not let this user write requests; nothing is stored
+├── RequestTooLargeError                      Kafka would not take a record of this size; nothing is stored
+└── NotAcknowledgedError                      the outcome is unknown; sending again under the same id is safe
+"""
+
+from datetime import timedelta
+
+
+class DelayError(Exception):
+    """Anything that kept a message or a command from being accepted by Kafka."""
+
+
+class InvalidRequestError(DelayError, ValueError):
+    """The arguments make no valid request; nothing was sent."""
+
+
+class InvalidDestinationError(InvalidRequestError):
+    """The destination topic, partition or cluster cannot be one."""
+
+
+class InvalidDueTimeError(InvalidRequestError):
+    """The due time is missing, ambiguous or not a moment in time."""
+
+
+class InvalidIdError(InvalidRequestError):
+    """The id is not 1 to 256 bytes of UTF-8."""
+
+
+class InvalidHeaderError(InvalidRequestError):
+    """A user header cannot be sent as it is."""
+
+
+class InvalidValueError(InvalidRequestError):
+    """The key or value cannot be turned into bytes without guessing."""
+
+
+class InvalidOptionError(InvalidRequestError):
+    """An option of the client or of the message has a value that it cannot have."""
+
+
+class ClientClosedError(DelayError):
+    """The client is not started, or closed already; nothing was sent."""
+
+    def __init__(self, name: str) -> None:
+        """Name the class, so that the sentence can be pasted."""
+        super().__init__(f"This client is not open: write `async with {name}(...) as client:`, or call start() first.")
+
+
+class KafkaUnreachableError(DelayError):
+    """No broker answered; nothing was sent."""
+
+    def __init__(self, servers: str, cause: object) -> None:
+        """Name the addresses tried and what Kafka's client said."""
+        super().__init__(
+            f"No Kafka broker answers at {servers} ({cause}): check the address, the security options and that "
+            "the broker runs (`make kafka` starts one for development)."
+        )
+
+
+class RequestsTopicMissingError(DelayError):
+    """No worker has created the installation's topics yet; nothing was sent."""
+
+    def __init__(self, topic: str) -> None:
+        """Name the topic that is not there."""
+        super().__init__(
+            f"The topic {topic} does not exist, or this user may not see it: start a worker first "
+            "(`faust -A app worker`), it creates the topic; "
+            "or give the app_id of the installation that runs here (its DELAY_APP_ID)."
+        )
+        self.topic = topic
+
+
+class PartitionCountError(DelayError):
+    """The installation has another number of partitions than the caller said; nothing was sent."""
+
+    def __init__(self, topic: str, expected: int, actual: int) -> None:
+        """Name the topic and both numbers."""
+        super().__init__(
+            f"The topic {topic} has {actual} partitions, not {expected}: give partitions={actual}, or leave it out, "
+            "or check that this is the right cluster and app_id."
+        )
+        self.topic, self.expected, self.actual = topic, expected, actual
+
+
+class NotAuthorizedError(DelayError):
+    """Kafka does not let this user write requests; nothing is stored."""
+
+    def __init__(self, topic: str, cause: object) -> None:
+        """Name the topic and what Kafka said."""
+        super().__init__(
+            f"This user may not write to {topic} ({cause}): allow it WRITE and DESCRIBE on the topic, or check the "
+            "credentials given to the client."
+        )
+
+
+class RequestTooLargeError(DelayError):
+    """Kafka would not take a record of this size; nothing is stored."""
+
+    def __init__(self, topic: str, cause: object) -> None:
+        """Name the topic and what Kafka said."""
+        super().__init__(
+            f"The request is too large for {topic} ({cause}): send less, or raise max_request_size here and "
+            "max.message.bytes of the topic."
+        )
+
+
+class NotAcknowledgedError(DelayError):
+    """The outcome is unknown: the record may be stored or may never be. Sending again under the same id is safe."""
+
+    def __init__(self, topic: str, cause: object) -> None:
+        """Name the topic and the reason."""
+        super().__init__(
+            f"Kafka has not acknowledged the record on {topic} ({cause}): it may be stored or not. Send it again with "
+            "the same id, which replaces and never doubles a pending message; give ids of your own to be able to."
+        )
+
+    @classmethod
+    def after(cls, topic: str, waited: timedelta) -> "NotAcknowledgedError":
+        """Say how long the client waited."""
+        return cls(topic, f"no answer within {waited.total_seconds():g} s")

@@ -1,0 +1,82 @@
+"""Time: the one place that reads it. Wall clock for due times, monotonic beside it to notice jumps."""
+
+import logging
+import time
+
+log = logging.getLogger(__name__)
+
+#: A wall clock that moves this much against the monotonic one has jumped.
+JUMP_MS = 500
+#: The worker's clock may be this much off the brokers' before it is worth an alarm, and before firing stops.
+ALARM_MS, FAST_MS = 100, 1_000
+
+
+class Clock:
+    """The time by which messages are due, in epoch milliseconds.
+
+    A jump forward makes the clock suspect: nothing is fired until the brokers' clock has confirmed it, for a message
+    that is sent cannot be taken back.
+    """
+
+    def __init__(self) -> None:
+        """Trust the clock as it is."""
+        self.jumps = 0
+        self.offset_ms = 0
+        self.suspect = False
+        self._base = self.wall_ms() - self.monotonic_ms()
+        #: How far the clock has moved since it was compared with the brokers', without a jump.
+        self._drift_ms = 0
+        self._alarmed = False
+
+    @staticmethod
+    def wall_ms() -> int:
+        """Read the wall clock."""
+        return time.time_ns() // 1_000_000
+
+    @staticmethod
+    def monotonic_ms() -> int:
+        """Read the monotonic clock."""
+        return time.monotonic_ns() // 1_000_000
+
+    def now_ms(self) -> int:
+        """Give the wall clock's time; notices if it has jumped since the last look."""
+        now = self.wall_ms()
+        moved = now - self.monotonic_ms() - self._base
+        if abs(moved) >= JUMP_MS:
+            self.jumps += 1
+            self._base += moved
+            self.offset_ms += moved  # the brokers' clock has not jumped: requests are still judged by it
+            self.suspect = self.suspect or moved > 0
+            log.warning(
+                "the clock has jumped by %+d ms%s", moved, "; firing waits for the brokers'" if moved > 0 else ""
+            )
+            moved = 0
+        self._drift_ms = moved
+        return now
+
+    def confirm(self, sent_ms: int, jumps: int, appended_ms: int) -> None:
+        """Take the measure of a record that is acknowledged now, unless the clock has jumped on its way.
+
+        `sent_ms` and `jumps` are what they were when it was sent; `appended_ms` is -1 if the broker did not say.
+        """
+        acked_ms = self.now_ms()
+        if appended_ms >= 0 and jumps == self.jumps:
+            self.compare(sent_ms, appended_ms, acked_ms)
+
+    def compare(self, sent_ms: int, appended_ms: int, acked_ms: int) -> None:
+        """Take the measure of a record: sent and acknowledged by this clock, appended by the broker's."""
+        if sent_ms <= appended_ms <= acked_ms:
+            self.offset_ms = 0
+        else:
+            self.offset_ms = sent_ms - appended_ms if appended_ms < sent_ms else acked_ms - appended_ms
+        self.suspect = False
+        self._base += self._drift_ms
+        self._drift_ms = 0
+        off = abs(self.offset_ms) >= ALARM_MS
+        if off and not self._alarmed:
+            log.error("this machine's clock is %+d ms off the brokers'. Check that NTP runs on both.", self.offset_ms)
+        self._alarmed = off
+
+    def may_fire(self) -> bool:
+        """Tell whether the clock can be trusted not to be fast."""
+        return not self.suspect and self.offset_ms + self._drift_ms <= FAST_MS

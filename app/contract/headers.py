@@ -1,0 +1,52 @@
+"""The names of every Kafka header of the native contract, sections 2 to 4 and 7; tests freeze them.
+
+Names are lower-case ASCII, values UTF-8. Headers that do not begin with `PREFIX` belong to the user and travel
+unchanged.
+"""
+
+from typing import Final
+
+PREFIX: Final = "delay-"
+
+TO: Final = "delay-to"
+AT: Final = "delay-at"
+AFTER: Final = "delay-after"
+ID: Final = "delay-id"
+TO_PARTITION: Final = "delay-to-partition"
+TO_CLUSTER: Final = "delay-to-cluster"
+MAX_LATE: Final = "delay-max-late"
+IF_LATE: Final = "delay-if-late"
+DEDUPE: Final = "delay-dedupe"
+ON_FAILURE: Final = "delay-on-failure"
+OP: Final = "delay-op"
+IF_DUE: Final = "delay-if-due"
+
+DUE: Final = "delay-due"
+SOURCE: Final = "delay-source"
+
+REASON: Final = "delay-reason"
+ERROR: Final = "delay-error"
+
+REQUEST: Final = frozenset(
+    {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE}
+)
+"""What requests and commands may carry (sections 2 and 3)."""
+
+DELIVERY: Final = frozenset({ID, DUE, SOURCE})
+"""What every delivery carries beside the user's own headers (section 4)."""
+
+DEAD_LETTER: Final = frozenset({REASON, ERROR, SOURCE})
+"""What every dead letter carries beside the original headers (section 7)."""
+
+IGNORED: Final = (DELIVERY | DEAD_LETTER) - REQUEST
+"""What a request may carry without effect, so that deliveries and dead letters can be sent again as they are."""
+
+
+def is_text(name: str) -> bool:
+    """Tell whether a header's name was UTF-8: bytes that were not have been read as surrogates (PEP 383)."""
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def legible(name: str) -> str:
+    """Give a header's name as it can be written: bytes that are no UTF-8 as backslash escapes."""
+    return name if is_text(name) else name.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,33 @@
+"""Where an id lives: the one partition that every command for it must reach (contract section 3)."""
+
+from collections.abc import Collection
+
+from murmurhash2 import murmurhash2
+
+_SEED = 0x9747B28C  # Kafka's: org.apache.kafka.common.utils.Utils.murmur2
+_POSITIVE = 0x7FFFFFFF  # Kafka drops the sign bit before it takes the remainder: Utils.toPositive
+
+
+def key_partition(key: bytes, partitions: int) -> int:
+    """Return the partition that Kafka's own clients choose for `key` among `partitions`."""
+    return int(murmurhash2(key, _SEED) & _POSITIVE) % partitions
+
+
+def home_partition(message_id: bytes | str, inputs: Collection[str], partitions: int) -> int:
+    """Return the home partition of an id: the same on every client and every worker.
+
+    An id of the shape `<input topic>-<partition>-<offset>` whose topic is one of `inputs` and whose partition is
+    below `partitions` lives in that partition. Every other id lives where Kafka's key hash puts it.
+    """
+    raw = message_id.encode() if isinstance(message_id, str) else message_id
+    parts = raw.rsplit(b"-", 2)
+    # bytes.isdigit accepts ASCII digits only, so that no other script's digits make a partition.
+    if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():  # noqa: PLR2004 - topic, partition, offset
+        home = int(parts[1])
+        if home < partitions and _is_input(parts[0], inputs):
+            return home
+    return key_partition(raw, partitions)
+
+
+def _is_input(topic: bytes, inputs: Collection[str]) -> bool:
+    return topic.isascii() and topic.decode("ascii") in inputs

@@ -1,0 +1,142 @@
+"""The native dialect: headers say what to do, key and value pass through (contract sections 2 and 3)."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from app.contract import headers as names
+from app.contract.request import Op, Reason, Refusal, Request
+from app.contract.times import parse_duration, parse_time
+
+_OPS: dict[str, Op] = {
+    "schedule": "schedule",
+    "cancel": "cancel",
+    "reschedule": "reschedule",
+    "deliver-now": "deliver-now",
+}
+_LATE_POLICIES = ("deliver", "drop", "dead-letter")
+_ID_BYTES = 256
+
+
+class Record(Protocol):
+    """What a decoder reads of a Kafka record: aiokafka's ConsumerRecord."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+def decode(record: Record) -> Request:
+    """Give the request that a record makes.
+
+    Raises Refusal with one of the reason codes of section 7.
+    """
+    said: dict[str, str] = {}
+    users = []
+    for name, value in record.headers:
+        if not name.startswith(names.PREFIX):
+            if not names.is_text(name):
+                raise Refusal(Reason.MALFORMED, f"the name of the header {name[:64]!r} is not UTF-8. Rename it.")
+            users.append((name, value))
+        elif name in names.REQUEST:
+            _say(said, name, value)
+        elif name not in names.IGNORED:
+            raise Refusal(
+                Reason.MALFORMED,
+                f"there is no header {name[:64]!r}. Headers that begin with 'delay-' are Punctual's own: "
+                "rename yours, or see the contract for the names.",
+            )
+    word = said.get(names.OP, "schedule")
+    op = _OPS.get(word)
+    if op is None:
+        raise Refusal(Reason.MALFORMED, f"{names.OP} is {word[:64]!r}, it can be {', '.join(_OPS)}.")
+    source = f"{record.topic}-{record.partition}-{record.offset}"
+    request = Request(
+        op, _id(said, op, source), source, record.timestamp, record.topic, if_due_ms=_number(said, names.IF_DUE)
+    )
+    if op == "schedule":
+        request.key, request.value, request.headers = record.key, record.value, users
+        _destination(request, said)
+        request.due_ms = _due(said, record.timestamp)
+    elif op == "reschedule":
+        request.due_ms = _due(said, record.timestamp)
+    elif op == "deliver-now":
+        request.due_ms = record.timestamp
+    return request
+
+
+def _say(said: dict[str, str], name: str, value: bytes | None) -> None:
+    if name in said:
+        reason = Reason.AMBIGUOUS_DUE if name in (names.AT, names.AFTER) else Reason.MALFORMED
+        raise Refusal(reason, f"the header {name} is there twice. Send it once.")
+    try:
+        said[name] = (value or b"").decode()
+    except UnicodeDecodeError as error:
+        reason = Reason.BAD_ID if name == names.ID else Reason.MALFORMED
+        raise Refusal(reason, f"the header {name} is not UTF-8.") from error
+
+
+def _id(said: dict[str, str], op: str, source: str) -> str:
+    id_ = said.get(names.ID)
+    if id_ is None:
+        if op != "schedule":
+            raise Refusal(Reason.BAD_ID, f"{op} needs {names.ID}, the id of the message it is for.")
+        return source
+    if not id_ or len(id_.encode()) > _ID_BYTES:
+        raise Refusal(Reason.BAD_ID, f"{names.ID} has {len(id_.encode())} bytes, it can have 1 to {_ID_BYTES}.")
+    return id_
+
+
+def _destination(request: Request, said: dict[str, str]) -> None:
+    to = said.get(names.TO)
+    if not to:
+        raise Refusal(Reason.MISSING_DESTINATION, f"{names.TO} is missing: name the topic to deliver to.")
+    request.to = to
+    request.partition = _number(said, names.TO_PARTITION)
+    if len(said) - (names.ID in said) <= 2:  # noqa: PLR2004 - destination and due time: nothing rarer is there
+        return
+    request.cluster = said.get(names.TO_CLUSTER)
+    request.max_late_ms = _parsed(said, names.MAX_LATE, parse_duration)
+    request.if_late = said.get(names.IF_LATE)
+    request.dedupe_ms = _parsed(said, names.DEDUPE, parse_duration)
+    request.on_failure = said.get(names.ON_FAILURE)
+    if request.if_late is not None and request.if_late not in _LATE_POLICIES:
+        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} can be {', '.join(_LATE_POLICIES)}.")
+    if request.if_late is not None and request.max_late_ms is None:
+        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: late by how much?")
+
+
+def _due(said: dict[str, str], stamp_ms: int) -> int:
+    at, after = said.get(names.AT), said.get(names.AFTER)
+    if at is not None and after is not None:
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both there. Send one of them.")
+    try:
+        if at is not None:
+            return parse_time(at)
+        if after is not None:
+            return stamp_ms + parse_duration(after)
+    except ValueError as error:
+        raise Refusal(Reason.MALFORMED, f"{names.AT if at is not None else names.AFTER}: {error}.") from error
+    raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing: when is it due?")
+
+
+def _number(said: dict[str, str], name: str) -> int | None:
+    text = said.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 15:  # noqa: PLR2004 - as in times: 15 digits
+        raise Refusal(Reason.MALFORMED, f"{name} is {text[:64]!r}, it must be a whole number in ASCII digits.")
+    return int(text)
+
+
+def _parsed(said: dict[str, str], name: str, parse: Callable[[str], int]) -> int | None:
+    text = said.get(name)
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise Refusal(Reason.MALFORMED, f"{name}: {error}.") from error

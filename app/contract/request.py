@@ -1,0 +1,66 @@
+"""A request as every dialect decodes it, and the refusal of one that cannot be accepted."""
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+Op = Literal["schedule", "cancel", "reschedule", "deliver-now"]
+Headers = list[tuple[str, bytes | None]]
+
+
+class Reason(StrEnum):
+    """Why a message became a dead letter (contract section 7)."""
+
+    MALFORMED = "malformed"
+    BAD_TIMESTAMP = "bad-timestamp"
+    MISSING_DESTINATION = "missing-destination"
+    MISSING_DUE = "missing-due"
+    AMBIGUOUS_DUE = "ambiguous-due"
+    BAD_ID = "bad-id"
+    TOO_FAR = "too-far"
+    TOO_LARGE = "too-large"
+    UNKNOWN_TOPIC = "unknown-topic"
+    UNKNOWN_CLUSTER = "unknown-cluster"
+    NOT_ALLOWED = "not-allowed"
+    UNDELIVERABLE = "undeliverable"
+    TOO_LATE = "too-late"
+
+
+class Refusal(Exception):
+    """A request that cannot be accepted: a reason code, and a sentence that says what is wrong and what to do."""
+
+    def __init__(self, reason: Reason, sentence: str) -> None:
+        """Keep both."""
+        super().__init__(sentence)
+        self.reason, self.sentence = reason, sentence
+
+
+class Request(msgspec.Struct, array_like=True):
+    """A decoded request or command. Times are epoch milliseconds, durations milliseconds.
+
+    `source` is `topic-partition-offset` of the record, `stamp_ms` its Kafka timestamp, `input` its topic. It travels as
+    msgpack through the forwards topic, so fields are only ever added at the end.
+    """
+
+    op: Op
+    id: str
+    source: str
+    stamp_ms: int
+    input: str
+    due_ms: int = 0
+    to: str = ""
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = []
+    partition: int | None = None
+    cluster: str | None = None
+    max_late_ms: int | None = None
+    if_late: str | None = None
+    dedupe_ms: int | None = None
+    on_failure: str | None = None
+    if_due_ms: int | None = None
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Request).decode

@@ -1,0 +1,83 @@
+"""Times in headers: epoch milliseconds or RFC 3339, milliseconds or ISO 8601 durations. Fractions round up."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+
+_RFC_3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,12}))?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
+_DURATION = re.compile(
+    r"P(?:(\d+)W|(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,12}))?S)?)?)", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_DIGITS = 15
+#: More than any duration below 10^15 ms needs, and few enough for int() to take.
+_MAX_LETTERS = 128
+
+
+def parse_time(text: str) -> int:
+    """Give the epoch milliseconds that `text` says, in ASCII digits or as RFC 3339 with a zone.
+
+    Raises ValueError with a sentence.
+    """
+    if text.isascii() and text.isdigit():
+        return _digits(text)
+    match = _RFC_3339.fullmatch(text)
+    if match is None:
+        msg = f"{text[:64]!r} is no time. Write epoch milliseconds, or RFC 3339 with a zone: 2030-01-31T08:00:00Z"
+        raise ValueError(msg)
+    day, time, fraction, zone = match.groups()
+    try:
+        moment = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=_zone(zone))
+    except ValueError as error:
+        msg = f"{text[:64]!r} is no time: {error}"
+        raise ValueError(msg) from error
+    seconds = (moment - _EPOCH) // timedelta(seconds=1)
+    if seconds < 0:
+        msg = f"{text[:64]!r} is before 1970"
+        raise ValueError(msg)
+    return seconds * 1000 + _milliseconds(fraction)
+
+
+def parse_duration(text: str) -> int:
+    """Give the milliseconds that `text` says, in ASCII digits or as an ISO 8601 duration of weeks, days and below.
+
+    Raises ValueError with a sentence.
+    """
+    if text.isascii() and text.isdigit():
+        return _digits(text)
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        msg = (
+            f"{text[:64]!r} is no duration. Write milliseconds, or ISO 8601 without years and months, whose length "
+            "varies: PT15M, P30D"
+        )
+        raise ValueError(msg)
+    if len(text) <= _MAX_LETTERS:
+        weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:5])
+        whole = (((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds
+        length = whole * 1000 + _milliseconds(match[6])
+        if length < 10**_MAX_DIGITS:
+            return length
+    msg = f"{text[:64]!r} is too long: durations are below 10^{_MAX_DIGITS} milliseconds, 31,000 years"
+    raise ValueError(msg)
+
+
+def _digits(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        msg = f"{text[:64]!r} has more than {_MAX_DIGITS} digits: these are milliseconds, not smaller units"
+        raise ValueError(msg)
+    return int(text)
+
+
+def _milliseconds(fraction: str | None) -> int:
+    """Give a decimal fraction of a second in milliseconds, rounded up."""
+    if not fraction:
+        return 0
+    parts: int = 10 ** len(fraction)
+    return -(-int(fraction) * 1000 // parts)
+
+
+def _zone(text: str) -> timezone:
+    if text in "Zz":
+        return UTC
+    sign = -1 if text[0] == "-" else 1
+    return timezone(sign * timedelta(hours=int(text[1:3]), minutes=int(text[4:6])))

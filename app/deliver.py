@@ -1,0 +1,243 @@
+"""Sends due messages to their destinations: one batch a destination partition and cycle, outcomes per row."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import aiokafka.errors
+
+from app.clock import Clock
+from app.contract import headers as names
+from app.contract.home import key_partition
+from app.contract.request import Reason
+from app.kafka import Ack, Batch, Cluster, Sender
+from app.kafka.errors import Recalled, SendError, TooLarge
+from app.kafka.errors import Rejected as Refused
+from app.outcome import Delivered, Rejected, reason_of
+from app.partition import Partition, Way
+from app.settings import Settings
+from tables import Entry, keys
+
+log = logging.getLogger(__name__)
+
+#: A destination counts as gone after this many looks, this far apart: a broker that has just started may not know yet.
+_LOOKS, _LOOK_EVERY_S = 5, 0.5
+_GONE_S = 1.0
+
+
+class Row(NamedTuple):
+    """A claimed row on its way."""
+
+    partition: Partition
+    key: bytes
+
+
+class Load:
+    """A batch for one destination partition, and the rows in it."""
+
+    __slots__ = ("batch", "rows", "sent_ms", "way")
+
+    def __init__(self, way: Way, *, transactional: bool) -> None:
+        """Begin empty."""
+        self.way, self.sent_ms = way, 0
+        self.batch, self.rows = Batch(transactional=transactional), list[Row]()
+
+    def append(self, row: Row, entry: Entry, now_ms: int) -> bool:
+        """Add a row; False if it doesn't fit any more."""
+        headers = [
+            *entry.headers,
+            (names.ID, entry.id.encode()),
+            (names.DUE, b"%d" % keys.due_of(row.key)),
+            (names.SOURCE, entry.source.encode()),
+        ]
+        if not self.batch.append(now_ms, entry.key, entry.value, headers):
+            return False
+        self.rows.append(row)
+        return True
+
+
+class Target(NamedTuple):
+    """A destination cluster."""
+
+    cluster: Cluster
+    sender: Sender
+
+
+class Courier:
+    """Takes due rows, and tells their partitions what became of them."""
+
+    def __init__(self, settings: Settings, clock: Clock, targets: dict[str | None, Target]) -> None:
+        """Deliver to `targets`, by the name of the cluster; None is our own."""
+        self._settings, self._clock, self._targets = settings, clock, targets
+        self._loads: dict[Hashable, Load] = {}
+        self._turn = itertools.count()
+        self._gone: dict[tuple[str | None, str], float] = {}
+        self._asking: dict[tuple[str | None, str], float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+
+    def knows(self, cluster: str | None) -> bool:
+        """Tell whether there is such a cluster; None is our own."""
+        return cluster in self._targets
+
+    def way(self, entry: Entry) -> Way:
+        """Give where a message goes: its partition as Kafka's own clients choose it; without a key it spreads."""
+        target = self._targets[entry.cluster]
+        partitions = target.cluster.partitions(entry.to)
+        if not partitions:
+            return entry.cluster, entry.to, -1
+        if entry.partition is not None:
+            return entry.cluster, entry.to, entry.partition
+        if entry.key is not None:
+            return entry.cluster, entry.to, key_partition(entry.key, partitions)
+        turn = next(self._turn) // 16
+        for number in ((turn + step) % partitions for step in range(partitions)):
+            if not target.sender.blocked(entry.to, number):
+                break
+        return entry.cluster, entry.to, number
+
+    def blocked(self, way: Way) -> bool:
+        """Tell whether messages for this way had better wait."""
+        cluster, topic, partition = way
+        if partition < 0:
+            return (cluster, topic) in self._asking and not self.hopeless(way)
+        return self._targets[cluster].sender.blocked(topic, partition)
+
+    def gone(self, way: Way) -> bool:
+        """Tell whether the topic is known not to exist; begins to find out if that is not known."""
+        cluster, topic, partition = way
+        if partition >= 0:
+            return False
+        if self._gone.get((cluster, topic), 0) > self._loop.time():
+            return True
+        if (cluster, topic) not in self._asking:
+            self._asking[cluster, topic] = self._loop.time()
+            task = self._loop.create_task(self._find(cluster, topic))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return False
+
+    def hopeless(self, way: Way) -> bool:
+        """Tell whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
+        cluster, topic, partition = way
+        limit_s = self._settings.give_up_ms / 1000
+        if partition >= 0 or not limit_s or (cluster, topic) not in self._asking:
+            return False
+        return self._loop.time() - self._asking[cluster, topic] >= limit_s
+
+    async def _find(self, cluster: str | None, topic: str) -> None:
+        try:
+            looks = 0
+            while looks < _LOOKS:
+                try:
+                    if topic not in await self._targets[cluster].cluster.refresh([topic]):
+                        return
+                    looks += 1
+                except aiokafka.errors.KafkaError as error:
+                    log.warning("destination %s: no metadata: %r", topic, error)
+                await asyncio.sleep(_LOOK_EVERY_S)
+            self._gone[cluster, topic] = self._loop.time() + _GONE_S
+        finally:
+            self._asking.pop((cluster, topic), None)
+
+    def add(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
+        """Take a due row along in this cycle."""
+        partition.claim(key, entry, way)
+        place, row, now = self._place(partition, way), Row(partition, key), self._clock.wall_ms()
+        load = self._loads.get(place)
+        if load is None or not load.append(row, entry, now):
+            if load is not None:
+                self._submit(load)
+            load = self._loads[place] = self._load(way)
+            load.append(row, entry, now)
+
+    def _place(self, partition: Partition, way: Way) -> Hashable:  # noqa: ARG002 - see ExactCourier
+        """Give what the rows of a load have in common."""
+        return way
+
+    def _load(self, way: Way) -> Load:
+        return Load(way, transactional=False)
+
+    def send(self) -> None:
+        """Send what this cycle has gathered."""
+        loads, self._loads = self._loads, {}
+        for load in loads.values():
+            self._submit(load)
+
+    def _submit(self, load: Load, *, first: bool = False) -> None:
+        cluster, topic, partition = load.way
+        load.sent_ms = self._clock.wall_ms()
+        for owner in {row.partition for row in load.rows}:
+            owner.passed("before-send")
+        acked = self._targets[cluster].sender.submit(topic, partition, load.batch, first=first)
+        for owner in {row.partition for row in load.rows}:
+            owner.passed("sent")
+        acked.add_done_callback(lambda future: self._ended(load, future))
+
+    def _ended(self, load: Load, acked: "asyncio.Future[Ack]") -> None:
+        if acked.cancelled():
+            return
+        error = acked.exception()
+        if error is None:
+            self._delivered(load, acked.result())
+        elif isinstance(error, Recalled):
+            for owner, rows in _by_owner(load.rows).items():
+                owner.release(rows, load.way)
+        elif isinstance(error, SendError):
+            self._failed(load, error)
+        else:
+            raise error
+
+    def _failed(self, load: Load, error: SendError) -> None:
+        """End a load that will never be taken; the one row that is to blame is found by halving."""
+        if isinstance(error, (TooLarge, Refused)) and len(load.rows) > 1:
+            middle = len(load.rows) // 2
+            self._again(load.way, load.rows[middle:])  # the later half first, for each goes before all that wait
+            self._again(load.way, load.rows[:middle])
+        else:
+            for row in load.rows:
+                row.partition.tell(Rejected(row.key, reason_of(error), str(error)))
+
+    def _delivered(self, load: Load, ack: Ack) -> None:
+        owners: dict[Partition, list[tuple[bytes, int]]] = {}
+        for index, row in enumerate(load.rows):
+            owners.setdefault(row.partition, []).append((row.key, ack.offset + index))
+        for owner, rows in owners.items():
+            owner.passed("acked")
+            owner.tell(Delivered(rows, load.way[1], load.way[2], load.sent_ms))
+
+    def _again(self, way: Way, rows: list[Row]) -> None:
+        """Send rows again in a batch of their own, before those that wait."""
+        load = self._load(way)
+        for row in rows:
+            entry = row.partition.claims.get(row.key)
+            if entry is not None:  # else its partition has begun a new life, which sends it anew
+                load.append(row, entry, self._clock.wall_ms())
+        if load.rows:
+            self._submit(load, first=True)
+
+    def give_up(self, way: Way) -> bool:
+        """Give up on a way that has been blocked for longer than DELAY_GIVE_UP; tell whether it has."""
+        cluster, topic, partition = way
+        limit_s = self._settings.give_up_ms / 1000
+        sender = self._targets[cluster].sender
+        if partition < 0:
+            return self.hopeless(way)
+        if not limit_s or sender.blocked_s(topic, partition) < limit_s:
+            return False
+        sender.give_up(topic, partition)
+        return True
+
+    def refuse(self, partition: Partition, key: bytes, entry: Entry, reason: Reason, sentence: str) -> None:
+        """End a row that is not sent at all."""
+        partition.claim(key, entry)
+        partition.tell(Rejected(key, reason, sentence))
+
+
+def _by_owner(rows: list[Row]) -> dict[Partition, list[bytes]]:
+    owners: dict[Partition, list[bytes]] = {}
+    for row in rows:
+        owners.setdefault(row.partition, []).append(row.key)
+    return owners

@@ -1,0 +1,60 @@
+"""Everything the demonstration runs on: a broker or a given cluster, topics, and workers."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.demo.options import Options
+from app.demo.worker import Worker
+from app.embedded import Broker
+from app.settings import Settings
+
+DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
+"""Settings of the worker unless the environment has others."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What runs, or is about to."""
+
+    settings: Settings
+    workers: list[Worker]
+    broker: Broker | None
+
+    def check(self) -> None:
+        """Raise a DemoError or BrokerError when a part ended by itself."""
+        for worker in self.workers:
+            worker.check()
+        if self.broker is not None:
+            self.broker.check()
+
+
+@contextmanager
+def installation(options: Options) -> Iterator[Installation]:
+    """Yield a cluster that serves and workers to start; at the end stop workers first, then the broker.
+
+    Without --data everything is removed at the end, but after an error the workers' logs stay.
+    """
+    keep = options.data is not None
+    home = (options.data or Path(tempfile.mkdtemp(prefix="punctual-demo-"))).absolute()
+    try:
+        with ExitStack() as running:
+            given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+            broker = None if given else running.enter_context(Broker(home / "kafka" if keep else None))
+            defaults = DEFAULTS | ({"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap} if broker else {})
+            env = {name: os.environ.get(name) or value for name, value in defaults.items()}
+            ports = range(options.port, options.port + options.workers)
+            workers = [Worker(home / f"worker-{port}", port, env, temporary=not keep) for port in ports]
+            for worker in workers:
+                running.callback(worker.stop)
+            yield Installation(Settings.from_env(os.environ | env), workers, broker)
+    except Exception:
+        keep = True
+        raise
+    finally:
+        if not keep:
+            shutil.rmtree(home, ignore_errors=True)

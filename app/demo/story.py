@@ -1,0 +1,62 @@
+"""What happens in the shop: pure decisions, drawn from a random generator."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+Change = Literal["cancel", "snooze", "hurry"]
+
+CUSTOMERS = ("Ada", "Barbara", "Edsger", "Grace", "Jim", "Leslie", "Margaret", "Niklaus", "Radia", "Tony")
+GOODS = ("espresso", "green tea", "rye bread", "honey", "olive oil", "saffron", "ink", "candles")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A change of mind: what, how long after the order, and for a snooze the new delay from then on (seconds)."""
+
+    change: Change
+    after_s: float
+    again_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One order and the message it delays."""
+
+    number: int
+    text: str
+    prepaid: bool
+    due_s: float
+    turn: Turn | None
+
+    @property
+    def id(self) -> str:
+        """The id of the delayed message."""
+        return f"{'release' if self.prepaid else 'reminder'}-{self.number}"
+
+
+def orders(random: Random, first_number: int, longest_s: float) -> Iterator[Order]:
+    """Yield orders without end.
+
+    A prepaid order is released to the warehouse after a while in which it can still change; an unpaid one gets a
+    reminder, which is cancelled if the customer pays, and moved if the customer asks for time.
+    """
+    number, shortest_s = first_number, min(1.0, longest_s / 2)
+    while True:
+        # More short delays than long ones, so that there is something to see at once.
+        due_s = shortest_s * (longest_s / shortest_s) ** random.random()
+        text = f"{random.choice(CUSTOMERS)}: {random.randint(1, 9)} x {random.choice(GOODS)}"
+        prepaid = random.choices((True, False), weights=(30, 70))[0]
+        yield Order(number, text, prepaid, due_s, _turn(random, due_s))
+        number += 1
+
+
+def _turn(random: Random, due_s: float) -> Turn | None:
+    # Well before the due time, so that the change wins.
+    after_s = due_s * random.uniform(0.2, 0.7)
+    cancel = Turn("cancel", after_s, 0, "paid, or called it off")
+    snooze = Turn("snooze", after_s, due_s * random.uniform(0.5, 1), "asked for more time")
+    hurry = Turn("hurry", after_s, 0, "wants it now")
+    return random.choices((None, cancel, snooze, hurry), weights=(60, 20, 15, 5))[0]

@@ -1,0 +1,147 @@
+"""The due loop: one a worker. It sleeps until the earliest due time, then gathers what is due across all partitions."""
+
+import asyncio
+import logging
+
+from app.caller import WAY, Caller
+from app.clock import Clock
+from app.contract.request import Reason
+from app.deliver import Courier
+from app.lateness import Lateness
+from app.outcome import Dropped, Unsent
+from app.partition import Partition, State, Way
+from app.settings import Settings
+from app.sight import Sight
+from tables import Entry, keys
+from tables.entry import decode
+
+log = logging.getLogger(__name__)
+
+#: Cycles are at least this far apart: firing each message on its own would cost twice the CPU.
+_CYCLE_S = 0.004
+#: Never sleep longer than this: a wall clock that jumps does not wake a monotonic timer.
+_LONGEST_S = 0.5
+
+
+class DueLoop:
+    """Fires the rows of a worker's live partitions when they are due, never before."""
+
+    def __init__(self, settings: Settings, clock: Clock, courier: Courier) -> None:
+        """Send through `courier` what is due by `clock`."""
+        self._settings, self._clock, self._courier = settings, clock, courier
+        self._caller = Caller(self.notify)
+        self.partitions: dict[int, Partition] = {}
+        self._sight: Sight | None = None
+        self.lateness = Lateness()
+        self._changed = asyncio.Event()
+        self.beat_s = 0.0
+
+    def watch(self, sight: Sight) -> None:
+        """Look with `sight` at the partitions before they are fired."""
+        self._sight = sight
+
+    def notify(self, _: Partition | None = None) -> None:
+        """Look again: something may be due earlier, or there is room again."""
+        self._changed.set()
+
+    async def stop(self) -> None:
+        """Abandon callbacks on their way."""
+        await self._caller.stop()
+
+    async def run(self) -> None:
+        """Fire until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began = self.beat_s = loop.time()
+            self._changed.clear()
+            wait_s = _LONGEST_S
+            now = self._clock.now_ms()
+            if self._sight is not None:
+                self._sight.look(self.partitions.values(), began)
+            if self._clock.may_fire():
+                for partition in list(self.partitions.values()):
+                    if partition.state is State.LIVE:
+                        wait_s = min(wait_s, self._fire(partition, now))
+                self._courier.send()
+            await self._sleep(wait_s)
+            await asyncio.sleep(max(0.0, began + _CYCLE_S - loop.time()))
+
+    async def _sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        timer = asyncio.get_running_loop().call_later(seconds, self._changed.set)
+        await self._changed.wait()
+        timer.cancel()
+
+    def _fire(self, partition: Partition, now: int) -> float:
+        """Send a partition's rows due by `now` as far as it has room; give the seconds until the next look."""
+        self._unhold(partition)
+        if partition.quiet:
+            partition.store.low = partition.cursor
+        room = self._settings.fire_batch * self._settings.fire_depth - partition.sending(self._blocked)
+        if room <= 0:
+            return _LONGEST_S
+        limit = min(room, self._settings.fire_batch)
+        found = partition.store.due(now, partition.cursor, limit)
+        for key, raw in found:
+            if not partition.busy(key):
+                self._take(partition, key, decode(raw), now)
+        if found:
+            partition.cursor = found[-1][0] + b"\0"
+        if len(found) == limit:
+            return 0.0
+        following = partition.store.next_row(partition.cursor)
+        if following is None:
+            return _LONGEST_S
+        return max(0.0, (keys.due_of(following) - self._clock.wall_ms()) / 1000)
+
+    def _take(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
+        """Decide what happens to a due row."""
+        late = now - keys.due_of(key)
+        if entry.url is not None:
+            self._call(partition, key, entry)
+        elif entry.commands:  # it was being sent when the process died: what was asked then applies now
+            partition.claim(key, entry)
+            partition.tell(Unsent(key))
+        elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "drop":
+            partition.claim(key, entry)
+            partition.tell(Dropped(key))
+        elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "dead-letter":
+            sentence = (
+                f"it is {late} ms late, delay-max-late allows {entry.max_late_ms}. Send it again if it still matters."
+            )
+            self._courier.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
+        else:
+            self._send(partition, key, entry, late)
+
+    def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
+        if self._caller.full:
+            partition.hold(key, WAY)
+        else:
+            self._caller.call(partition, key, entry)
+
+    def _blocked(self, way: Way) -> bool:
+        return self._caller.full if way == WAY else self._courier.blocked(way)
+
+    def _send(self, partition: Partition, key: bytes, entry: Entry, late: int) -> None:
+        if not self._courier.knows(entry.cluster):
+            sentence = f"there is no cluster {entry.cluster} any more. Add it to DELAY_CLUSTERS, then send it again."
+            self._courier.refuse(partition, key, entry, Reason.UNKNOWN_CLUSTER, sentence)
+            return
+        way = self._courier.way(entry)
+        if self._courier.gone(way):
+            sentence = f"topic {entry.to} does not exist any more. Create it, then send the message again."
+            self._courier.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
+        elif self._courier.hopeless(way):
+            sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
+            self._courier.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
+        elif self._courier.blocked(way):
+            partition.hold(key, way)
+        else:
+            self._courier.add(partition, key, entry, way)
+            self.lateness.add(late)
+
+    def _unhold(self, partition: Partition) -> None:
+        """Go back to rows that were passed over, when their way is free again."""
+        for way in [way for way in partition.held if not self._blocked(way)]:
+            partition.cursor = min(partition.cursor, partition.held.pop(way))

@@ -1,0 +1,33 @@
+"""What can go wrong with the development broker; each message says the cause and the next action.
+
+BrokerError
+├── JavaMissingError       no Java that can run Kafka
+├── JarsUnavailableError   Kafka's jars could not be fetched, or are not the pinned ones
+├── PortTakenError         something else listens on the port
+├── DataDirectoryError     the data directory is not usable
+└── BrokerFailedError      Kafka ended, or did not answer in time
+"""
+
+
+class BrokerError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class JavaMissingError(BrokerError):
+    """No Java of the needed version was found."""
+
+
+class JarsUnavailableError(BrokerError):
+    """Kafka's jars could not be fetched, or differ from the pinned ones."""
+
+
+class PortTakenError(BrokerError):
+    """Another process listens on the port that was asked for."""
+
+
+class DataDirectoryError(BrokerError):
+    """The data directory belongs to something else, is damaged or is in use."""
+
+
+class BrokerFailedError(BrokerError):
+    """Kafka ended by itself or did not answer in time."""

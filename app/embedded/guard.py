@@ -1,0 +1,87 @@
+"""Run commands one after another, and end them when the process that asked for them is gone, even by kill -9.
+
+It is run by its path with `python -I -S`, so that it imports nothing of ours and costs few milliseconds. Standard
+input is a pipe whose other end the owner holds. A byte on it asks for a graceful end. It reads as ended when the
+owner closes it, or dies in whatever way: then a directory that is only of use to the owner is removed too.
+(PR_SET_PDEATHSIG would do without this process, but only on Linux, and it fires when the *thread* that started the
+child ends.) The last command's process id goes to standard output as one line; what the commands print goes to
+standard error.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+
+class Guard:
+    """Runs commands while their owner lives and wants them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended = False
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def run(self, commands: list[list[str]]) -> int:
+        """Run the commands until one fails; return the exit code of the last one run, 128 + n for signal n."""
+        code = 0
+        for position, command in enumerate(commands, start=1):
+            with self._lock:
+                if code or self._ended:
+                    break
+                self._child = child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+            if position == len(commands):
+                sys.stdout.write(f"{child.pid}\n")
+                sys.stdout.flush()
+            code = child.wait()
+        return code if code >= 0 else 128 - code
+
+    def end(self, grace_s: float) -> None:
+        """End the running command, and run none after it: SIGTERM, then SIGKILL `grace_s` seconds later."""
+        with self._lock:
+            self._ended = True
+            child = self._child
+        if child is None:
+            return
+        if grace_s:
+            child.terminate()
+            try:
+                child.wait(grace_s)
+            except subprocess.TimeoutExpired:
+                child.kill()
+        else:
+            child.kill()
+
+
+def main(commands: list[list[str]], grace_s: float, remove: str | None) -> int:
+    """Run the commands guarded; return the exit code.
+
+    Args:
+        commands: argument lists. The last is the long-running one.
+        grace_s: seconds between asking for the end and forcing it.
+        remove: a directory that goes when the owner does. Its content is of no use then: no grace is given.
+    """
+    guard = Guard()
+    orphaned = threading.Event()
+
+    def watch() -> None:
+        # Not sys.stdin: its lock, held by a daemon thread, would abort Python's exit.
+        if os.read(0, 1):
+            guard.end(grace_s)
+        else:
+            orphaned.set()
+            guard.end(0 if remove else grace_s)
+
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=guard.end, args=(grace_s,)).start())
+    threading.Thread(target=watch, daemon=True).start()
+    code = guard.run(commands)
+    if remove and orphaned.is_set():
+        shutil.rmtree(remove, ignore_errors=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(**json.loads(sys.argv[1])))

@@ -1,0 +1,83 @@
+"""Kafka's jars: resolved from Maven Central by jgo, cached, and checked against pinned SHA-256 sums."""
+
+import fcntl
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from app.embedded.errors import JarsUnavailableError
+
+KAFKA_VERSION = "4.3.0"
+KAFKA = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
+# Kafka brings Log4j but not the binding that its scripts put on the classpath; without it there is no log at all.
+# Resolved apart: resolved together, Log4j's dependency management takes Kafka's client jar down to 3.9.
+LOG_BINDING = "log4j-slf4j-impl"
+LOG_BINDING_VERSION = "2.25.4"
+SUMS = Path(__file__).with_name("jars.sha256")
+
+
+def kafka_jars() -> list[Path]:
+    """Return the jars of a Kafka broker, fetching them (45 MB) the first time; sorted by name.
+
+    Raises:
+        JarsUnavailableError: they could not be fetched, or are not the pinned ones.
+    """
+    with _one_at_a_time():
+        jars = _resolve()
+        verify(jars, read_sums())  # while nobody resolves again, which lays the files out anew
+    return jars
+
+
+def read_sums() -> dict[str, str]:
+    """Return the pinned SHA-256 sum of each jar, by file name."""
+    pairs = (line.split() for line in SUMS.read_text("ascii").splitlines())
+    return {name: sum_ for sum_, name in pairs}
+
+
+def verify(jars: list[Path], sums: dict[str, str]) -> None:
+    """Check that exactly the pinned jars are there, byte for byte.
+
+    Raises:
+        JarsUnavailableError: naming the first jar that differs, is missing or is not pinned.
+    """
+    missing = sums.keys() - {jar.name for jar in jars}
+    if missing:
+        raise JarsUnavailableError(f"Kafka's jar {min(missing)} was not resolved. {_start_over(jars)}")
+    for jar in jars:
+        if hashlib.sha256(jar.read_bytes()).hexdigest() != sums.get(jar.name):
+            raise JarsUnavailableError(f"{jar} is not the pinned one (app/embedded/jars.sha256). {_start_over(jars)}")
+
+
+def _resolve() -> list[Path]:
+    import jgo  # noqa: PLC0415 - 0.2 s that only starting a broker should pay
+
+    try:
+        jars = [Path(jar) for jar in jgo.build(KAFKA).all_jars]
+        logging = jgo.build(f"org.apache.logging.log4j:{LOG_BINDING}:{LOG_BINDING_VERSION}").all_jars
+    except Exception as error:
+        raise JarsUnavailableError(
+            f"Kafka {KAFKA_VERSION} could not be fetched from Maven Central: {_first_line(error)}. "
+            "Connect this machine to it (once: the jars are cached), "
+            "or set KAFKA_BOOTSTRAP_SERVERS to a Kafka that runs already."
+        ) from error
+    jars += [Path(jar) for jar in logging if Path(jar).name.startswith(LOG_BINDING)]
+    return sorted(jars, key=lambda jar: jar.name)
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    # Two processes that fill the cache at once would read each other's half-written files.
+    with Path(tempfile.gettempdir(), "punctual-jars.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _start_over(jars: list[Path]) -> str:
+    where = f" in {jars[0].parent.parent}" if jars else ""
+    return f"Delete jgo's cached copy{where} and ~/.m2/repository/org/apache/kafka, then start again."

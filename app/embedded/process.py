@@ -1,0 +1,63 @@
+"""A process that cannot outlive this one."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+STOP_GRACE_S = 10.0  # a KRaft broker hands over and closes its logs well within
+
+_GUARD = Path(__file__).with_name("guard.py")
+
+
+class GuardedProcess:
+    """Commands run one after another under a guard that ends them when this process is gone.
+
+    Args:
+        commands: argument lists; each runs if the one before it succeeded, and the last is the long-running one.
+        log: where their output goes. It is inherited, so a lock on this open file is held as long as they run.
+        remove: a directory to remove if this process dies or calls `abandon`.
+    """
+
+    def __init__(self, commands: list[list[str]], log: BinaryIO, remove: Path | None) -> None:
+        order = {"commands": commands, "grace_s": STOP_GRACE_S, "remove": str(remove) if remove else None}
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_GUARD), json.dumps(order)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C is for the owner, who then ends this in order
+        )
+        self._pid: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the last command; waits until it runs.
+
+        Raises:
+            ProcessLookupError: a command before it failed.
+        """
+        if self._pid is None:
+            line = self._guard.stdout.readline() if self._guard.stdout else b""
+            if not line:
+                raise ProcessLookupError("The process ended before its last command ran.")
+            self._pid = int(line)
+        return self._pid
+
+    def exit_code(self) -> int | None:
+        """Return the exit code, 128 + n after signal n; None while it runs."""
+        return self._guard.poll()
+
+    def stop(self) -> None:
+        """End it gracefully, by force after STOP_GRACE_S; return when it is gone."""
+        self._leave(b"stop")
+
+    def abandon(self) -> None:
+        """Do what this process's death would: end it and remove its directory; return when that is done."""
+        self._leave(b"")
+
+    def _leave(self, word: bytes) -> None:
+        # Writes, closes both pipes and reaps; a guard that has ended already is no error.
+        self._guard.communicate(word, timeout=STOP_GRACE_S + 30)

@@ -1,0 +1,68 @@
+"""The data directory of a development broker: recognising one that was formatted, refusing what is something else.
+
+<data>/logs/             Kafka's own: topics, metadata, meta.properties
+<data>/server.properties written at each start
+<data>/broker.log        what Kafka and its Java print
+"""
+
+import fcntl
+from pathlib import Path
+from typing import BinaryIO
+
+from app.embedded.errors import DataDirectoryError
+from app.embedded.properties import read_properties
+
+
+def stored_cluster_id(logs: Path, node_id: int) -> str | None:
+    """Return the cluster id of a directory that this node formatted earlier, None for a new one.
+
+    Raises:
+        DataDirectoryError: the directory is another node's, damaged, or not Kafka's at all.
+    """
+    meta = logs / "meta.properties"
+    if not meta.exists():
+        if logs.exists() and any(logs.iterdir()):
+            raise _unusable(logs, "it is not empty, but has no meta.properties, which Kafka writes when it formats one")
+        return None
+    found = read_properties(meta)
+    expected = {"version": "1", "node.id": str(node_id)}
+    for key, value in expected.items():
+        if found.get(key) != value:
+            raise _unusable(logs, f"{meta} says {key}={found.get(key, '(nothing)')}, where {value} is expected")
+    if not found.get("cluster.id"):
+        raise _unusable(logs, f"{meta} has no cluster.id")
+    return found["cluster.id"]
+
+
+def claim(directory: Path) -> BinaryIO:
+    """Return broker.log of the data directory, open for appending and locked; create what is missing.
+
+    The lock lasts as long as any process has this open file. Kafka's own lock comes too late: a second broker on the
+    same directory writes to the metadata log before it finds out, and the first one hangs.
+
+    Raises:
+        DataDirectoryError: the directory cannot be written, or another broker uses it.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        log = (directory / "broker.log").open("ab")
+    except OSError as error:
+        raise DataDirectoryError(
+            f"The data directory {directory} cannot be written: {error.strerror}. Choose another with KAFKA_DATA."
+        ) from error
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        log.close()
+        raise DataDirectoryError(
+            f"The data directory {directory} is in use by another broker. "
+            "Stop that one, or choose another directory with KAFKA_DATA."
+        ) from error
+    return log
+
+
+def _unusable(logs: Path, why: str) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"The data directory {logs} is not one that this broker can use: {why}. "
+        "Move it away to start with an empty one, or choose another with KAFKA_DATA."
+    )

@@ -1,0 +1,291 @@
+"""The engine of a worker: everything that runs in it, put together."""
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import aiokafka.errors
+
+from app import group
+from app.clock import Clock
+from app.datadir import belongs, check, claim
+from app.deliver import Target
+from app.due import DueLoop
+from app.exact import courier_and_journal
+from app.fatal import end_process
+from app.host import Chunk, GroupIntake
+from app.kafka import Cluster, Sender
+from app.ownership import Ownership
+from app.partition import Partition, State
+from app.progress import VERSION, Progress
+from app.settings import Settings
+from app.sight import Sight
+from app.topics import TopicLimits, ensure
+from app.watchdog import Watchdog
+from app.web.progress import ProgressReader
+from app.web.state import Recovery
+from tables import DelayTable
+
+log = logging.getLogger(__name__)
+
+_ABSENT_S = 1.0
+_HOUSEKEEPING_S = 1.0
+_METADATA_S = 60.0
+
+
+class Destinations:
+    """What is known of destination topics, for ingest; a topic that is not there is asked for again after a second."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Ask `cluster`."""
+        self._cluster = cluster
+        self._absent: dict[str, float] = {}
+
+    def partitions(self, topic: str) -> int:
+        """Give a topic's number of partitions, 0 if it is not there."""
+        return self._cluster.partitions(topic)
+
+    async def learn(self, topics: Iterable[str]) -> None:
+        """Ask the cluster about topics that are not known; waits for a broker as long as it takes."""
+        now = time.monotonic()
+        wanted = [topic for topic in topics if self._absent.get(topic, 0) < now]
+        while wanted:
+            try:
+                missing = await self._cluster.refresh(wanted)
+            except aiokafka.errors.KafkaError as error:
+                log.warning("no metadata of destinations: %r", error)
+                await asyncio.sleep(_ABSENT_S)
+                continue
+            if len(self._absent) > 10_000:  # noqa: PLR2004 - names are the sender's choice: bounded
+                self._absent.clear()
+            self._absent.update(dict.fromkeys(missing, now + _ABSENT_S))
+            return
+
+
+class Engine:
+    """All that a worker does beside what Faust does for it; it is also what the web view asks."""
+
+    def __init__(self, settings: Settings, table: DelayTable, app: Any) -> None:
+        """Put the parts together; nothing runs yet."""
+        self.settings, self.table, self._app = settings, table, app
+        self.clock = Clock()
+        self.limits = TopicLimits()
+        self.reader = ProgressReader(settings.bootstrap, settings.progress, **settings.kafka_options())
+        self._tasks: list[asyncio.Task[None]] = []
+        self._started = False
+
+    async def start(self) -> None:
+        """Connect, create and check topics, begin to fire what will be owned.
+
+        Raises PunctualError with a sentence if the worker cannot start.
+        """
+        settings = self.settings
+        self._lock = claim(settings.data_path)
+        limits = await ensure(settings)
+        self.limits.row, self.limits.letter = limits.row, limits.letter
+        self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
+        await self.cluster.start(settings.progress)
+        belongs(settings.data_path, settings.app_id, await self.cluster.id())
+        self.sender = Sender(self.cluster)
+        targets: dict[str | None, Target] = {None: Target(self.cluster, Sender(self.cluster, recalls=True))}
+        for name, bootstrap in settings.clusters.items():
+            targets[name] = await _connect(name, bootstrap, settings)
+        for sender in (self.sender, targets[None].sender):
+            await sender.start()
+        self.targets = targets
+        self.courier, self.journal = courier_and_journal(
+            settings, self.clock, targets, self.cluster, self.sender, self.table
+        )
+        self.due = DueLoop(settings, self.clock, self.courier)
+        destinations = Destinations(self.cluster)
+        progress = Progress(settings, self.clock, self.sender, self.due)
+        self.ownership = Ownership(
+            settings,
+            self.clock,
+            self.cluster,
+            self.table,
+            self.journal,
+            self.due,
+            lambda number: Partition(
+                number, settings, self.clock, self.journal, destinations, self.limits, self.due.notify
+            ),
+            progress.report,
+            end_process,
+        )
+        self.ownership.intake = intake = GroupIntake(self._app)
+        self.due.watch(Sight(intake, self.ownership.topics, self.ownership.look_again))
+        self.ownership.tombstones_ms = limits.tombstones_ms
+        watchdog = Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat})
+        for work in (self.due.run(), progress.run(), self._housekeeping(), watchdog.run()):
+            self._spawn(work)
+        self._started = True
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(_report)
+        self._tasks.append(task)
+
+    def _fetch_beat(self) -> float:
+        consumer = self._app._consumer  # noqa: SLF001 - None until it starts
+        return 0.0 if consumer is None or not consumer.flow_active else consumer.beat_s
+
+    async def stop(self) -> None:
+        """Finish what is in flight, close the databases, stop."""
+        if not self._started:
+            return
+        self._started = False
+        await self.ownership.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.due.stop()
+        for target in self.targets.values():
+            await target.sender.stop()
+        await self.sender.stop()
+
+    async def disconnect(self) -> None:
+        """Close the connections, last of all."""
+        if hasattr(self, "targets"):
+            for target in self.targets.values():
+                await target.cluster.stop()
+
+    # records ---------------------------------------------------------------------------------------------------------
+    def take(self, chunk: Chunk) -> None:
+        """Give fetched records of one topic partition to the partition that they belong to.
+
+        Those of an earlier generation are dropped: what came before them may have been, and will be read again.
+        """
+        consumer, partition = self._app.consumer, self.ownership.partitions.get(chunk.partition)
+        if partition is None or chunk.generation != self.ownership.generation:
+            return
+        offered = partition.offer(chunk.records)
+        offered.add_done_callback(lambda _: consumer.done(chunk))
+
+    def position(self, topic: str, number: int) -> int | None:
+        """Give how far a topic's partition is in the table, or None if this worker doesn't know."""
+        store = self.table.stores.get(number)
+        position = store.positions.get(topic) if store is not None else None
+        return position.offset if position is not None else None
+
+    # housekeeping ----------------------------------------------------------------------------------------------------
+    async def _housekeeping(self) -> None:
+        learned = time.monotonic()
+        while True:
+            await asyncio.sleep(_HOUSEKEEPING_S)
+            ways = {way for partition in self.due.partitions.values() for way in (*partition.held, *partition.flight)}
+            given_up = [way for way in ways if self.courier.give_up(way)]
+            if given_up:
+                self.due.notify()
+            self._mind_the_disk()
+            self._mind_the_group()
+            if time.monotonic() - learned > _METADATA_S:
+                learned = time.monotonic()
+                await self._refresh_destinations()
+
+    async def _refresh_destinations(self) -> None:
+        for target in self.targets.values():
+            try:
+                await target.cluster.refresh(target.cluster.known())
+            except aiokafka.errors.KafkaError as error:
+                log.warning("no metadata of destinations: %r", error)
+
+    def _mind_the_disk(self) -> None:
+        """Take no more requests while the disk is nearly full; firing goes on and makes room."""
+        check(self.settings.data_path, self._lock)
+        free = shutil.disk_usage(self.settings.data_path).free
+        low = free < self.settings.min_free_disk
+        consumer = self._app._consumer  # noqa: SLF001 - None until it starts
+        if consumer is None or low == consumer.held_back:
+            return
+        consumer.held_back = low
+        if low:
+            log.error(
+                "%d MiB of disk are free, DELAY_MIN_FREE_DISK asks for %d: no requests are taken until there is room",
+                free >> 20,
+                self.settings.min_free_disk >> 20,
+            )
+        else:
+            log.warning("there is room on the disk again: requests are taken")
+
+    def _mind_the_group(self) -> None:
+        consumer = self._app._consumer  # noqa: SLF001 - None until it starts
+        if consumer is not None:
+            group.check(consumer._thread._consumer)  # noqa: SLF001 - None until it starts
+
+    # what the web view asks ------------------------------------------------------------------------------------------
+    @property
+    def app_id(self) -> str:
+        """The installation's name."""
+        return self.settings.app_id
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the installation has."""
+        return self.settings.partitions
+
+    @property
+    def worker_url(self) -> str:
+        """The address that this worker writes into its progress reports."""
+        return self.settings.url
+
+    @property
+    def version(self) -> str:
+        """The version of this worker."""
+        return VERSION
+
+    def now_ms(self) -> int:
+        """The worker's wall clock in epoch milliseconds."""
+        return self.clock.wall_ms()
+
+    def ready_reason(self) -> str | None:
+        """None when recovered and serving, else a sentence that says what is missing."""
+        if not self._started:
+            return "starting"
+        if self.ownership.generation < 0:
+            return "waiting for the group to assign partitions"
+        for number, partition in sorted(self.ownership.partitions.items()):
+            if partition.state is State.STOPPED:
+                return f"partition {number} is stopped: {partition.reason}"
+            if partition.state is State.RESTORING:
+                progress = self.table.progress.get(number)
+                return str(progress) if progress is not None else f"opening partition {number}"
+        return None
+
+    def recovery(self) -> Sequence[Recovery]:
+        """The partitions that this worker is restoring."""
+        return [
+            Recovery(
+                partition=progress.partition,
+                done=progress.position - progress.begin,
+                total=progress.end - progress.begin,
+                rows_per_s=progress.rows_per_s,
+                seconds_left=progress.seconds_left,
+            )
+            for progress in self.table.progress.values()
+        ]
+
+
+async def _connect(name: str, bootstrap: str, settings: Settings) -> Target:
+    """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
+    cluster = Cluster(bootstrap, **settings.kafka_options())
+    sender = Sender(cluster, recalls=True)
+    try:
+        await cluster.start("")
+        await sender.start()
+    except aiokafka.errors.KafkaError as error:
+        log.warning(
+            "cluster %s at %s cannot be used: %s. Its messages wait. Check DELAY_CLUSTERS, and that its brokers run.",
+            name,
+            bootstrap,
+            error,
+        )
+    return Target(cluster, sender)
+
+
+def _report(task: "asyncio.Task[None]") -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        end_process(error)

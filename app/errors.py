@@ -1,0 +1,107 @@
+"""What stops a worker, or keeps it from starting.
+
+PunctualError
+├── SettingInvalid        an environment variable has a value that makes no sense
+├── ClusterUnusable       the cluster does not answer, or not as it should
+├── DataDirectoryTaken    another process uses the data directory
+├── DataDirectoryForeign  the data directory is another installation's
+├── DataDirectoryUnusable the data directory cannot be written, or is gone
+├── TopicMismatch         a topic is there with settings that would lose messages
+├── PartitionStopped      a partition cannot go on safely; the others do
+├── InputGone             a topic that was being read is gone, or has begun anew
+├── GroupLost             the consumer group is no longer minded
+└── NotOwner              another worker owns the partition now
+"""
+
+from collections.abc import Iterable
+
+
+class PunctualError(Exception):
+    """The message says what is wrong, where, and what to do next."""
+
+
+class SettingInvalid(PunctualError):
+    """An environment variable has a value that makes no sense."""
+
+    def __init__(self, name: str, shown: str, why: str) -> None:
+        """Name the variable, its value as it may be shown, and why it is refused."""
+        super().__init__(f"{name}={shown}: {why}. docs/reference/settings.md lists what it takes.")
+
+
+class ClusterUnusable(PunctualError):
+    """The cluster does not answer, or not as it should."""
+
+    def __init__(self, bootstrap: str, error: object) -> None:
+        """Name the brokers asked and their error."""
+        super().__init__(
+            f"Kafka at {bootstrap} cannot be used: {error}. Check KAFKA_BOOTSTRAP_SERVERS, the security "
+            "settings, and that the brokers run."
+        )
+
+
+class DataDirectoryTaken(PunctualError):
+    """Another process uses the data directory."""
+
+    def __init__(self, path: object) -> None:
+        """Name the directory."""
+        super().__init__(
+            f"the data directory {path} is in use by another process. Give each worker a data directory of its own "
+            "(DATADIR or PORT), or stop the other worker."
+        )
+
+
+class DataDirectoryForeign(PunctualError):
+    """The data directory is another installation's."""
+
+    def __init__(self, path: object, theirs: str, ours: str) -> None:
+        """Name the directory, the installation that it belongs to and the one that is served here."""
+        super().__init__(
+            f"the data directory {path} belongs to {theirs}, this worker serves {ours}. Give it a data directory of "
+            "its own (DATADIR or PORT). If the other one is no more, remove this directory: it is only a copy of the "
+            "changelog."
+        )
+
+
+class DataDirectoryUnusable(PunctualError):
+    """The data directory cannot be written, or is gone."""
+
+    def __init__(self, path: object, error: object) -> None:
+        """Name the directory and what the system says."""
+        super().__init__(
+            f"the data directory {path} cannot be used: {error}. See that its disk is there, has room and can be "
+            "written (DATADIR says where it is), and start the worker again; nothing is lost, for the changelog has it."
+        )
+
+
+class TopicMismatch(PunctualError):
+    """A topic is there with settings that would lose messages."""
+
+
+class PartitionStopped(PunctualError):
+    """A partition cannot go on safely; the others do."""
+
+
+class InputGone(PunctualError):
+    """A topic that was being read is gone, or has begun anew."""
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        """Name what was deleted."""
+        super().__init__(
+            f"{', '.join(sorted(topics))}: deleted, or deleted and created again, while this worker was reading it. "
+            "This process ends, for nothing is skipped silently. Start it again: its readiness says what to do."
+        )
+
+
+class GroupLost(PunctualError):
+    """The consumer group is no longer minded."""
+
+    def __init__(self, error: object) -> None:
+        """Name what has happened to it."""
+        super().__init__(
+            f"this worker has lost its consumer group: {error}. The process ends, so that it does not stand idle with "
+            "partitions that others could work on. Start it again."
+        )
+
+
+class NotOwner(PunctualError):
+    """Another worker owns the partition now."""

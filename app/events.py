@@ -1,0 +1,38 @@
+"""Events: one JSON object for every change of a message's life (contract section 6)."""
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal[
+    "accepted",
+    "delivered",
+    "cancelled",
+    "replaced",
+    "dropped",
+    "rejected",
+    "rescheduled",
+    "refused",
+    "duplicate",
+    "unknown",
+    "conflict",
+]
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    """A change. Times in epoch milliseconds; `late` in milliseconds; sources are `topic-partition-offset`."""
+
+    event: Kind
+    id: str
+    at: int
+    source: str
+    due: int | None = None
+    to: str | None = None
+    late: int | None = None
+    delivered: str | None = None
+    reason: str | None = None
+    attempts: int | None = None
+    by: str | None = None
+
+
+encode = msgspec.json.Encoder().encode

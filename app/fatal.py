@@ -1,0 +1,28 @@
+"""The end of a process that must not go on: state and log may never drift apart."""
+
+import logging
+import os
+import sys
+from typing import NoReturn
+
+log = logging.getLogger(__name__)
+
+FAILED = 1
+
+
+def end_process(error: BaseException) -> NoReturn:
+    """End this process at once, saying why; its supervisor starts it anew and it recovers from the changelog.
+
+    A crash is what everything here is made for; limping on is not (a crashed Faust agent leaves its process idle).
+    """
+    from app.errors import PunctualError  # noqa: PLC0415 - keeps this module free of imports that could fail
+    from tables import TableError  # noqa: PLC0415 - the same
+
+    if isinstance(error, (PunctualError, TableError)):
+        log.critical("%s", error)
+        print(f"punctual: {error}", file=sys.stderr)  # noqa: T201 - the last word, whatever the log level
+    else:
+        log.critical("the worker ends: %r", error, exc_info=error)
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(FAILED)

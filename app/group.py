@@ -1,0 +1,37 @@
+"""The consumer group, where Faust or aiokafka would leave a worker alive and idle."""
+
+from typing import Any
+
+import aiokafka
+from faust.assignor.client_assignment import ClientMetadata
+from faust.assignor.partition_assignor import PartitionAssignor
+
+from app.errors import GroupLost
+
+
+class Assignor(PartitionAssignor):
+    """Takes an assignment that was made for this member when it had another address.
+
+    A static member that comes back is given the assignment that it had, with the address (PORT, WORKER_URL) that it
+    had; Faust asserts that it is still the same (partition_assignor.py:144), and with that the member would be lost.
+    """
+
+    def on_assignment(self, assignment: Any) -> None:
+        """Take an assignment."""
+        given = ClientMetadata.loads(self._decompress(assignment.user_data))
+        moved = self._compress(given.derive(url=str(self._url)).dumps())
+        super().on_assignment(type(assignment)(assignment.version, assignment.assignment, moved))
+
+
+def check(consumer: aiokafka.AIOKafkaConsumer | None) -> None:
+    """See that a consumer still minds its group.
+
+    aiokafka's coordinator ends at an error that it does not expect, with a word in the log
+    (consumer/group_coordinator.py:593); nobody else notices.
+
+    Raises GroupLost if it has ended.
+    """
+    coordinator = getattr(consumer, "_coordinator", None)
+    task = getattr(coordinator, "_coordination_task", None)
+    if task is not None and task.done() and not task.cancelled() and task.exception() is not None:
+        raise GroupLost(task.exception())

@@ -1,0 +1,336 @@
+"""What records mean for a partition: requests become rows, commands change them, nonsense becomes dead letters.
+
+No I/O but reads of the local store: the step that comes out is what happens.
+"""
+
+import copy
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from app import callbacks, letters
+from app.contract import headers as names
+from app.contract import native, request
+from app.contract.home import home_partition
+from app.contract.native import Record
+from app.contract.request import Reason, Refusal, Request
+from app.events import Event, Kind
+from app.policy import Policy
+from app.settings import Settings
+from app.step import Outgoing, Step
+from tables import Cancel, Command, Entry, PartitionStore, Position, keys
+from tables.entry import encode
+
+_DECODERS: dict[str, Callable[[Record], Request]] = {"native": native.decode}
+
+
+class Limits(Protocol):
+    """Sizes in bytes that the cluster's topics allow."""
+
+    row: int
+    letter: int
+
+
+Read = tuple[Record, Request | Refusal]
+
+
+class Ingest:
+    """Turns the records of one partition into steps."""
+
+    def __init__(
+        self,
+        number: int,
+        settings: Settings,
+        policy: Policy,
+        store: PartitionStore,
+        claims: dict[bytes, Entry],
+        limits: Limits,
+    ) -> None:
+        """Serve partition `number`; `claims` are the rows whose sends are outstanding."""
+        self._number, self._settings, self._policy = number, settings, policy
+        self._store, self._claims, self._limits = store, claims, limits
+        self._inputs = settings.inputs
+        self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, settings.forwards)}
+
+    def read(self, step: Step, records: Sequence[Record]) -> list[Read]:
+        """Decode `records`, all of one topic and in order, those left out that an earlier life has ingested."""
+        topic = records[0].topic
+        position = step.changes.positions.get(topic) or self._store.positions.get(topic)
+        start, base = (position.offset, position.base) if position is not None else (0, 0)
+        found: list[Read] = []
+        for record in records:
+            if record.offset < start:
+                continue
+            if base:
+                record = _renumbered(record, base)  # noqa: PLW2901 - it is the same record
+            try:
+                asked = self._decode(record)
+                if topic != self._settings.forwards:
+                    self._policy.check(asked, step.broker_ms)
+            except Refusal as refusal:
+                found.append((record, refusal))
+            else:
+                found.append((record, asked))
+        return found
+
+    def take(self, step: Step, found: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
+        """Add to `step` what decoded records do, and give how many of them it has taken.
+
+        It takes no more when it has `limit` bytes: a small command can move a large row. `partitions_of` a destination
+        topic is 0 if it is not there.
+        """
+        self._look_up(step, [asked.id for _, asked in found if isinstance(asked, Request)])
+        taken = 0
+        for record, asked in found:
+            if taken and step.size >= limit:
+                break
+            taken += 1
+            try:
+                if isinstance(asked, Refusal):
+                    raise asked
+                self._route(step, record, asked, partitions_of)
+            except Refusal as refusal:
+                self._refuse(step, record, refusal)
+        if taken:
+            last = found[taken - 1][0]
+            before = step.changes.positions.get(last.topic) or self._store.positions.get(last.topic)
+            base = before.base if before is not None else 0
+            position = Position(last.offset + 1 - base, last.timestamp, crc_of(last.key, last.value), base)
+            step.changes.positions[last.topic] = position
+        return taken
+
+    def _decode(self, record: Record) -> Request:
+        """Decode a record by its topic's dialect."""
+        if record.topic != self._settings.forwards:
+            return _DECODERS[self._inputs[record.topic]](record)
+        try:
+            return request.decode(record.value or b"")
+        except msgspec.DecodeError as error:
+            raise Refusal(Reason.MALFORMED, f"this is no forward of Punctual's: {error}.") from error
+
+    def _look_up(self, step: Step, ids: list[str]) -> None:
+        """Read where these ids are, in one go, for those that this step has not touched."""
+        missing = [id_ for id_ in ids if id_ not in step.ids]
+        if missing:
+            step.ids.update(zip(missing, self._store.find_many(missing), strict=True))
+
+    def _route(self, step: Step, record: Record, asked: Request, partitions_of: Callable[[str], int]) -> None:
+        """Apply a request here if its id lives here, else send it home."""
+        if record.topic == self._settings.forwards:
+            if self._repeated(step, asked):
+                return
+        else:
+            if asked.op == "schedule" and asked.cluster is None:
+                _check_topic(asked, partitions_of(asked.to))
+            if asked.id != asked.source:
+                home = home_partition(asked.id, self._inputs, self._settings.partitions)
+                if home != self._number:
+                    raw = request.encode(asked)  # no smaller than the row that it becomes there
+                    self._check_size(len(raw))
+                    step.sends.append(Outgoing(self._settings.forwards, home, asked.id.encode(), raw, []))
+                    return
+        self._apply(step, record, asked)
+
+    def _repeated(self, step: Step, asked: Request) -> bool:
+        """Tell whether a forward has been applied before: those of a partition come in the order of offsets."""
+        topic, partition, offset = asked.source.rsplit("-", 2)
+        origin = keys.origin_key(topic, int(partition))
+        seen = step.changes.origins.get(origin, self._store.origins.get(origin, -1))
+        if int(offset) <= seen:
+            return True
+        step.changes.origins[origin] = int(offset)
+        return False
+
+    def _refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
+        letter = letters.refused(
+            self._settings.dead_letters, self._limits.letter, record, refusal.reason, refusal.sentence
+        )
+        step.sends.append(letter._replace(partition=self._number))
+        source = f"{record.topic}-{record.partition}-{record.offset}"
+        self._call_back(step, record, source, refusal)
+        step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
+
+    def _call_back(self, step: Step, record: Record, source: str, refusal: Refusal) -> None:
+        """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
+        url = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
+        try:
+            callbacks.check(url.decode(), self._settings.callbacks)
+        except (UnicodeDecodeError, Refusal):
+            return
+        users = [(names.legible(name), value) for name, value in record.headers if not name.startswith(names.PREFIX)]
+        failed = Entry(source, "", record.key, record.value, users, source, on_failure=url.decode())
+        row = keys.row_key(0, record.offset, self._crcs[record.topic])
+        callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row)
+
+    # requests and commands -------------------------------------------------------------------------------------------
+    def _apply(self, step: Step, record: Record, asked: Request) -> None:
+        if asked.op == "schedule":
+            self._schedule(step, record, asked)
+            return
+        key = step.ids[asked.id]
+        if key is None:
+            self._unknown(step, asked)
+            return
+        entry = self.entry(step, key)
+        if asked.if_due_ms is not None and asked.if_due_ms != keys.due_of(key):
+            self._say(step, "conflict", asked, key, entry)
+        elif key in self._claims or entry.commands:
+            self._record(step, key, entry, self._command(record, asked))
+        elif asked.op == "cancel":
+            cancelled(step, key, entry, asked.source)
+        else:
+            move(step, key, entry, self._command(record, asked))
+
+    def _schedule(self, step: Step, record: Record, asked: Request) -> None:
+        entry = Entry(
+            asked.id,
+            asked.to,
+            asked.key,
+            asked.value,
+            asked.headers,
+            asked.source,
+            asked.partition,
+            asked.cluster,
+            asked.max_late_ms,
+            asked.if_late,
+            asked.dedupe_ms,
+            asked.on_failure,
+        )
+        raw = encode(entry)
+        self._check_size(len(raw))
+        accepted = Event("accepted", asked.id, step.now_ms, asked.source, due=asked.due_ms, to=asked.to)
+        cancel = self._cancel_of(step, asked)
+        if cancel is not None and cancel.if_due_ms in (None, asked.due_ms):
+            step.tell(accepted)
+            ended(step, "cancelled", asked.due_ms, entry, by=cancel.source)
+            return
+        before = step.ids[asked.id]
+        if before is None and self._delivered_before(step, asked):
+            step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, due=asked.due_ms, to=asked.to))
+            return
+        step.tell(accepted)
+        if cancel is not None:
+            ended(step, "conflict", asked.due_ms, entry, by=cancel.source)
+        if before is not None:
+            self._replace(step, before, asked)
+        step.put(keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic]), entry, raw)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.row:
+            raise Refusal(
+                Reason.TOO_LARGE,
+                f"held, the message has {size:,} bytes, {self._limits.row:,} are possible. Send less, or raise "
+                f"max.message.bytes of {self._settings.changelog} and {self._settings.forwards}, and restart.",
+            )
+
+    def _replace(self, step: Step, key: bytes, asked: Request) -> None:
+        entry = self.entry(step, key)
+        if key in self._claims or entry.commands:
+            self._record(step, key, entry, Command("replace", asked.source))
+        else:
+            step.remove(key, entry)
+            ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
+
+    def _cancel_of(self, step: Step, asked: Request) -> Cancel | None:
+        """Give the remembered cancel that applies to a request: one that overtook it on another way."""
+        cancel = step.changes.cancels.get(asked.id) or self._store.cancels.get(asked.id)
+        if cancel is None or cancel.expires_ms <= step.broker_ms:
+            return None
+        topic, partition, offset = asked.source.rsplit("-", 2)
+        its_topic, its_partition, its_offset = cancel.source.rsplit("-", 2)
+        if (topic, partition) == (its_topic, its_partition):
+            return cancel if int(offset) < int(its_offset) else None
+        return cancel if asked.stamp_ms <= cancel.stamp_ms else None
+
+    def _delivered_before(self, step: Step, asked: Request) -> bool:
+        """Tell whether the same id with the same due time was delivered within its dedupe window."""
+        if asked.id in step.changes.delivered:
+            delivered = step.changes.delivered[asked.id]
+        else:
+            delivered = self._store.delivered.get(asked.id)
+        return delivered is not None and delivered.due_ms == asked.due_ms and delivered.expires_ms > step.broker_ms
+
+    def _unknown(self, step: Step, asked: Request) -> None:
+        step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
+        if asked.op == "cancel" and self._settings.cancel_memory_ms:
+            expires = step.broker_ms + self._settings.cancel_memory_ms
+            step.changes.cancels[asked.id] = Cancel(asked.stamp_ms, expires, asked.source, asked.if_due_ms)
+            step.changes.size += len(asked.id.encode()) + 64
+
+    def _command(self, record: Record, asked: Request) -> Command:
+        assert asked.op != "schedule", "a schedule is no command"
+        return Command(asked.op, asked.source, asked.due_ms, record.offset, self._crcs[record.topic])
+
+    def _record(self, step: Step, key: bytes, entry: Entry, command: Command) -> None:
+        """Write a command on a row that is being sent: the outcome of the send decides it."""
+        entry = msgspec.structs.replace(entry, commands=(*entry.commands, command))
+        step.changes.rewrite(key, entry, encode(entry))
+        if key in self._claims:
+            self._claims[key] = entry
+        if command.op == "replace":
+            step.ids[entry.id] = None
+
+    def _say(self, step: Step, event: Kind, asked: Request, key: bytes, entry: Entry) -> None:
+        step.tell(Event(event, entry.id, step.now_ms, entry.source, due=keys.due_of(key), to=entry.to, by=asked.source))
+
+    def entry(self, step: Step, key: bytes) -> Entry:
+        """Give the row at `key` as the step sees it."""
+        put = step.changes.puts.get(key)
+        if put is not None:
+            return put[0]
+        entry = self._claims.get(key) or self._store.entry(key)
+        assert entry is not None, "the id index names a row that is not there"
+        return entry
+
+
+def _check_topic(asked: Request, partitions: int) -> None:
+    if not partitions:
+        raise Refusal(
+            Reason.UNKNOWN_TOPIC, f"topic {asked.to[:249]!r} does not exist. Create it, then send the request again."
+        )
+    if asked.partition is not None and asked.partition >= partitions:
+        raise Refusal(
+            Reason.UNKNOWN_TOPIC,
+            f"topic {asked.to} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}.",
+        )
+
+
+def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
+    """End a message by a cancel."""
+    step.remove(key, entry)
+    ended(step, "cancelled", keys.due_of(key), entry, by=by)
+
+
+def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
+    """Give a message another due time, and with it another row, whose key is returned."""
+    step.remove(key, entry)
+    waiting = msgspec.structs.replace(entry, commands=()) if entry.commands else entry
+    new = keys.row_key(command.due_ms, command.offset, command.topic_crc)
+    step.put(new, waiting, encode(waiting))
+    step.tell(
+        Event("rescheduled", entry.id, step.now_ms, entry.source, due=command.due_ms, to=entry.to, by=command.source)
+    )
+    return new
+
+
+def ended(step: Step, event: Kind, due_ms: int, entry: Entry, **said: Any) -> None:
+    """Tell the end of a message's life, or what did not end it."""
+    step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, **said))
+
+
+def _renumbered(record: Record, base: int) -> Record:
+    """Give a record of a topic that was created again an offset that goes on where the old one's ended.
+
+    Sources, automatic ids, row keys and what is known of forwards go by offsets: the same ones again would replace
+    messages that still wait, and make new forwards look like repeated ones.
+    """
+    record = copy.copy(record)
+    record.offset += base
+    return record
+
+
+def crc_of(key: bytes | None, value: bytes | None) -> int:
+    """Give the number by which a record is known again."""
+    return zlib.crc32(value or b"", zlib.crc32(key or b""))

@@ -1,0 +1,48 @@
+"""One record batch: what a broker appends whole or not at all."""
+
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+#: What a batch may hold before it is sent. Brokers take 1 MiB by default (message.max.bytes).
+TARGET_BYTES = 512 * 1024
+_MAGIC, _NO_COMPRESSION = 2, 0
+
+Headers = list[tuple[str, bytes | None]]
+NO_HEADERS: Headers = []
+
+
+class Batch:
+    """Records for one topic partition, in order; the first is taken whatever its size."""
+
+    __slots__ = ("_builder", "_raw", "count")
+
+    def __init__(self, limit: int = TARGET_BYTES, *, transactional: bool = False) -> None:
+        """Begin an empty batch of at most `limit` bytes, a single larger record aside."""
+        self._builder = DefaultRecordBatchBuilder(
+            _MAGIC,
+            _NO_COMPRESSION,
+            is_transactional=int(transactional),
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            batch_size=limit,
+        )
+        self._raw: bytes | None = None
+        self.count = 0
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = NO_HEADERS) -> bool:
+        """Add a record; False if it doesn't fit any more."""
+        if self._builder.append(self.count, timestamp_ms, key, value, headers) is None:
+            return False
+        self.count += 1
+        return True
+
+    def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:
+        """Give the batch's bytes, numbered for an idempotent producer (KIP-98) (the same bytes at each later call)."""
+        if self._raw is None:
+            self._builder.set_producer_state(producer_id, epoch, sequence)
+            self._raw = bytes(self._builder.build())
+        return self._raw
+
+    def renumber(self) -> None:
+        """Forget the numbers: build() may give others."""
+        self._raw = None

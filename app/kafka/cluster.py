@@ -1,0 +1,122 @@
+"""A Kafka cluster: connections and metadata. Asking for a topic never creates it."""
+
+import logging
+import random
+from collections.abc import Collection
+from typing import Any
+
+import aiokafka.errors
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import CloseReason
+from aiokafka.protocol.metadata import MetadataRequest
+
+log = logging.getLogger(__name__)
+
+
+class _Client(AIOKafkaClient):
+    """Counts the connections that end in the midst of use."""
+
+    losses = 0
+
+    def _on_connection_closed(self, conn: Any, reason: Any) -> None:
+        if reason is not CloseReason.IDLE_DROP:
+            self.losses += 1
+        super()._on_connection_closed(conn, reason)
+
+
+class Cluster:
+    """Connections to one cluster's brokers, and which of them leads which partition.
+
+    aiokafka's own metadata requests may create topics (MetadataRequest defaults to allow_auto_topic_creation); these
+    say no.
+    """
+
+    def __init__(self, bootstrap: str, *, request_timeout_ms: int = 15_000, **options: Any) -> None:
+        """Prepare for the cluster at `bootstrap`; `options` are aiokafka's security options."""
+        self._arguments = {"bootstrap_servers": bootstrap, "request_timeout_ms": request_timeout_ms, **options}
+        self._client: _Client | None = None
+        self._leaders: dict[str, list[int]] = {}
+        self._leaderless = 0
+
+    async def start(self, anchor: str) -> None:
+        """Connect. `anchor` is an existing topic, whose metadata the client refreshes (none would mean all topics)."""
+        self._client = _Client(metadata_max_age_ms=60_000, **self._arguments)
+        self._client._topics = {anchor}  # noqa: SLF001 - set_topics() waits for a connection that isn't there yet
+        await self._client.bootstrap()
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        if self._client is not None:
+            await self._client.close()
+
+    @property
+    def client(self) -> _Client:
+        """The started client."""
+        assert self._client is not None, "start() comes first"
+        return self._client
+
+    @property
+    def losses(self) -> int:
+        """How often brokers seem to have been lost so far: what was under way may have been lost with one."""
+        return self.client.losses + self._leaderless
+
+    async def id(self) -> str:
+        """Ask for the cluster's own id, which stays with it; a broker that has none gives `unknown`.
+
+        Raises aiokafka.errors.KafkaError if no broker answers.
+        """
+        response = await self.ask(MetadataRequest([], allow_auto_topic_creation=False))
+        return getattr(response, "cluster_id", None) or "unknown"
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Give the broker that leads a partition, as far as known, or None."""
+        leaders = self._leaders.get(topic, ())
+        if partition < len(leaders) and leaders[partition] >= 0:
+            return leaders[partition]
+        return None
+
+    def partitions(self, topic: str) -> int:
+        """Give a topic's number of partitions as last seen, 0 if it is not known."""
+        return len(self._leaders.get(topic, ()))
+
+    def known(self) -> list[str]:
+        """Give the topics whose leaders are known."""
+        return list(self._leaders)
+
+    async def refresh(self, topics: Collection[str]) -> set[str]:
+        """Ask for these topics' metadata; give those that the cluster says do not exist.
+
+        Raises aiokafka.errors.KafkaError if no broker answers.
+        """
+        response = await self.ask(MetadataRequest(list(topics), allow_auto_topic_creation=False))
+        missing = set()
+        for error, topic, _, partitions in response.topics:
+            if error in (aiokafka.errors.UnknownTopicOrPartitionError.errno, aiokafka.errors.InvalidTopicError.errno):
+                missing.add(topic)
+                self._leaders.pop(topic, None)
+            elif not error:
+                leaders = {number: leader for _, number, leader, *_ in partitions}
+                self._look_for_losses(topic, leaders)
+                self._leaders[topic] = [leaders.get(i, -1) for i in range(max(leaders, default=-1) + 1)]
+        return missing
+
+    def _look_for_losses(self, topic: str, leaders: dict[int, int]) -> None:
+        """Count a partition that has a leader no more: its broker may be gone without a word on our connections."""
+        before = self._leaders.get(topic, ())
+        self._leaderless += sum(leaders.get(number, -1) < 0 <= was for number, was in enumerate(before))
+
+    async def ask(self, request: Any) -> Any:
+        """Send a request to any broker that answers.
+
+        Raises aiokafka.errors.KafkaError if none does.
+        """
+        if not self.client.cluster.brokers():  # it did not answer at the start
+            await self.client.bootstrap()
+        nodes = [broker.nodeId for broker in self.client.cluster.brokers()]
+        random.shuffle(nodes)
+        for node in nodes:
+            try:
+                return await self.client.send(node, request)
+            except aiokafka.errors.KafkaError as error:
+                log.warning("broker %s does not answer: %r", node, error)
+        raise aiokafka.errors.KafkaConnectionError("no broker answers; is KAFKA_BOOTSTRAP_SERVERS right?")

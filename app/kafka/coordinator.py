@@ -1,0 +1,172 @@
+"""A transactional id at its coordinator (KIP-98): its epoch, its transaction's partitions, and how that ends."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import aiokafka.errors as kafka
+from aiokafka.client import CoordinationType
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
+
+from app.kafka.cluster import Cluster
+from app.kafka.describe import Describe
+from app.kafka.identity import NOBODY, NextEpoch
+from app.kafka.markers import Place
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_MS = 15_000
+BACKOFF_S, SLOWLY_S = 0.003, 0.1
+FENCED = (
+    kafka.InvalidProducerEpoch.errno,
+    kafka.InvalidProducerIdMapping.errno,
+    kafka.InvalidTxnState.errno,
+    90,  # PRODUCER_FENCED
+)
+_MOVED = (kafka.NotCoordinatorError, kafka.CoordinatorNotAvailableError)
+#: What the coordinator finds wrong with one partition that is to be added; then it adds none of the others either.
+_OF_PARTITION = (
+    kafka.UnknownTopicOrPartitionError.errno,
+    kafka.TopicAuthorizationFailedError.errno,
+    kafka.InvalidTopicError.errno,
+)
+_NOT_ATTEMPTED = kafka.OperationNotAttempted.errno
+_UNKNOWN_ID = 105
+#: Errors that pass: the last is what a coordinator says that has no quorum.
+_PASSING = (kafka.ConcurrentTransactions, kafka.CoordinatorLoadInProgressError, kafka.UnknownError)
+#: The coordinator's names for a transaction that is being ended and one that has ended.
+PREPARED = ("PrepareCommit", "PrepareAbort")
+COMPLETE = ("CompleteCommit", "CompleteAbort")
+
+
+class Fenced(Exception):
+    """Another producer has begun with the same transactional id, or the coordinator has given this one up."""
+
+
+class Stuck(Exception):
+    """The last transaction is not over everywhere, or may not be: a partition has not taken its marker."""
+
+
+class TransactionalId:
+    """One transactional id as its owner: asks the coordinator, again and again until it answers."""
+
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        """Prepare; init() or take_over() comes first."""
+        self._cluster, self._id = cluster, transactional_id
+        self._coordinator: int | None = None
+        self._producer = NOBODY
+        self._added: set[Place] = set()
+        #: Whether a request of this transaction may still reach the coordinator, after its answer was given up.
+        self._stray = False
+
+    def __str__(self) -> str:
+        """Give the transactional id."""
+        return self._id
+
+    async def init(self) -> None:
+        """Get a new epoch. The first fences whoever used the id before, and aborts what it left open.
+
+        The later ones are only given as long as nobody else has got one: who has lost the id must not take it back.
+        Raises Fenced.
+        """
+        request = NextEpoch(self._id, TIMEOUT_MS, self._producer)
+        response = await self._ask(request, lambda answer: answer.error_code)
+        self._producer = (response.producer_id, response.producer_epoch)
+        self._stray = False
+        self._added.clear()
+
+    # how the last one stands -----------------------------------------------------------------------------------------
+    async def unfinished(self) -> frozenset[Place]:
+        """Give the partitions that have not taken the marker of the last transaction yet."""
+        return places_of((await self._describe())[-2])
+
+    async def ending(self) -> bool:
+        """Tell whether the last transaction is decided, and being ended everywhere."""
+        return (await self._describe())[2] in PREPARED
+
+    async def taken(self) -> bool:
+        """Tell whether somebody has got another epoch than ours; it may be ours whose answer is under way."""
+        before = self._producer
+        *_, producer, epoch, _, _ = await self._describe()
+        return (producer, epoch) not in (before, self._producer)
+
+    # requests --------------------------------------------------------------------------------------------------------
+    async def _join(self, places: Iterable[Place], stuck_s: float | None) -> tuple[Place, int] | None:
+        """Make partitions part of the transaction: all, or none if one is refused, which is given with the code."""
+        topics: dict[str, list[int]] = {}
+        for topic, partition in places:
+            topics.setdefault(topic, []).append(partition)
+        request = AddPartitionsToTxnRequest(self._id, *self._producer, list(topics.items()))
+        response = await self._ask(request, _whole, None if self._added else stuck_s)
+        refused = next((one for one in _codes(response) if one[1] in _OF_PARTITION), None)
+        if refused is None:
+            self._added |= set(places)
+        return refused
+
+    async def _end(self, *, committed: bool) -> None:
+        if self._added:
+            request = EndTxnRequest(self._id, *self._producer, committed)
+            await self._ask(request, lambda answer: answer.error_code)
+            self._added.clear()
+
+    async def _describe(self) -> Any:
+        response = await self._ask(Describe(self._id), _state_error)
+        return response.states[0]
+
+    async def _ask(self, request: Any, code_of: Callable[[Any], int], stuck_s: float | None = None) -> Any:
+        """Ask the transaction coordinator until it answers for good.
+
+        Raises Fenced, Stuck if the last transaction is not over after `stuck_s`, or the KafkaError of an answer that
+        another try does not mend.
+        """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            try:
+                if self._coordinator is None:
+                    self._coordinator = await self._cluster.client.coordinator_lookup(
+                        CoordinationType.TRANSACTION, self._id
+                    )
+                response = await self._cluster.client.send(self._coordinator, request, group="coordinator")
+            except kafka.KafkaError:
+                self._coordinator, self._stray = None, True
+                await asyncio.sleep(SLOWLY_S)
+                continue
+            code = code_of(response)
+            error = kafka.for_code(code)
+            if error is kafka.NoError:
+                return response
+            if code in FENCED:
+                raise Fenced(f"{self._id}: {error.__name__}")
+            if error is kafka.ConcurrentTransactions and stuck_s is not None and loop.time() - began > stuck_s:
+                raise Stuck(self._id)
+            if error in _MOVED:
+                self._coordinator = None
+            elif error not in _PASSING and not getattr(error, "retriable", False):
+                raise error(self._id)
+            elif error is kafka.UnknownError:
+                log.warning("transaction %s: the coordinator fails: %r", self._id, request)
+            await asyncio.sleep(BACKOFF_S if error is kafka.ConcurrentTransactions else SLOWLY_S)
+
+
+def places_of(topics: Any) -> frozenset[Place]:
+    """Give the partitions of a description."""
+    return frozenset((topic, number) for topic, numbers, _ in topics for number in numbers)
+
+
+def _state_error(response: Any) -> int:
+    """Give the error of a description; that the id has had no transaction is none."""
+    code = int(response.states[0][0])
+    return 0 if code == _UNKNOWN_ID else code
+
+
+def _codes(response: Any) -> list[tuple[tuple[str, int], int]]:
+    """Give the error code of each partition that was to be added."""
+    return [((topic, partition), code) for topic, codes in response.errors for partition, code in codes]
+
+
+def _whole(response: Any) -> int:
+    """Give the error that is not about one partition alone, 0 if there is none."""
+    aside = (0, _NOT_ATTEMPTED, *_OF_PARTITION)
+    return next((code for _, code in _codes(response) if code not in aside), 0)

@@ -1,0 +1,113 @@
+"""Asks how transactions stand (KIP-664), which aiokafka does not know."""
+
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
+
+#: Numbers of partitions, by topic.
+_PARTITIONS = CompactArray(
+    ("topic", CompactString("utf-8")), ("partitions", CompactArray(Int32)), ("tags", TaggedFields)
+)
+
+
+class _Response(Response):
+    API_KEY = 65
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "states",
+            CompactArray(
+                ("error_code", Int16),
+                ("transactional_id", CompactString("utf-8")),
+                ("state", CompactString("utf-8")),
+                ("timeout_ms", Int32),
+                ("start_ms", Int64),
+                ("producer_id", Int64),
+                ("producer_epoch", Int16),
+                ("topics", _PARTITIONS),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _Struct(RequestStruct):
+    FLEXIBLE_VERSION = True
+    API_KEY = 65
+    API_VERSION = 0
+    RESPONSE_TYPE = _Response
+    SCHEMA = Schema(("transactional_ids", CompactArray(CompactString("utf-8"))), ("tags", TaggedFields))
+
+
+class Describe(Request[_Struct]):
+    """Asks for the state of a transactional id's last transaction: its topics are those that have not taken its end."""
+
+    API_KEY = 65
+
+    def __init__(self, transactional_id: str) -> None:
+        """Ask about one id."""
+        self._transactional_id = transactional_id
+
+    def build(self, request_struct_class: type[_Struct]) -> _Struct:
+        """Give what goes over the wire."""
+        return request_struct_class([self._transactional_id], {})
+
+
+class _ProducersResponse(Response):
+    API_KEY = 61
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("topic", CompactString("utf-8")),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("partition", Int32),
+                        ("error_code", Int16),
+                        ("error_message", CompactString("utf-8")),
+                        (
+                            "producers",
+                            CompactArray(
+                                ("producer_id", Int64),
+                                ("producer_epoch", Int32),
+                                ("last_sequence", Int32),
+                                ("last_ms", Int64),
+                                ("coordinator_epoch", Int32),
+                                ("first_open_offset", Int64),
+                                ("tags", TaggedFields),
+                            ),
+                        ),
+                        ("tags", TaggedFields),
+                    ),
+                ),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _ProducersStruct(RequestStruct):
+    FLEXIBLE_VERSION = True
+    API_KEY = 61
+    API_VERSION = 0
+    RESPONSE_TYPE = _ProducersResponse
+    SCHEMA = Schema(("topics", _PARTITIONS), ("tags", TaggedFields))
+
+
+class DescribeProducers(Request[_ProducersStruct]):
+    """Asks the leader of partitions who has written to them lately, and whose transactions are open there."""
+
+    API_KEY = 61
+
+    def __init__(self, topics: dict[str, list[int]]) -> None:
+        """Ask about partitions by topic."""
+        self.topics = topics
+
+    def build(self, request_struct_class: type[_ProducersStruct]) -> _ProducersStruct:
+        """Give what goes over the wire."""
+        return request_struct_class([(topic, numbers, {}) for topic, numbers in self.topics.items()], {})

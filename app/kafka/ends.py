@@ -1,0 +1,180 @@
+"""How the last transaction of a transactional id ended, and that it did so in each of its partitions.
+
+A coordinator takes a partition that has no leader at the moment for deleted, and never writes its marker there
+(TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue in Kafka 4.3): readers get no further, and the id's next
+marker decides instead. So when that may have happened, an empty transaction with the same end is made in the same
+partitions.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import aiokafka.errors as kafka
+from aiokafka.protocol.metadata import MetadataRequest
+
+from app.kafka.coordinator import COMPLETE, PREPARED, SLOWLY_S, TIMEOUT_MS, Stuck, TransactionalId, places_of
+from app.kafka.identity import NOBODY, NextEpoch
+from app.kafka.markers import Lookout, Open, Place, open_in
+
+log = logging.getLogger(__name__)
+
+_COMMITTED = {state: state.endswith("Commit") for state in (*PREPARED, *COMPLETE)}
+#: A broker that has just started may not know of a topic yet; one that so many looks have not found is gone.
+_LOOKS = 20
+_NEVER = -1
+
+
+class Ended(NamedTuple):
+    """How a transaction was ended, where (as far as known), and how many connections had been lost by then."""
+
+    committed: bool
+    places: frozenset[Place]
+    losses: int
+
+
+class Last(NamedTuple):
+    """How the last transaction under a producer id had ended when it had this epoch."""
+
+    producer: int
+    epoch: int
+    committed: bool
+
+
+class EndedId(TransactionalId):
+    """A transactional id whose last transaction has ended everywhere before the next one begins."""
+
+    def __init__(self, *args: Any) -> None:
+        """Know of none."""
+        super().__init__(*args)
+        self._ended: Ended | None = None
+        self._last: Last | None = None
+        #: Partitions that had no leader when the id was taken over: something may be open there.
+        self._unseen = frozenset[Place]()
+
+    async def take_over(self, home: Place, lookout: Lookout) -> None:
+        """Get an epoch as a new owner, and see that the last owner's last transaction has ended in each partition.
+
+        `home` is part of every transaction; `lookout` sees the others. Raises Fenced.
+        """
+        state, producer, epoch, places = await self._decided()
+        committed = self._remember(state, producer, epoch)
+        while (await self._patiently(lambda: open_in(self._cluster, [home]))).unseen:  # noqa: ASYNC110 - Kafka's news
+            await asyncio.sleep(SLOWLY_S)  # with a new epoch the coordinator forgets the end: then home must be there
+        self._producer, self._ended, self._unseen = NOBODY, None, frozenset()
+        await self.init()
+        found = await self._patiently(lookout.look)
+        places |= found.by_producer.get(producer, set())
+        if committed is None and places:
+            log.error(
+                "transactional id %s: a transaction is open in %s, and the coordinator knows nothing of it. Readers do "
+                "not get past it: end it with kafka-transactions.sh.",
+                self._id,
+                sorted(places),
+            )
+        elif committed is not None:
+            self._unseen = found.unseen
+            for part in (places & {home}, places):  # home first: then the coordinator knows the end again
+                self._ended = Ended(committed, part, _NEVER)
+                await self.settle()
+
+    async def _patiently(self, work: Callable[[], Awaitable[Open]]) -> Open:
+        while True:
+            try:
+                return await work()
+            except kafka.KafkaError:  # no broker answers
+                await asyncio.sleep(SLOWLY_S)
+
+    def _remember(self, state: str, producer: int, epoch: int) -> bool | None:
+        """Give whether the last transaction was committed, as far as known."""
+        if state in _COMMITTED:
+            self._last = Last(producer, epoch, _COMMITTED[state])
+        elif self._last is not None and self._last.producer == producer and epoch <= self._last.epoch + 1:
+            self._last = self._last._replace(epoch=epoch)  # whoever has got this epoch has made nothing of it
+        else:
+            self._last = None
+        return self._last.committed if self._last is not None else None
+
+    async def _decided(self) -> tuple[str, int, int, frozenset[Place]]:
+        """Have the last transaction decided; give the coordinator's name for its state, producer, open partitions.
+
+        What the last owner has left under way is aborted.
+        """
+        while True:
+            _, _, state, _, _, producer, epoch, topics, _ = await self._describe()
+            if state != "Ongoing":
+                return state, producer, epoch, places_of(topics)
+            with contextlib.suppress(Stuck):
+                await self._ask(NextEpoch(self._id, TIMEOUT_MS, NOBODY), lambda answer: answer.error_code, 0.0)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a transaction may be open somewhere: a broker was lost while it ended, or there was none to ask."""
+        return self._half_ended is not None or any(self._cluster.leader(*place) is not None for place in self._unseen)
+
+    @property
+    def _half_ended(self) -> Ended | None:
+        """How the last transaction was ended, if a broker was lost while that was done."""
+        ended = self._ended
+        return ended if ended is not None and ended.places and ended.losses != self._cluster.losses else None
+
+    async def settle(self) -> None:
+        """See that the last transaction has ended in each of its partitions, if that is in doubt."""
+        while self.doubtful:
+            ended = self._half_ended
+            if ended is not None:
+                await self._end_again(ended.committed, ended.places)
+            else:
+                await self._look_again()
+
+    async def _end_again(self, committed: bool, places: frozenset[Place]) -> None:  # noqa: FBT001 - as Ended has it
+        places = await self._led(places)
+        log.info("transactional id %s: ended again in %s, for a broker was away", self._id, sorted(places))
+        while places and (refused := await self._join(places, None)) is not None:
+            places -= {refused[0]}
+        await self._end(committed=committed)
+        if not places:  # they have been deleted
+            self._ended = None
+
+    async def _look_again(self) -> None:
+        """Look into partitions that had no leader at the start, and end there what the last owner has left open."""
+        assert self._last is not None, "without it nothing is unseen"
+        found = await self._patiently(lambda: open_in(self._cluster, self._unseen))
+        self._unseen &= found.unseen
+        places = found.by_producer.get(self._producer[0])
+        if places:
+            await self._end_again(self._last.committed, frozenset(places))
+
+    def _sees_last_over(self) -> None:
+        """Know that the last transaction was over when this one began; raises Stuck if it must be settled first."""
+        if self.doubtful:
+            raise Stuck(self._id)
+        self._ended = None
+
+    async def confirm(self) -> None:
+        """Forget the last transaction if it is over everywhere and no broker was lost meanwhile."""
+        ended = self._ended
+        if ended is not None and (await self._describe())[2] in COMPLETE and not self.doubtful:
+            self._ended = None
+
+    async def _end(self, *, committed: bool) -> None:
+        places, losses = frozenset(self._added), self._cluster.losses
+        await super()._end(committed=committed)
+        if places:
+            self._ended = Ended(committed, places, losses)
+
+    async def _led(self, places: frozenset[Place]) -> frozenset[Place]:
+        """Wait until the coordinator itself knows leaders of all these partitions; gives those that are there."""
+        request = MetadataRequest(sorted({topic for topic, _ in places}), allow_auto_topic_creation=False)
+        looks = 0
+        while True:
+            response = await self._ask(request, lambda _: 0)
+            known = {topic: partitions for error, topic, _, partitions in response.topics if not error}
+            there = {place for place in places if place[0] in known}
+            led = {(topic, number) for topic, of in known.items() for _, number, leader, *_ in of if leader >= 0}
+            looks += 1
+            if there <= led and (len(there) == len(places) or looks >= _LOOKS):
+                return frozenset(there)
+            await asyncio.sleep(SLOWLY_S)

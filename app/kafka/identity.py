@@ -1,0 +1,50 @@
+"""Asks for a producer id and epoch, saying which it has (KIP-360): aiokafka's InitProducerId stops at version 0.
+
+Without that the coordinator gives a new epoch to whoever asks, also to one whose id another has taken over meanwhile.
+"""
+
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, TaggedFields
+
+#: What a producer says that has none yet: then whoever had the id before is fenced.
+NOBODY = (-1, -1)
+
+
+class _Response(Response):
+    API_KEY = 22
+    API_VERSION = 3
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("error_code", Int16),
+        ("producer_id", Int64),
+        ("producer_epoch", Int16),
+        ("tags", TaggedFields),
+    )
+
+
+class _Struct(RequestStruct):
+    FLEXIBLE_VERSION = True
+    API_KEY = 22
+    API_VERSION = 3
+    RESPONSE_TYPE = _Response
+    SCHEMA = Schema(
+        ("transactional_id", CompactString("utf-8")),
+        ("transaction_timeout_ms", Int32),
+        ("producer_id", Int64),
+        ("producer_epoch", Int16),
+        ("tags", TaggedFields),
+    )
+
+
+class NextEpoch(Request[_Struct]):
+    """Asks for the next epoch of a transactional id, as `producer`: its id and epoch, which must be the last ones."""
+
+    API_KEY = 22
+
+    def __init__(self, transactional_id: str, timeout_ms: int, producer: tuple[int, int]) -> None:
+        """Ask as `producer`, or as NOBODY."""
+        self._transactional_id, self._timeout_ms, self._producer = transactional_id, timeout_ms, producer
+
+    def build(self, request_struct_class: type[_Struct]) -> _Struct:
+        """Give what goes over the wire."""
+        return request_struct_class(self._transactional_id, self._timeout_ms, *self._producer, {})

@@ -1,0 +1,88 @@
+"""Reads records whose header names are no UTF-8, so that one of them does not stop all that follow.
+
+Kafka's protocol wants UTF-8 there, but no broker looks, and clients like librdkafka send any bytes. aiokafka's reader
+raises UnicodeDecodeError (aiokafka/record/default_records.py, _read_msg), at each start again. Here the rest of such a
+fetch is read once more, slowly, with the bytes that cannot be decoded kept as surrogates (PEP 383).
+"""
+
+import struct
+from typing import Any
+
+from aiokafka.consumer import fetcher
+from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.memory_records import MemoryRecords
+
+#: What a batch begins with: base offset, length after these two, and further on the last record's distance.
+_HEAD = struct.Struct(">qi11xi")
+
+
+class _Buffer(bytearray):
+    """Bytes whose parts can all be decoded."""
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return _Buffer(found) if isinstance(index, slice) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> str:
+        return bytes(self).decode(encoding, errors)
+
+
+class _Batch(_DefaultRecordBatchPy):
+    """A batch that is read leniently."""
+
+    _buffer: bytearray
+
+    def _maybe_uncompress(self) -> None:
+        super()._maybe_uncompress()
+        self._buffer = _Buffer(self._buffer)
+
+
+class Batches:
+    """The batches of a fetch from the one that holds an offset on, read leniently."""
+
+    def __init__(self, raw: bytes, offset: int) -> None:
+        """Find the batches in the bytes of a fetch."""
+        self._left: list[bytes] = []
+        begin = 0
+        while begin + _HEAD.size <= len(raw):
+            base, length, last = _HEAD.unpack_from(raw, begin)
+            end = begin + 12 + length
+            if end <= len(raw) and base + last >= offset:
+                self._left.append(raw[begin:end])
+            begin = end
+        self._left.reverse()
+
+    def has_next(self) -> bool:
+        """Tell whether there is another one."""
+        return bool(self._left)
+
+    def next_batch(self) -> _Batch:
+        """Give the next one."""
+        return _Batch(self._left.pop())
+
+
+class _Records(MemoryRecords):
+    """The records of a fetch, which keeps its bytes in case that they must be read again."""
+
+    def __init__(self, raw: bytes) -> None:
+        super().__init__(raw)
+        self.raw = bytes(raw)
+
+
+class _PartitionRecords(fetcher.PartitionRecords):
+    """The records of a partition's fetch."""
+
+    _records: Any
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except UnicodeDecodeError:
+            self._records = Batches(self._records.raw, self.next_fetch_offset)
+            self._records_iterator = self._unpack_records()
+            return super().__next__()
+
+
+def install() -> None:
+    """Let aiokafka's consumers read leniently."""
+    fetcher.MemoryRecords, fetcher.PartitionRecords = _Records, _PartitionRecords

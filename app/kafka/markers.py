@@ -1,0 +1,91 @@
+"""Finds transactions that are open where they should be over: a coordinator has left out their markers."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import aiokafka.errors as kafka
+from aiokafka.protocol.metadata import MetadataRequest
+
+from app.kafka.cluster import Cluster
+from app.kafka.describe import DescribeProducers
+
+log = logging.getLogger(__name__)
+
+_NONE_OPEN = -1
+
+Place = tuple[str, int]
+
+
+class Open(NamedTuple):
+    """Where transactions are open, by producer id, and what could not be asked: partitions without a leader."""
+
+    by_producer: dict[int, set[Place]]
+    unseen: frozenset[Place]
+
+
+class Lookout:
+    """Looks into all partitions of `wanted` topics that a client may see, for all who ask at about the same time."""
+
+    def __init__(self, cluster: Cluster, wanted: Callable[[str], bool]) -> None:
+        """Have looked at nothing."""
+        self._cluster, self._wanted = cluster, wanted
+        self._present: asyncio.Task[Open] | None = None
+        self._next: asyncio.Task[Open] | None = None
+
+    async def look(self) -> Open:
+        """Give what is found by a look that begins after this call.
+
+        Raises aiokafka.errors.KafkaError if no broker answers.
+        """
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._after(self._present))
+        return await asyncio.shield(self._next)
+
+    async def _after(self, present: "asyncio.Task[Open] | None") -> Open:
+        if present is not None:
+            await asyncio.wait([present])
+        self._present, self._next = self._next, None
+        response = await self._cluster.ask(MetadataRequest(None, allow_auto_topic_creation=False))
+        leaders = {
+            (topic, number): leader
+            for error, topic, _, partitions in response.topics
+            if not error and self._wanted(topic)
+            for _, number, leader, *_ in partitions
+        }
+        return await _look(self._cluster, leaders)
+
+
+async def open_in(cluster: Cluster, places: Iterable[Place]) -> Open:
+    """Look into some partitions.
+
+    Raises aiokafka.errors.KafkaError if no broker answers.
+    """
+    chosen = set(places)
+    gone = await cluster.refresh({topic for topic, _ in chosen})
+    leaders = {place: cluster.leader(*place) for place in chosen if place[0] not in gone}
+    return await _look(cluster, {place: -1 if leader is None else leader for place, leader in leaders.items()})
+
+
+async def _look(cluster: Cluster, leaders: dict[Place, int]) -> Open:
+    """Ask the leaders; what this client may not read is as if nothing were open there."""
+    asked: dict[int, dict[str, list[int]]] = {}
+    for (topic, number), leader in sorted(leaders.items()):
+        if leader >= 0:
+            asked.setdefault(leader, {}).setdefault(topic, []).append(number)
+    unseen, found = set(leaders), dict[int, set[Place]]()
+    for leader, topics in asked.items():
+        try:
+            response = await cluster.client.send(leader, DescribeProducers(topics), group="read")
+        except kafka.KafkaError as error:
+            log.warning("broker %d does not say which transactions are open: %r", leader, error)
+            continue
+        for topic, partitions, _ in response.topics:
+            for number, code, _, producers, _ in partitions:
+                if not getattr(kafka.for_code(code), "retriable", False):
+                    unseen.discard((topic, number))
+                for producer, *_, first, _ in producers:
+                    if first != _NONE_OPEN:
+                        found.setdefault(producer, set()).add((topic, number))
+    return Open(found, frozenset(unseen))

@@ -1,0 +1,156 @@
+"""Reads one partition directly, committed records only: for recovery and for looking at single records."""
+
+import asyncio
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import aiokafka.errors as kafka
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.record.memory_records import MemoryRecords
+
+from app.kafka import lenient
+from app.kafka.cluster import Cluster
+
+_CONSUMER, _READ_UNCOMMITTED, _READ_COMMITTED = -1, 0, 1
+_EARLIEST, _LATEST = -2, -1
+_FETCH_BYTES = 4 << 20
+_WAIT_MS = 200
+_BACKOFF_S = 0.1
+_ABORT = 0
+_CONTROL_KEY = struct.Struct(">hh")  # version, type: 0 abort, 1 commit
+
+
+class Stored(NamedTuple):
+    """A record as it is stored."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class PartitionReader:
+    """Goes through one partition from an offset on; waits out brokers that are away."""
+
+    def __init__(self, cluster: Cluster, topic: str, partition: int, offset: int = 0) -> None:
+        """Stand at `offset`."""
+        self._cluster, self._topic, self._partition = cluster, topic, partition
+        self._position = offset
+        self._pending: Iterator[Stored] = iter(())
+        self._next_fetch = offset
+
+    async def begin(self) -> int:
+        """Give the offset of the first record that is still there."""
+        return await self._offset(_EARLIEST)
+
+    async def end(self) -> int:
+        """Give the offset after the last committed record."""
+        return await self._offset(_LATEST)
+
+    async def written_end(self) -> int:
+        """Give the offset after the last record, committed or not.
+
+        A transaction's commit is answered before its records can be read: the markers follow (KIP-98). A record that
+        its writer knows to be committed may lie beyond end().
+        """
+        return await self._offset(_LATEST, _READ_UNCOMMITTED)
+
+    async def position(self) -> int:
+        """Give the offset that is read next."""
+        return self._position
+
+    async def chunk(self, limit: int) -> list[Stored]:
+        """Give the next records, at most `limit`; none if none comes within a moment."""
+        found = self._take(limit)
+        if not found:
+            await self._fetch()
+            found = self._take(limit)
+        await asyncio.sleep(0)
+        return found
+
+    def _take(self, limit: int) -> list[Stored]:
+        found = []
+        for record in self._pending:
+            found.append(record)
+            if len(found) == limit:
+                self._position = record.offset + 1
+                return found
+        self._position = self._next_fetch
+        return found
+
+    async def _fetch(self) -> None:
+        where = [(self._topic, [(self._partition, self._next_fetch, _FETCH_BYTES)])]
+        request = FetchRequest(_WAIT_MS, 1, _FETCH_BYTES, _READ_COMMITTED, where)
+        response = await self._ask(request, lambda answer: answer.topics[0][1][0][1])
+        _, _, _, _, _, aborted, *_, raw = response.topics[0][1][0]
+        self._pending = self._records(bytes(raw or b""), aborted or [])
+
+    def _records(self, raw: bytes, aborted: list[tuple[int, int]]) -> Iterator[Stored]:
+        start = self._next_fetch
+        try:
+            return self._unpacked(MemoryRecords(raw), start, aborted)
+        except UnicodeDecodeError:  # a header's name is no text: its record must not stop all that follow
+            return self._unpacked(lenient.Batches(raw, start), start, aborted)
+
+    def _unpacked(self, batches: Any, start: int, aborted: list[tuple[int, int]]) -> Iterator[Stored]:
+        """Unpack a fetch from `start` on, leaving out control batches and aborted transactions (KIP-98)."""
+        waiting = sorted(aborted, key=lambda item: item[1])
+        dead: set[int] = set()
+        found = []
+        while batches.has_next():
+            batch = batches.next_batch()
+            while waiting and waiting[0][1] <= batch.base_offset:
+                dead.add(waiting.pop(0)[0])
+            if batch.is_control_batch:
+                marker = next(iter(batch))
+                if _CONTROL_KEY.unpack(marker.key)[1] == _ABORT:
+                    dead.discard(batch.producer_id)
+            elif not (batch.is_transactional and batch.producer_id in dead):
+                found += [
+                    Stored(record.offset, record.timestamp, record.key, record.value)
+                    for record in batch
+                    if record.offset >= start
+                ]
+            self._next_fetch = batch.next_offset
+        return iter(found)
+
+    async def _offset(self, which: int, isolation: int = _READ_COMMITTED) -> int:
+        request = OffsetRequest(_CONSUMER, isolation, [(self._topic, [(self._partition, which)])])
+        response = await self._ask(request, lambda answer: answer.topics[0][1][0][1])
+        offset: int = response.topics[0][1][0][3]
+        return offset
+
+    async def _ask(self, request: Any, error_of: Any) -> Any:
+        """Ask the partition's leader until it answers.
+
+        Raises aiokafka's OffsetOutOfRangeError, which waiting does not mend.
+        """
+        while True:
+            leader = self._cluster.leader(self._topic, self._partition)
+            try:
+                if leader is None:
+                    await self._cluster.refresh([self._topic])
+                    leader = self._cluster.leader(self._topic, self._partition)
+                if leader is not None:
+                    response = await self._cluster.client.send(leader, request, group="read")
+                    error = kafka.for_code(error_of(response))
+                    if error is kafka.NoError:
+                        return response
+                    if error is kafka.OffsetOutOfRangeError:
+                        raise error(f"{self._topic}-{self._partition}: {self._next_fetch}")
+                    await self._cluster.refresh([self._topic])
+            except kafka.OffsetOutOfRangeError:
+                raise
+            except kafka.KafkaError:
+                pass  # the broker is away: its connection says so in the log
+            await asyncio.sleep(_BACKOFF_S)
+
+
+class WrittenReader(PartitionReader):
+    """One for which the end is the last record's, committed or not: it is there when all is committed or aborted."""
+
+    async def end(self) -> int:
+        """Give the offset after the last record."""
+        return await self._offset(_LATEST, _READ_UNCOMMITTED)

@@ -1,0 +1,172 @@
+"""Several transactional ids for one partition, which take turns.
+
+A transaction that is over for its writer is not over for its coordinator until each of its partitions has taken a
+marker, and until then its id cannot begin another (KIP-98). A destination that takes none, for its replicas are away,
+would hold up everything else of the partition: so each transaction is made under another id than the last.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from app.kafka.cluster import Cluster
+from app.kafka.coordinator import Fenced, Stuck
+from app.kafka.markers import Lookout, Place
+from app.kafka.transaction import Road, Transactions, Untaken
+
+log = logging.getLogger(__name__)
+
+_IDS = 4
+#: A coordinator usually needs some milliseconds to end a transaction everywhere.
+_USUAL_S = 0.3
+#: At the start all ids are waited for a little longer than anyone waits to go on with another one.
+_FENCE_S = 1.0
+_LOOK_S = 0.01
+
+T = TypeVar("T")
+
+
+class Relay:
+    """The transactional ids of one partition, all taken over at the start: each fences who had it before."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        home: Place,
+        lookout: Lookout,
+        stuck: Callable[[frozenset[Place]], Callable[[], None]],
+    ) -> None:
+        """Have ids that begin with `name`.
+
+        Every transaction has a batch for the partition `home`; `lookout` sees all partitions that may have others.
+        `stuck` hears of partitions that do not take a marker, and gives what is to be called when they have.
+        """
+        road, ids = Road(name), [f"{name}-{number}" if number else name for number in range(_IDS)]
+        self._all = [Transactions(cluster, id_, road) for id_ in ids]
+        self._name, self._home, self._lookout, self._stuck = name, home, lookout, stuck
+        self._free: deque[Transactions] = deque()
+        self._mending: dict[Transactions, asyncio.Task[None]] = {}
+        self._asking: set[Transactions] = set()
+
+    async def fence(self) -> None:
+        """Take over all ids: whoever had one can write no more under it.
+
+        Waits only a little for those whose last transaction cannot end, as long as there is another: what that one
+        wrote is decided, and whoever had the id sees before its next one that the others are taken.
+        """
+        self.close()
+        self._free.clear()
+        for transactions in self._all:
+            self._mend(transactions, transactions.take_over(self._home, self._lookout))
+        while self._mending:
+            await asyncio.wait(self._mending.values(), timeout=_FENCE_S)
+            self._raise_failed()
+            if self._free and all([await late.ending() for late in list(self._mending)]):
+                break
+            log.warning("transactions %s: waiting for the coordinator to give over all ids", self._name)
+
+    async def run(self, work: Callable[[Transactions], Awaitable[T]]) -> T:
+        """Do something in a transaction, under an id that can begin one; give what it gives.
+
+        Raises Untaken, after which the transaction has been aborted, or Fenced.
+        """
+        while True:
+            transactions = await self._current()
+            try:
+                done = await work(transactions)
+            except Stuck:
+                await self._rest(transactions, 0)
+            except Untaken:
+                await transactions.abort()
+                await self._rest(transactions, _USUAL_S)
+                raise
+            else:
+                self._free.rotate(-1)  # while its transaction is ended everywhere, the next one is used
+                return done
+
+    async def tend(self) -> None:
+        """Look after the ids between transactions: those that rest now may be used much later.
+
+        Raises Fenced.
+        """
+        self._raise_failed()
+        for transactions in list(self._free):
+            if transactions.doubtful:
+                self._leave_aside(transactions)
+            else:
+                await transactions.confirm()
+
+    async def _current(self) -> Transactions:
+        """Give the id to use; waits if none can be used.
+
+        Raises Fenced.
+        """
+        self._raise_failed()
+        while True:
+            while self._free and self._free[0].doubtful:
+                self._leave_aside(self._free[0])
+            if self._free:
+                return self._free[0]
+            done, _ = await asyncio.wait(self._mending.values(), timeout=_USUAL_S, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                log.warning("transactions %s: none can begin; partitions of each of the last ones are away", self._name)
+                await asyncio.wait(self._mending.values(), return_when=asyncio.FIRST_COMPLETED)
+            self._raise_failed()
+
+    def _raise_failed(self) -> None:
+        for task in list(self._mending.values()):
+            if task.done():
+                task.result()
+
+    def _leave_aside(self, transactions: Transactions) -> "asyncio.Task[None]":
+        """Use an id no more until its last transaction is over everywhere."""
+        self._free.remove(transactions)
+        return self._mend(transactions, self._retake(transactions))
+
+    async def _rest(self, transactions: Transactions, usual_s: float) -> None:
+        """Leave an id aside; after `usual_s` look which destination delays it."""
+        task = self._leave_aside(transactions)
+        await asyncio.wait([task], timeout=usual_s)
+        if task.done():
+            task.result()
+            return
+        places = await transactions.unfinished()
+        if places:
+            mended = self._stuck(places)
+            task.add_done_callback(lambda _: mended())
+            log.warning("transactions %s: %s do not take its end; going on with another", transactions, sorted(places))
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        for task in self._mending.values():
+            task.cancel()
+        self._mending.clear()
+        self._asking.clear()
+
+    async def _retake(self, transactions: Transactions) -> None:
+        """Get an id's next epoch, and see that no other id has been taken: the new owner need not wait for this one."""
+        self._asking.add(transactions)
+        try:
+            await transactions.settle()
+            await transactions.init()
+        finally:
+            self._asking.discard(transactions)
+        for other in self._all:
+            while await other.taken():
+                if other not in self._asking:
+                    raise Fenced(f"{other}: another producer has its epoch")
+                await asyncio.sleep(_LOOK_S)
+
+    def _mend(self, transactions: Transactions, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._mending[transactions] = task
+        task.add_done_callback(lambda done: self._mended(transactions, done))
+        return task
+
+    def _mended(self, transactions: Transactions, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is None and self._mending.get(transactions) is task:
+            del self._mending[transactions]
+            self._free.append(transactions)

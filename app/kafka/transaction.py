@@ -1,0 +1,207 @@
+"""Transactions of one transactional id (KIP-98), without group offsets: the positions travel in the changelog instead.
+
+aiokafka's transactional producer sends each partition's batches until they are taken, however long that is; here a
+destination that does not take its batch fails the transaction, so that others need not wait for it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import aiokafka.errors as kafka
+from aiokafka.protocol.produce import ProduceRequest
+
+from app.kafka.batch import Batch
+from app.kafka.cluster import Cluster
+from app.kafka.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fenced
+from app.kafka.ends import EndedId
+from app.kafka.errors import SendError, permanent
+from app.kafka.markers import Place
+from app.kafka.sender import Ack
+
+log = logging.getLogger(__name__)
+
+_ACKS_ALL = -1
+#: Markers usually take milliseconds.
+_STUCK_S = 0.3
+
+Outgoing = tuple[str, int, Batch]
+
+
+class Untaken(Exception):
+    """A partition has not taken its `batch`: the transaction is aborted. `error` is set if it never will."""
+
+    def __init__(self, topic: str, partition: int, batch: Batch, why: str, error: SendError | None) -> None:
+        """Name the partition and why."""
+        super().__init__(f"{topic}-{partition}: {why}")
+        self.topic, self.partition, self.batch, self.error = topic, partition, batch, error
+
+
+class Road:
+    """The connections by which batches go: a broker answers what comes by one in order, however long it takes."""
+
+    def __init__(self, name: str) -> None:
+        """Begin with the first."""
+        self._name, self._number = name, 0
+
+    @property
+    def group(self) -> Hashable:
+        """Name the present connections."""
+        return self._name, self._number
+
+    def leave(self) -> None:
+        """Go by others from now on."""
+        self._number += 1
+
+
+class Transactions(EndedId):
+    """Makes one transaction after the other under one transactional id."""
+
+    def __init__(self, cluster: Cluster, transactional_id: str, road: Road | None = None) -> None:
+        """Prepare; init() or take_over() comes first."""
+        super().__init__(cluster, transactional_id)
+        self._sequences: dict[Place, int] = {}
+        self._road = road or Road(transactional_id)
+        self._unanswered: set[asyncio.Task[Any]] = set()
+
+    async def init(self) -> None:
+        """Get a new epoch, with which batches are counted anew; raises Fenced."""
+        await super().init()
+        self._sequences.clear()
+
+    async def send(self, batches: Sequence[Outgoing], limit_s: float | None = None) -> list[Ack]:
+        """Send batches within the transaction, those of one partition in order; give their acks.
+
+        Raises Untaken if a partition has not taken its batch within `limit_s` or never will, Stuck if the transaction
+        cannot begin, Fenced.
+        """
+        for _, _, batch in batches:
+            batch.renumber()  # it may have been part of a transaction that was aborted
+        deadline = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
+        await self._add({(topic, partition): batch for topic, partition, batch in reversed(batches)}, deadline)
+        acks: list[Ack | None] = [None] * len(batches)
+        waiting = list(range(len(batches)))
+        while waiting:
+            first: dict[Place, int] = {}
+            for index in waiting:
+                topic, partition, _ = batches[index]
+                first.setdefault((topic, partition), index)
+            await self._round({where: batches[index][2] for where, index in first.items()}, acks, first, deadline)
+            waiting = [index for index in waiting if acks[index] is None]
+        return [ack for ack in acks if ack is not None]
+
+    async def commit(self) -> None:
+        """Commit; retried until the coordinator says so.
+
+        Raises Fenced, after which nobody knows whether it was committed: the state must be read again.
+        """
+        await self._end(committed=True)
+        if self._stray:  # it could end the next transaction before its time
+            await self.init()
+
+    async def abort(self) -> None:
+        """Abort; init() must follow: with another epoch, late batches of this transaction are refused."""
+        await self._end(committed=False)
+
+    async def _add(self, batches: dict[Place, Batch], deadline: float | None) -> None:
+        """Make partitions part of the transaction: all, or none if one of them cannot be, which is Untaken."""
+        new, first = batches.keys() - self._added, not self._added
+        if not new:
+            return
+        while (refused := await self._join(new, _STUCK_S)) is not None:
+            where, code = refused
+            error, why = permanent(where[0], code), kafka.for_code(code).__name__
+            await self._refresh({where[0]})  # it may have been deleted
+            if error is not None or (deadline is not None and asyncio.get_running_loop().time() > deadline):
+                raise Untaken(*where, batches[where], why, error)
+            await asyncio.sleep(SLOWLY_S)
+        if first:
+            self._sees_last_over()
+
+    async def _round(
+        self,
+        batches: dict[Place, Batch],
+        acks: list[Ack | None],
+        places: dict[Place, int],
+        deadline: float | None,
+    ) -> None:
+        """Send one batch a partition, each leader's in one request; what fails for now is left for the next round."""
+        leaders: dict[int, list[tuple[str, int]]] = {}
+        lost: set[str] = set()
+        for where in batches:
+            leader = self._cluster.leader(*where)
+            if leader is None:
+                lost.add(where[0])
+            else:
+                leaders.setdefault(leader, []).append(where)
+        answers = await self._answers(
+            {leader: {where: batches[where] for where in of} for leader, of in leaders.items()}, deadline
+        )
+        failed = ""
+        worst: tuple[str, int] | None = next(((topic, p) for topic, p in batches if topic in lost), None)
+        for answer in answers:
+            for where, (code, offset, timestamp_ms) in answer.items():
+                if code == 0:
+                    acks[places[where]] = Ack(offset, timestamp_ms)
+                    self._sequences[where] = self._sequences.get(where, 0) + batches[where].count
+                    continue
+                if code in FENCED:
+                    raise Fenced(self._id)
+                failed, worst = kafka.for_code(code).__name__, where
+                error = permanent(where[0], code)
+                if error is not None:
+                    raise Untaken(*where, batches[where], failed, error)
+                lost.add(where[0])
+        if worst is None:
+            return
+        if deadline is not None and asyncio.get_running_loop().time() > deadline:
+            raise Untaken(*worst, batches[worst], failed or "it has no leader", None)
+        await self._refresh(lost)
+        await asyncio.sleep(BACKOFF_S)
+
+    async def _answers(
+        self, requests: dict[int, dict[Place, Batch]], deadline: float | None
+    ) -> list[dict[Place, tuple[int, int, int]]]:
+        """Send the batches for each leader; give the answers.
+
+        Raises Untaken, of any of its batches, if one does not come until the `deadline`.
+        """
+        loop = asyncio.get_running_loop()
+        sent = {loop.create_task(self._produce(leader, of)): of for leader, of in requests.items()}
+        if not sent:
+            return []
+        limit_s = None if deadline is None else max(0.0, deadline - loop.time())
+        _, late = await asyncio.wait(sent, timeout=limit_s)
+        if late:
+            self._road.leave()
+            self._unanswered |= late
+            for task in late:
+                task.add_done_callback(self._unanswered.discard)
+            where, batch = next(iter(next(of for task, of in sent.items() if task in late).items()))
+            raise Untaken(*where, batch, "it does not answer", None)
+        return [task.result() for task in sent]
+
+    async def _produce(self, leader: int, batches: dict[Place, Batch]) -> dict[Place, tuple[int, int, int]]:
+        topics: dict[str, list[tuple[int, bytes]]] = {}
+        for (topic, partition), batch in batches.items():
+            raw = batch.build(*self._producer, self._sequences.get((topic, partition), 0))
+            topics.setdefault(topic, []).append((partition, raw))
+        request = ProduceRequest(self._id, _ACKS_ALL, TIMEOUT_MS, list(topics.items()))
+        try:
+            response = await self._cluster.client.send(leader, request, group=self._road.group)
+        except kafka.KafkaError as error:
+            log.warning("transaction %s: %r", self._id, error)
+            return dict.fromkeys(batches, (kafka.NotLeaderForPartitionError.errno, -1, -1))
+        return {
+            (topic, partition): (code, offset, timestamp)
+            for topic, partitions in response.topics
+            for partition, code, offset, timestamp, *_ in partitions
+        }
+
+    async def _refresh(self, topics: set[str]) -> None:
+        try:
+            await self._cluster.refresh(topics)
+        except kafka.KafkaError as error:
+            log.warning("no metadata: %r", error)
+            await asyncio.sleep(SLOWLY_S)

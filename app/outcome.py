@@ -1,0 +1,180 @@
+"""What a send's outcome means for its rows: delivered, rejected, dropped, or back to wait (design: claims)."""
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from app import callbacks, letters
+from app.contract.request import Reason
+from app.events import Event, Kind
+from app.ingest import Limits, ended, move
+from app.kafka.errors import NotAuthorised, SendError, TooLarge, TopicUnknown
+from app.settings import Settings
+from app.step import Step
+from tables import Entry, keys
+from tables.changes import Delivered as Remembered
+from tables.entry import encode
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The destination has acknowledged these rows: topic and partition, the offset of each, the time of sending."""
+
+    rows: list[tuple[bytes, int]]
+    topic: str
+    partition: int
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """This row will not be delivered."""
+
+    row: bytes
+    reason: Reason
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """This row is too late, and its sender wants it dropped then."""
+
+    row: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """This row has not been sent, and a command is written on it: it applies now."""
+
+    row: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """This row's failure callback has been taken."""
+
+    row: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Uncalled:
+    """This row's failure callback has not been taken, and why."""
+
+    row: bytes
+    why: str
+
+
+Outcome = Delivered | Rejected | Dropped | Unsent | Called | Uncalled
+
+#: A callback is tried again after a second, then twice as long each time up to an hour: about twelve hours in all.
+_AGAIN_MS, _LONGEST_MS, _TRIES = 1_000, 3_600_000, 24
+
+
+class Outcomes:
+    """Turns outcomes into steps, for one partition."""
+
+    def __init__(self, number: int, settings: Settings, claims: dict[bytes, Entry], limits: Limits) -> None:
+        """Serve partition `number`, whose rows that are being sent are `claims`."""
+        self._number, self._settings, self._claims, self._limits = number, settings, claims, limits
+
+    def take(self, step: Step, outcome: Outcome) -> None:
+        """Add to `step` what an outcome does."""
+        if isinstance(outcome, Delivered):
+            for row, offset in outcome.rows:
+                self._delivered(step, outcome, row, offset)
+            return
+        step.fired.append(outcome.row)
+        entry = self._claims[outcome.row]
+        if entry.commands:  # not sent: what was asked meanwhile comes first
+            self._unsent(step, outcome.row, entry)
+        elif isinstance(outcome, Rejected):
+            self._rejected(step, outcome, entry)
+        elif isinstance(outcome, Called):
+            step.remove(outcome.row, entry)
+        elif isinstance(outcome, Uncalled):
+            self._uncalled(step, outcome, entry)
+        elif isinstance(outcome, Dropped):
+            due = keys.due_of(outcome.row)
+            step.remove(outcome.row, entry)
+            ended(step, "dropped", due, entry, late=step.now_ms - due, reason="too-late")
+
+    def _delivered(self, step: Step, outcome: Delivered, row: bytes, offset: int) -> None:
+        entry = self._claims[row]
+        due = keys.due_of(row)
+        step.fired.append(row)
+        step.remove(row, entry)
+        window_ms = self._settings.dedupe_window_ms if entry.dedupe_ms is None else entry.dedupe_ms
+        if window_ms:
+            step.changes.delivered[entry.id] = Remembered(due, step.broker_ms + window_ms)
+        ended(
+            step,
+            "delivered",
+            due,
+            entry,
+            late=outcome.sent_ms - due,
+            delivered=f"{outcome.topic}-{outcome.partition}-{offset}",
+        )
+        for command in entry.commands:
+            if command.op != "replace":
+                step.tell(
+                    Event("conflict", entry.id, step.now_ms, entry.source, due=due, to=entry.to, by=command.source)
+                )
+
+    def _rejected(self, step: Step, outcome: Rejected, entry: Entry) -> None:
+        step.remove(outcome.row, entry)
+        step.sends.append(
+            letters.rejected(
+                self._settings.dead_letters,
+                self._limits.letter,
+                self._number,
+                outcome.row,
+                entry,
+                outcome.reason,
+                outcome.sentence,
+            )
+        )
+        callbacks.queue(step, outcome.row, entry, outcome.reason, outcome.sentence, self._limits.row)
+        ended(step, "rejected", keys.due_of(outcome.row), entry, reason=outcome.reason.value)
+
+    def _uncalled(self, step: Step, outcome: Uncalled, entry: Entry) -> None:
+        """Try a callback again later, or leave it at the dead letter."""
+        step.remove(outcome.row, entry)
+        tries = entry.attempts + 1
+        if tries >= _TRIES:
+            log.error("the failure callback of %s is given up after %d tries: %s", entry.source, tries, outcome.why)
+            return
+        again = msgspec.structs.replace(entry, attempts=tries)
+        due_ms = step.now_ms + min(_LONGEST_MS, _AGAIN_MS << entry.attempts)
+        step.put(keys.with_due(outcome.row, due_ms), again, encode(again))
+
+    def _unsent(self, step: Step, row: bytes, entry: Entry) -> None:
+        """Apply the commands on a row that was not sent, in their order, as if the row had been waiting."""
+        there, known = True, {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
+        for command in entry.commands:
+            if not there:
+                if command.op != "replace":
+                    step.tell(Event("unknown", entry.id, step.now_ms, command.source, by=command.source))
+            elif command.op in ("replace", "cancel"):
+                step.remove(row, entry)
+                event: Kind = "cancelled" if command.op == "cancel" else "replaced"
+                ended(step, event, keys.due_of(row), entry, by=command.source)
+                there = False
+            else:
+                row = move(step, row, entry, command)
+        if entry.replaced:  # the id is another row's, of which the step may know more than the table
+            step.ids.pop(entry.id, None)
+            step.ids.update(known)
+
+
+def reason_of(error: SendError) -> Reason:
+    """Give the reason code of a send that failed for good."""
+    if isinstance(error, TopicUnknown):
+        return Reason.UNKNOWN_TOPIC
+    if isinstance(error, TooLarge):
+        return Reason.TOO_LARGE
+    if isinstance(error, NotAuthorised):
+        return Reason.NOT_ALLOWED
+    return Reason.UNDELIVERABLE

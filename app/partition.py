@@ -1,0 +1,421 @@
+"""One partition at work: a single writer that turns records and outcomes into steps, one after the other.
+
+Everything that changes the partition goes through `_run`, so that steps never cross. What comes while a step is being
+committed is gathered into the next one: the busier, the larger the steps.
+"""
+
+import asyncio
+import contextlib
+import enum
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from app.clock import Clock
+from app.contract.native import Record
+from app.contract.request import Refusal
+from app.errors import InputGone
+from app.ingest import Ingest, Limits, ended
+from app.journal import Journal
+from app.kafka.transaction import Untaken
+from app.outcome import Delivered, Outcome, Outcomes, Unsent
+from app.policy import Policy
+from app.settings import Settings
+from app.step import Step
+from tables import Entry, PartitionStore, keys
+
+log = logging.getLogger(__name__)
+
+#: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
+_SLICE = 200
+_STEP_BYTES = 512 * 1024
+_STEP_OUTCOMES = 20_000
+#: Steps of all partitions begin on a common beat, so that their records travel in the same requests.
+_BEAT_S = 0.005
+_CHECK_ALONE_S = 5.0
+_EXPIRE = 1_000
+
+
+#: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
+Way = tuple[str | None, str, int]
+
+
+class State(enum.StrEnum):
+    """Where a partition is on its way to work."""
+
+    RESTORING = "restoring"
+    CATCHING_UP = "catching up"
+    LIVE = "live"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+class Topics(Protocol):
+    """What is known of destination topics."""
+
+    def partitions(self, topic: str) -> int:
+        """Give a topic's number of partitions, 0 if it is not there."""
+        ...
+
+    async def learn(self, topics: Iterable[str]) -> None:
+        """Ask the cluster about topics that are not known."""
+        ...
+
+
+class Delivery(Protocol):
+    """Claimed rows on their way to one destination partition."""
+
+    def struck(self, error: Untaken) -> bool:
+        """Tell whether it cannot be delivered for the reason that `error` gives."""
+        ...
+
+    def untaken(self, error: Untaken) -> None:
+        """Hear that the destination has not taken them."""
+
+
+class Partition:
+    """One owned partition: its store, what is in flight, and the writer task."""
+
+    def __init__(
+        self,
+        number: int,
+        settings: Settings,
+        clock: Clock,
+        journal: Journal,
+        topics: Topics,
+        limits: Limits,
+        on_change: "Callable[[Partition], None]",
+    ) -> None:
+        """Begin without a store; `on_change` is called when there may be something to fire."""
+        self.number, self._settings, self._clock, self._journal = number, settings, clock, journal
+        self._topics, self._limits, self._on_change = topics, limits, on_change
+        self._policy = Policy(settings)
+        self.state = State.RESTORING
+        self.reason = ""
+        #: Rows whose sends are outstanding, until the step that ends them is committed; `_out` those without outcome.
+        self.claims: dict[bytes, Entry] = {}
+        self._out: set[bytes] = set()
+        self._ways: dict[bytes, Way] = {}
+        self.flight: Counter[Way] = Counter()
+        self._step: Step | None = None
+        #: Scans for due rows begin here; `held` lists rows passed over because their way is blocked.
+        self.cursor = b""
+        self.held: dict[Way, bytes] = {}
+        self._skipped: bytes | None = None
+        #: What was last heard of each input, and when (app/sight.py); how many steps have taken records in.
+        self.heard: dict[str, tuple[float | None, float]] = {}
+        self.steps_read = 0
+        self._inbox: deque[tuple[Sequence[Record], asyncio.Future[None]]] = deque()
+        self._outcomes: deque[Outcome] = deque()
+        self._loads: deque[Delivery] = deque()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self._store: PartitionStore | None = None
+
+    @property
+    def store(self) -> PartitionStore:
+        """The open store."""
+        assert self._store is not None, f"partition {self.number} is not open"
+        return self._store
+
+    # coming and going ------------------------------------------------------------------------------------------------
+    def start(self, store: PartitionStore, fatal: Callable[[BaseException], None]) -> None:
+        """Begin to work on a restored store; `fatal` hears of what must end the process."""
+        self._store = store
+        self.cursor, self.held, self._skipped, self._step = b"", {}, None, None
+        for left in (self.claims, self._out, self._ways, self.flight, self._outcomes, self._loads):
+            left.clear()
+        self._ingest = Ingest(self.number, self._settings, self._policy, store, self.claims, self._limits)
+        self._outcome = Outcomes(self.number, self._settings, self.claims, self._limits)
+        self._closing = False
+        self.heard.clear()
+        #: Where each input goes on: records only ever come from there on.
+        self._next = {topic: position.offset for topic, position in store.positions.items()}
+        self.state = State.CATCHING_UP
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(lambda task: _report(task, fatal))
+
+    async def pause(self, limit_s: float) -> None:
+        """Stop firing, finish what is in flight as far as `limit_s` allows, take no more records."""
+        if self._task is None:
+            self.state = State.PAUSED if self.state is not State.STOPPED else self.state
+            return
+        self.state = State.PAUSED
+        for _, done in self._inbox:
+            done.cancel()
+        self._inbox.clear()
+        self._closing = True
+        self._wake.set()
+        _, late = await asyncio.wait([self._task], timeout=limit_s)
+        for task in late:
+            log.warning("partition %d: %d sends abandoned in flight", self.number, len(self.claims))
+            task.cancel()
+            await asyncio.wait([task])
+        self._task = None
+
+    def stop(self, reason: str) -> None:
+        """Stop with a reason for people to read."""
+        self.state, self.reason = State.STOPPED, reason
+        log.error("partition %d is stopped: %s", self.number, reason)
+
+    @property
+    def working(self) -> bool:
+        """Whether records are taken."""
+        return self._task is not None and not self._closing
+
+    @property
+    def idle(self) -> bool:
+        """Whether all records that have come are in the table."""
+        return not self._inbox
+
+    # what comes in ---------------------------------------------------------------------------------------------------
+    def offer(self, records: Sequence[Record]) -> "asyncio.Future[None]":
+        """Take records of one input topic, in order; the future is done when they are in the table.
+
+        Raises InputGone if they go back: a consumer does that when its log ends before the position that it asks for.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self.working:
+            done.cancel()
+            return done
+        topic, first = records[0].topic, records[0].offset
+        if first < self._next.get(topic, 0):
+            raise InputGone([topic])
+        self._next[topic] = records[-1].offset + 1
+        self._inbox.append((records, done))
+        self._wake.set()
+        return done
+
+    def tell(self, outcome: Outcome) -> None:
+        """Take the outcome of a send; one that comes after the partition's life in which it was sent counts too."""
+        if isinstance(outcome, Delivered):
+            outcome = replace(outcome, rows=[row for row in outcome.rows if row[0] in self._out])
+            self._out.difference_update(row for row, _ in outcome.rows)
+        elif outcome.row not in self._out:
+            return
+        else:
+            self._out.discard(outcome.row)
+        self._outcomes.append(outcome)
+        self._wake.set()
+
+    def fire(self, load: Delivery, *, first: bool = False) -> None:
+        """Take deliveries that are to be part of a step (exactly once), `first` before those that wait."""
+        (self._loads.appendleft if first else self._loads.append)(load)
+        self._wake.set()
+
+    def busy(self, key: bytes) -> bool:
+        """Tell whether a row is being sent, or changed by the step that is being committed: then it is not fired."""
+        if key in self.claims:
+            return True
+        if self._step is not None and self._step.changes.touches(key):
+            self._skipped = key if self._skipped is None else min(key, self._skipped)
+            return True
+        return False
+
+    def claim(self, key: bytes, entry: Entry, way: Way | None = None) -> None:
+        """Mark a row as being sent: one outcome is to follow."""
+        self.claims[key] = entry
+        self._out.add(key)
+        if way is not None:
+            self._ways[key] = way
+            self.flight[way] += 1
+
+    def _unclaim(self, key: bytes) -> None:
+        self.claims.pop(key, None)
+        way = self._ways.pop(key, None)
+        if way is not None:
+            self.flight[way] -= 1
+            if not self.flight[way]:
+                del self.flight[way]
+
+    def sending(self, blocked: Callable[[Way], bool]) -> int:
+        """Rows whose sends are outstanding, those aside whose way is blocked: they must not stop their neighbours."""
+        return len(self.claims) - sum(rows for way, rows in self.flight.items() if blocked(way))
+
+    def passed(self, point: str) -> None:
+        """Pass a named point on the way of a row."""
+        self._journal.reached(point, None)
+
+    def release(self, rows: Iterable[bytes], way: Way) -> None:
+        """Take rows back that were not sent after all, because their `way` is blocked."""
+        for row in rows:
+            if row not in self._out:
+                continue
+            if self.claims[row].commands:
+                self.tell(Unsent(row))
+            else:
+                self._out.discard(row)
+                self._unclaim(row)
+                self.hold(row, way)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no row before the cursor is left to be dealt with, and no step may be about to put one there."""
+        return not self.claims and not self.held and self._skipped is None and self._step is None
+
+    def oldest(self) -> bytes | None:
+        """Give the key of the first row that is not dealt with, or None."""
+        known = [*self.claims, *self.held.values()]
+        if self._skipped is not None:
+            known.append(self._skipped)
+        following = self.store.next_row(self.cursor)
+        if following is not None:
+            known.append(following)
+        return min(known, default=None)
+
+    def hold(self, row: bytes, way: Way) -> None:
+        """Pass a row over until its `way` is free."""
+        self.held[way] = min(row, self.held.get(way, row))
+
+    # the writer ------------------------------------------------------------------------------------------------------
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        checked = loop.time()
+        while not (self._closing and not self._outcomes and not self.claims):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CHECK_ALONE_S):  # wait_for() may swallow a cancellation (Python 3.11)
+                    await self._wake.wait()
+            self._wake.clear()
+            if not self._closing:
+                await asyncio.sleep(_BEAT_S - loop.time() % _BEAT_S)
+            if self._loads:
+                await self._deliver()
+            step = self._step = self._new_step()
+            done = await self._gather(step)
+            await self._commit(step)
+            for future in done:
+                if not future.done():
+                    future.set_result(None)
+            if loop.time() - checked >= _CHECK_ALONE_S:
+                checked = loop.time()
+                await self._journal.check_alone(self.number, step.now_ms)
+
+    async def _deliver(self) -> None:
+        """Deliver what is due in a step of its own, leaving out what is not taken."""
+        loads = [self._loads.popleft() for _ in range(len(self._loads))]
+        step = self._new_step()
+        step.loads, step.settle = loads, lambda outcome: self._outcome.take(step, outcome)
+        try:
+            await self._journal.commit(self.number, step)
+        except Untaken as untaken:
+            loads += self._loads  # what came meanwhile must not overtake what is tried again
+            self._loads.clear()
+            for load in reversed(loads):
+                if load.struck(untaken):
+                    load.untaken(untaken)
+                else:
+                    self.fire(load, first=True)
+        else:
+            self._finish(step)
+
+    def _new_step(self) -> Step:
+        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
+        return Step(now_ms, now_ms - self._clock.offset_ms)
+
+    async def _gather(self, step: Step) -> "list[asyncio.Future[None]]":
+        """Put what has come into one step, within bounds; give the futures of the records that are in it."""
+        for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
+            self._outcome.take(step, self._outcomes.popleft())
+            if step.size >= _STEP_BYTES:
+                self._wake.set()
+                break
+        done = []
+        while self._inbox and step.size < _STEP_BYTES:
+            records, future = self._inbox.popleft()
+            taken = await self._take(step, records)
+            if taken < len(records):
+                self._inbox.appendleft((records[taken:], future))
+                break
+            done.append(future)
+        if self._inbox or self._outcomes:
+            self._wake.set()
+        self._expire(step)
+        return done
+
+    async def _take(self, step: Step, records: Sequence[Record]) -> int:
+        """Ingest records in slices that leave time for deliveries; give how many fit into the step."""
+        begin = 0
+        while begin < len(records):
+            end, size = _slice(records, begin)
+            if step and step.size + size > _STEP_BYTES:
+                return begin
+            found = self._ingest.read(step, records[begin:end])
+            # A topic may have got more partitions since it was last seen.
+            wanted = {
+                (asked.to, asked.partition or 0)
+                for _, asked in found
+                if not isinstance(asked, Refusal) and asked.to and asked.cluster is None
+            }
+            unknown = {topic for topic, partition in wanted if self._topics.partitions(topic) <= partition}
+            if unknown:
+                await self._topics.learn(unknown)
+            taken = self._ingest.take(step, found, self._topics.partitions, _STEP_BYTES)
+            await asyncio.sleep(0)
+            begin = end - (len(found) - taken)
+            if taken < len(found):
+                return begin
+        return begin
+
+    def _expire(self, step: Step) -> None:
+        for id_ in self.store.cancels.expired(step.broker_ms, _EXPIRE):
+            step.changes.cancels.setdefault(id_, None)
+        for id_ in self.store.delivered.expired(step.broker_ms, _EXPIRE):
+            step.changes.delivered.setdefault(id_, None)
+
+    async def _commit(self, step: Step) -> None:
+        if not step:
+            self._step = None
+            return
+        await self._journal.commit(self.number, step)
+        self._finish(step)
+
+    def _finish(self, step: Step) -> None:
+        """Take note of a committed step."""
+        for row in step.fired:
+            self._out.discard(row)
+            self._unclaim(row)
+        self.steps_read += bool(step.changes.positions)
+        self._step = None
+        lowest = min(step.changes.fresh, default=None)
+        for key in (lowest, self._skipped):
+            if key is not None and key < self.cursor:
+                self.cursor = key
+        self._skipped = None
+        self._on_change(self)
+
+    async def prepare(self, store: PartitionStore) -> None:
+        """End rows that a later row of the same id had replaced when the process died."""
+        step = self._new_step()
+        for key in list(store.clashes):
+            entry = store.entry(key)
+            if entry is None or store.find(entry.id) == key:
+                store.clashes.discard(key)
+                continue
+            step.changes.remove(key, entry)
+            ended(step, "replaced", keys.due_of(key), entry)
+        if step:
+            await self._journal.commit(self.number, step)
+
+
+def _slice(records: Sequence[Record], begin: int) -> tuple[int, int]:
+    """Give the end of the next slice of records, and about how many bytes they take: one record, or several small."""
+    size, end = 0, begin
+    while end < len(records) and end - begin < _SLICE:
+        record = records[end]
+        held = len(record.value or b"") + len(record.key or b"")
+        for _, value in record.headers:
+            held += 32 + len(value or b"")
+        if size and size + held > _STEP_BYTES:
+            break
+        size += held
+        end += 1
+    return end, size
+
+
+def _report(task: "asyncio.Task[None]", fatal: Callable[[BaseException], None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        fatal(error)

@@ -1,0 +1,70 @@
+"""Which requests may be accepted: destinations, clusters, limits."""
+
+import fnmatch
+import re
+from functools import lru_cache
+
+from app import callbacks
+from app.contract.request import Reason, Refusal, Request
+from app.settings import Settings
+from tables.keys import MAX_DUE_MS
+
+#: A record's timestamp may be this far ahead of the broker's clock (contract section 2).
+_AHEAD_MS = 60_000
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Policy:
+    """Says no to requests that must not be accepted, with the reason."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Read the rules from the settings."""
+        self._settings = settings
+        self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
+
+    def check(self, request: Request, broker_ms: int) -> None:
+        """Refuse a request whose time, destination or cluster is out of bounds; `broker_ms` is the brokers' time.
+
+        Raises Refusal.
+        """
+        stamp = request.stamp_ms
+        if stamp < 0 or stamp > broker_ms + _AHEAD_MS:
+            raise Refusal(
+                Reason.BAD_TIMESTAMP,
+                f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Set the clock of "
+                "the producer right, or let the broker stamp records: message.timestamp.type=LogAppendTime.",
+            )
+        if request.due_ms - stamp > self._settings.max_delay_ms or request.due_ms > MAX_DUE_MS:
+            raise Refusal(
+                Reason.TOO_FAR,
+                f"it is due {request.due_ms - stamp} ms after the request, DELAY_MAX_DELAY allows "
+                f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
+            )
+        if request.op == "schedule":
+            self._check_destination(request)
+            if request.on_failure is not None:
+                callbacks.check(request.on_failure, self._settings.callbacks)
+
+    def _check_destination(self, request: Request) -> None:
+        if request.cluster is not None and request.cluster not in self._settings.clusters:
+            raise Refusal(
+                Reason.UNKNOWN_CLUSTER,
+                f"there is no cluster {request.cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop delay-to-cluster.",
+            )
+        forbidden = self._forbidden(request.input, request.to, request.cluster)
+        if forbidden is not None:
+            raise Refusal(*forbidden)
+
+    def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
+        """Give why a destination is forbidden, or None if it is allowed."""
+        if not _NAME.fullmatch(to):
+            sentence = f"no topic can have the name {to[:64]!r}: use letters, digits, dots, underscores, hyphens."
+            return Reason.UNKNOWN_TOPIC, sentence
+        if cluster is None and (to in self._settings.internal_topics or to.startswith("__")):
+            return Reason.NOT_ALLOWED, f"{to!r} is an internal topic. Deliver to a topic of yours."
+        rules = self._settings.destinations
+        patterns = rules.get(source, ()) + rules.get("*", ())
+        if any(fnmatch.fnmatchcase(to, pattern) for pattern in patterns):
+            return None
+        sentence = f"DELAY_DESTINATIONS does not allow topic {to!r} for requests on {source}. Add it there."
+        return Reason.NOT_ALLOWED, sentence

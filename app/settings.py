@@ -1,0 +1,214 @@
+"""Settings: environment variables, typed and checked at start. docs/reference/settings.md documents each of them."""
+
+import os
+import re
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from app.contract.times import parse_duration
+from app.errors import SettingInvalid
+from tables.keys import topic_crc
+
+_DIALECTS = ("native",)
+_GUARANTEES = ("at_least_once", "exactly_once")
+
+
+def _whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or not low <= int(text) <= high:
+            msg = f"a whole number from {low} to {high} is needed"
+            raise ValueError(msg)
+        return int(text)
+
+    return parse
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in words:
+            msg = f"one of {', '.join(words)} is needed"
+            raise ValueError(msg)
+        return text
+
+    return parse
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", text):
+        msg = "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"
+        raise ValueError(msg)
+    return text
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = item.partition("=")
+        if not equals or not name or not value:
+            msg = f"{item!r} is not of the form name=value"
+            raise ValueError(msg)
+        pairs[name] = value
+    return pairs
+
+
+def _patterns(text: str) -> dict[str, tuple[str, ...]]:
+    """Read `orders.*,reminders` (all inputs) or `input:pattern|pattern,other-input:pattern`."""
+    allowed: dict[str, tuple[str, ...]] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        source, colon, names = item.rpartition(":")
+        allowed[source if colon else "*"] = allowed.get(source if colon else "*", ()) + tuple(names.split("|"))
+    return allowed
+
+
+def _setting(env: str, default: str, parse: Callable[[str], Any] = str) -> Any:
+    return field(repr="PASSWORD" not in env, metadata={"env": env, "default": default, "parse": parse})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
+
+    bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
+    security_protocol: str = _setting(
+        "KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+    )
+    sasl_mechanism: str = _setting(
+        "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", _one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    )
+    sasl_username: str = _setting("KAFKA_SASL_USERNAME", "")
+    sasl_password: str = _setting("KAFKA_SASL_PASSWORD", "")
+    ssl_cafile: str = _setting("KAFKA_SSL_CAFILE", "")
+    ssl_certfile: str = _setting("KAFKA_SSL_CERTFILE", "")
+    ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
+    app_id: str = _setting("DELAY_APP_ID", "delay", _name)
+    extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", _pairs)
+    partitions: int = _setting("DELAY_PARTITIONS", "16", _whole(1, 10_000))
+    replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", _whole(1, 100))
+    min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", _whole(1, 100))
+    destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", _patterns)
+    callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", _words)
+    clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", _pairs)
+    guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", _one_of(*_GUARANTEES))
+    max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
+    events: str = _setting("DELAY_EVENTS", "on", _one_of("on", "off"))
+    dedupe_window_ms: int = _setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
+    cancel_memory_ms: int = _setting("DELAY_CANCEL_MEMORY", "PT10M", parse_duration)
+    catch_up_ms: int = _setting("DELAY_CATCH_UP", "PT1M", parse_duration)
+    fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", _whole(1, 100_000))
+    fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", _whole(1, 1_000))
+    give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
+    min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), _whole(0))
+    accept_recreated: str = _setting("DELAY_ACCEPT_RECREATED", "")
+    worker_url: str = _setting("WORKER_URL", "")
+    datadir: str = _setting("DATADIR", "")
+    host: str = _setting("HOST", "127.0.0.1")
+    port: int = _setting("PORT", "6066", _whole(1, 65_535))
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
+        """Read the settings from `env`.
+
+        Raises SettingInvalid, which names the variable and says what it takes.
+        """
+        values = {}
+        for setting in fields(cls):
+            name, parse = setting.metadata["env"], setting.metadata["parse"]
+            text = env.get(name) or setting.metadata["default"]
+            try:
+                values[setting.name] = parse(text)
+            except ValueError as error:
+                shown = "(not shown)" if "PASSWORD" in name else repr(text)
+                raise SettingInvalid(name, shown, str(error)) from error
+        settings = cls(**values)
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        for topic, dialect in self.inputs.items():
+            if dialect not in _DIALECTS:
+                raise SettingInvalid("DELAY_INPUTS", f"{topic}={dialect}", f"the dialects are {', '.join(_DIALECTS)}")
+        crcs = {topic_crc(topic): topic for topic in (*self.inputs, self.forwards)}
+        if len(crcs) <= len(self.inputs):
+            raise SettingInvalid("DELAY_INPUTS", ",".join(self.inputs), "two names have the same CRC-32; rename one")
+        if self.min_insync_replicas > self.replication_factor > 1:
+            raise SettingInvalid(
+                "DELAY_MIN_INSYNC_REPLICAS",
+                str(self.min_insync_replicas),
+                f"it cannot be above DELAY_REPLICATION_FACTOR ({self.replication_factor})",
+            )
+
+    # topics ----------------------------------------------------------------------------------------------------------
+    @property
+    def requests(self) -> str:
+        """The topic that takes requests and commands."""
+        return f"{self.app_id}-requests"
+
+    @property
+    def forwards(self) -> str:
+        """The topic for records on their way to their id's home partition."""
+        return f"{self.app_id}-forwards"
+
+    @property
+    def changelog(self) -> str:
+        """The table's changelog topic."""
+        return f"{self.app_id}-delays-changelog"
+
+    @property
+    def events_topic(self) -> str:
+        """The topic of events, one per change of a message's life."""
+        return f"{self.app_id}-events"
+
+    @property
+    def progress(self) -> str:
+        """The topic where each partition says how far it is and what it holds."""
+        return f"{self.app_id}-progress"
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic for what could not be accepted or delivered."""
+        return f"{self.app_id}-dead-letters"
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Input topics and their dialects, the requests topic first."""
+        return {self.requests: "native", **self.extra_inputs}
+
+    @property
+    def internal_topics(self) -> frozenset[str]:
+        """Topics that no message may be delivered to."""
+        named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters)
+        return frozenset({*named, f"{self.app_id}-cold", *self.inputs})
+
+    # places ----------------------------------------------------------------------------------------------------------
+    @property
+    def data_path(self) -> Path:
+        """The data directory; by default it follows from the port, so that workers run side by side."""
+        return Path(self.datadir or f".data/{self.app_id}-{self.port}")
+
+    @property
+    def url(self) -> str:
+        """The address at which other workers and people reach this worker's web view."""
+        return self.worker_url or f"http://{self.host}:{self.port}"
+
+    def kafka_options(self) -> dict[str, Any]:
+        """Give the security options that aiokafka's clients take."""
+        options: dict[str, Any] = {"security_protocol": self.security_protocol}
+        if "SSL" in self.security_protocol:
+            context = ssl.create_default_context(cafile=self.ssl_cafile or None)
+            if self.ssl_certfile:
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile or None)
+            options["ssl_context"] = context
+        if self.security_protocol.startswith("SASL"):
+            options |= {
+                "sasl_mechanism": self.sasl_mechanism,
+                "sasl_plain_username": self.sasl_username,
+                "sasl_plain_password": self.sasl_password,
+            }
+        return options

@@ -1,0 +1,168 @@
+"""Punctual's own topics: created for production if missing, checked if present; a mismatch stops the start."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import aiokafka.errors
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from app.errors import TopicMismatch
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+#: Kafka's default limit (message.max.bytes), and what a held message may need beside what the input took.
+_INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
+#: What a changelog batch may hold beside its largest row: a step's 512 KiB, and its marks.
+_BESIDE_BYTES = _MIB * 3 // 4
+TOMBSTONES_MS = 7 * 86_400_000
+_LOOKS, _LOOK_S = 100, 0.1
+_DAYS_7, _DAYS_30 = str(7 * 86_400_000), str(30 * 86_400_000)
+
+
+@dataclass(slots=True)
+class TopicLimits:
+    """Sizes in bytes that a held message, and a dead letter, may have; and how long the changelog keeps tombstones."""
+
+    row: int = 0
+    letter: int = 0
+    tombstones_ms: int = TOMBSTONES_MS
+
+
+def plan(settings: Settings, input_bytes: int = _INPUT_BYTES) -> dict[str, tuple[int, dict[str, str]]]:
+    """Give the topics that there must be: partitions and settings to create them with."""
+    large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
+    # The brokers' time, not ours: a worker whose clock is off would have its records refused.
+    safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
+    if settings.replication_factor > 1:
+        safe["min.insync.replicas"] = str(settings.min_insync_replicas)
+    compact = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(64 * _MIB),
+        "segment.ms": "3600000",
+        "min.cleanable.dirty.ratio": "0.1",
+        "delete.retention.ms": str(TOMBSTONES_MS),
+    }
+    requests = {"cleanup.policy": "delete", "retention.ms": _DAYS_7}
+    events = {"cleanup.policy": "delete", "retention.ms": _DAYS_30}
+    every = settings.partitions
+    topics = {topic: (every, {**safe, **requests}) for topic in settings.inputs}
+    return topics | {
+        settings.forwards: (every, {**safe, **requests, **large}),
+        settings.changelog: (every, {**safe, **compact, **large}),
+        settings.events_topic: (every, {**safe, **events}),
+        settings.dead_letters: (every, {**safe, **events, **large}),
+        settings.progress: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB), "segment.ms": "600000"}),
+    }
+
+
+async def ensure(settings: Settings) -> TopicLimits:
+    """Create the topics that are missing and check those that are there; give the sizes they allow.
+
+    Raises TopicMismatch with a sentence that says what to change.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    await admin.start()
+    try:
+        there = await _partitions(admin)
+        configs = await _configs(admin, [topic for topic in plan(settings) if topic in there])
+        input_bytes = max(
+            (int(configs[topic]["max.message.bytes"]) for topic in settings.inputs if topic in configs),
+            default=_INPUT_BYTES,
+        )
+        wanted = plan(settings, input_bytes)
+        await _create(admin, settings, {topic: spec for topic, spec in wanted.items() if topic not in there})
+        for topic, (partitions, config) in wanted.items():
+            if topic in there:
+                _check(settings, topic, there[topic], partitions, configs[topic], config)
+        final = await _settled(admin, list(wanted))
+    finally:
+        await admin.close()
+    return TopicLimits(
+        min(int(final[topic]["max.message.bytes"]) for topic in (settings.changelog, settings.forwards))
+        - _BESIDE_BYTES,
+        int(final[settings.dead_letters]["max.message.bytes"]),
+        int(final[settings.changelog]["delete.retention.ms"]),
+    )
+
+
+async def _partitions(admin: AIOKafkaAdminClient) -> dict[str, int]:
+    names = [name for name in await admin.list_topics() if not name.startswith("__")]
+    if not names:
+        return {}
+    return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics(names)}
+
+
+async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
+    if not topics:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+    found: dict[str, dict[str, str]] = {}
+    for response in await admin.describe_configs(resources):
+        for error, message, _, name, entries in response.resources:
+            if error:
+                raise aiokafka.errors.for_code(error)(message or name)
+            found[name] = {entry[0]: entry[1] for entry in entries}
+    return found
+
+
+async def _settled(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
+    """Give the topics' settings once every broker that is asked knows them: creation takes a moment to get round."""
+    for _ in range(_LOOKS):
+        try:
+            return await _configs(admin, topics)
+        except aiokafka.errors.UnknownTopicOrPartitionError:
+            await asyncio.sleep(_LOOK_S)
+    return await _configs(admin, topics)
+
+
+async def _create(
+    admin: AIOKafkaAdminClient, settings: Settings, wanted: dict[str, tuple[int, dict[str, Any]]]
+) -> None:
+    if not wanted:
+        return
+    new = [
+        NewTopic(topic, partitions, settings.replication_factor, topic_configs=config)
+        for topic, (partitions, config) in wanted.items()
+    ]
+    response = await admin.create_topics(new)
+    for topic, error, message in response.topic_errors:
+        kind = aiokafka.errors.for_code(error)
+        if kind is aiokafka.errors.InvalidReplicationFactorError:
+            msg = (
+                f"topic {topic} cannot be created with replication factor {settings.replication_factor}: {message}. "
+                "Set DELAY_REPLICATION_FACTOR to at most the number of brokers (1 on a single one)."
+            )
+            raise TopicMismatch(msg)
+        if kind not in (aiokafka.errors.NoError, aiokafka.errors.TopicAlreadyExistsError):
+            msg = f"topic {topic} cannot be created: {kind.__name__}: {message}. Create it, or let this worker do so."
+            raise TopicMismatch(msg)
+        log.info("created topic %s", topic)
+
+
+def _check(
+    settings: Settings, topic: str, there: int, partitions: int, config: dict[str, str], wanted: dict[str, str]
+) -> None:
+    if there != partitions:
+        msg = (
+            f"topic {topic} has {there} partitions, {partitions} are needed (DELAY_PARTITIONS). It is fixed for "
+            f"the life of an installation: set DELAY_PARTITIONS={there} if that is what it was, or recreate the topic."
+        )
+        raise TopicMismatch(msg)
+    if topic in (settings.changelog, settings.progress) and config["cleanup.policy"] != "compact":
+        msg = (
+            f"topic {topic} has cleanup.policy={config['cleanup.policy']}, which deletes messages that still wait. "
+            f"Set cleanup.policy=compact."
+        )
+        raise TopicMismatch(msg)
+    least = int(wanted.get("max.message.bytes", 0))
+    if int(config["max.message.bytes"]) < least:
+        msg = (
+            f"topic {topic} has max.message.bytes={config['max.message.bytes']}, the inputs take messages that need "
+            f"{least} there. Set max.message.bytes={least}."
+        )
+        raise TopicMismatch(msg)

@@ -1,0 +1,56 @@
+"""This worker's own part of the numbers as Prometheus metrics, beside whatever else the process counts."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from app.web.overview import Overview, overview
+from app.web.state import WorkerState
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class WorkerCollector(Collector):
+    """Yields the gauges of the partitions that this worker reports, so that a sum over all workers counts each once."""
+
+    def __init__(self, state: WorkerState) -> None:
+        self._state = state
+
+    def describe(self) -> Iterator[Metric]:
+        """Name no metric in advance: registering must not ask a worker that has not started."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        state = self._state
+        reports = state.reader.reports.items()
+        mine = {number: report for number, report in reports if report.progress.worker == state.worker_url}
+        whole = overview(mine, 0, state.now_ms())
+        fresh = {number: mine[number] for number in mine if number not in whole.partitions_stale}
+        yield from _gauges(overview(fresh, 0, state.now_ms()))
+        left = sum(row["total"] - row["done"] for row in state.recovery())
+        yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)
+
+
+def exposition(state: WorkerState) -> bytes:
+    """Return this worker's metrics and those of the default registry in Prometheus' text format."""
+    own = CollectorRegistry()
+    own.register(WorkerCollector(state))
+    return generate_latest(own) + generate_latest(REGISTRY)
+
+
+def _gauges(mine: Overview) -> Iterator[Metric]:
+    pending = GaugeMetricFamily("delay_pending_messages", "Messages that wait for their time.", labels=["destination"])
+    for row in mine.destinations:
+        pending.add_metric([row.destination], row.pending)
+    yield pending
+    yield GaugeMetricFamily("delay_overdue_messages", "Messages that are due and not delivered yet.", mine.overdue)
+    owner = InfoMetricFamily("delay_partition_owner", "The partitions that this worker owns.", labels=["partition"])
+    for partition in mine.partitions:
+        owner.add_metric([str(partition.partition)], {"worker": partition.worker or ""})
+    yield owner
+    if mine.next_due_ms is not None:
+        help_text = "When the next message is due."
+        yield GaugeMetricFamily("delay_next_due_timestamp_seconds", help_text, mine.next_due_ms / 1000)

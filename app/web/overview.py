@@ -1,0 +1,143 @@
+"""Adds up the progress reports of all partitions into what an operator wants to know."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from app.web.percentiles import Percentiles, percentiles
+from app.web.progress import Report
+
+# Workers report every second: ten missed reports are an outage and not a busy moment.
+STALE_AFTER_MS: Final = 10_000
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits for one destination; `held_since_ms` is the oldest due time that it could not be given (epoch ms)."""
+
+    destination: str
+    pending: int
+    held_since_ms: int | None
+
+
+class Partition(msgspec.Struct, frozen=True, kw_only=True):
+    """The last that is known of one partition.
+
+    `state` is "reporting", "stale" (the last report is older than 10 s) or "missing" (none at all, the rest is None).
+    `age_ms` is the age of the report, `positions` the next offset to read per input topic.
+    """
+
+    partition: int
+    state: Literal["reporting", "stale", "missing"]
+    worker: str | None = None
+    age_ms: int | None = None
+    pending: int | None = None
+    overdue: int | None = None
+    next_due_ms: int | None = None
+    fired_to_ms: int | None = None
+    positions: dict[str, int] | None = None
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker and the partitions that it was the last to report; `age_ms` is the age of its newest report."""
+
+    worker: str
+    version: str
+    age_ms: int
+    stale: bool
+    pending: int
+    partitions: list[int]
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """All workers together at `at_ms`. Counts are exact; times are epoch milliseconds.
+
+    A stale partition still counts with what it last reported, except for the lateness.
+    """
+
+    at_ms: int
+    pending: int
+    overdue: int
+    next_due_ms: int | None
+    lateness: Percentiles
+    partitions_expected: int
+    partitions_stale: list[int]
+    partitions_missing: list[int]
+    destinations: list[Destination]
+    workers: list[Worker]
+    partitions: list[Partition]
+
+
+def overview(reports: Mapping[int, Report], partitions: int, now_ms: int) -> Overview:
+    """Return the sum of the reports of an installation that has that many partitions.
+
+    Destinations come with the most pending first, workers by their URL, partitions by their number.
+    """
+    rows = [_row(number, reports.get(number), now_ms) for number in sorted({*range(partitions), *reports})]
+    fresh = [reports[row.partition] for row in rows if row.state == "reporting"]
+    due = [row.next_due_ms for row in rows if row.next_due_ms is not None]
+    return Overview(
+        at_ms=now_ms,
+        pending=sum(row.pending or 0 for row in rows),
+        overdue=sum(row.overdue or 0 for row in rows),
+        next_due_ms=min(due, default=None),
+        lateness=percentiles(report.progress.lateness for report in fresh),
+        partitions_expected=partitions,
+        partitions_stale=[row.partition for row in rows if row.state == "stale"],
+        partitions_missing=[row.partition for row in rows if row.state == "missing"],
+        destinations=_destinations(reports.values()),
+        workers=_workers(rows, reports),
+        partitions=rows,
+    )
+
+
+def _row(number: int, report: Report | None, now_ms: int) -> Partition:
+    if report is None:
+        return Partition(partition=number, state="missing")
+    progress = report.progress
+    # The broker's clock may be a little ahead of ours; an age is never negative.
+    age_ms = max(0, now_ms - report.appended_ms)
+    return Partition(
+        partition=number,
+        state="stale" if age_ms > STALE_AFTER_MS else "reporting",
+        worker=progress.worker,
+        age_ms=age_ms,
+        pending=sum(progress.pending.values()),
+        overdue=progress.overdue,
+        next_due_ms=progress.next_due_ms,
+        fired_to_ms=progress.fired_to_ms,
+        positions=progress.positions,
+    )
+
+
+def _destinations(reports: Iterable[Report]) -> list[Destination]:
+    pending: Counter[str] = Counter()
+    held_ms: dict[str, int] = {}
+    for report in reports:
+        pending.update(report.progress.pending)
+        for name, due_ms in report.progress.held_ms.items():
+            held_ms[name] = min(due_ms, held_ms.get(name, due_ms))
+    names = [name for name in {**pending, **held_ms} if pending[name] or name in held_ms]
+    names.sort(key=lambda name: (-pending[name], name))
+    return [Destination(destination=name, pending=pending[name], held_since_ms=held_ms.get(name)) for name in names]
+
+
+def _workers(rows: Iterable[Partition], reports: Mapping[int, Report]) -> list[Worker]:
+    owned: dict[str, list[Partition]] = {}
+    for row in rows:
+        if row.worker is not None:
+            owned.setdefault(row.worker, []).append(row)
+    return [_worker(worker, owned[worker], reports) for worker in sorted(owned)]
+
+
+def _worker(worker: str, rows: list[Partition], reports: Mapping[int, Report]) -> Worker:
+    newest = min(rows, key=lambda row: row.age_ms or 0)
+    return Worker(
+        worker=worker,
+        version=reports[newest.partition].progress.version,
+        age_ms=newest.age_ms or 0,
+        stale=newest.state == "stale",
+        pending=sum(row.pending or 0 for row in rows),
+        partitions=[row.partition for row in rows],
+    )

@@ -1,0 +1,195 @@
+"""Keeps the latest progress report of every partition, whichever worker wrote it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import ConsumerRecord
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 1.0
+
+# The contract gives the topic one partition: the newest report is then the last one, whoever wrote it.
+ONLY_PARTITION: Final = 0
+
+# A broker answers once a second and not once a record, which 16 partitions would make 16 times a second.
+FETCH_WAIT_MS: Final = 1000
+FETCH_MIN_BYTES: Final = 1 << 20
+
+# Absorbing 500 records takes well under 2 ms, the longest that the worker's event loop may be held.
+RECORDS_PER_TURN: Final = 500
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class MalformedProgressError(ValueError):
+    """The record is not a progress report; compare it with the contract's section on progress."""
+
+
+class Progress(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"at_ms": "at", "fired_to_ms": "fired_to", "next_due_ms": "next_due", "held_ms": "held"},
+):
+    """What one partition held, and how far it was, at one moment: the value of a record on the progress topic.
+
+    Times are epoch milliseconds. `lateness` counts deliveries of the last minute by the upper bound of their
+    lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second.
+    Unknown fields are ignored, so that newer workers can add some.
+    """
+
+    partition: Count
+    at_ms: Count
+    fired_to_ms: Count
+    positions: dict[str, Count]
+    pending: dict[str, Count]
+    overdue: Count
+    worker: str
+    version: str
+    next_due_ms: Count | None = None
+    held_ms: dict[str, Count] = msgspec.field(default_factory=dict)
+    lateness: dict[str, Count] = msgspec.field(default_factory=dict)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """A partition's latest progress with its place in the topic and the broker's time of writing (epoch ms)."""
+
+    progress: Progress
+    offset: int
+    appended_ms: int
+
+
+_decoder = msgspec.json.Decoder(Progress)
+
+
+def decode_progress(key: bytes | None, value: bytes) -> Progress:
+    """Return the progress in a record, or raise `MalformedProgressError` with what is wrong in it."""
+    try:
+        progress = _decoder.decode(value)
+        bounds = [float(bound) for bound in progress.lateness]
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise MalformedProgressError(str(error)) from error
+    if not all(bound >= 0 for bound in bounds):
+        message = f"lateness bounds must be milliseconds or inf, not {sorted(progress.lateness)}"
+        raise MalformedProgressError(message)
+    if key != b"%d" % progress.partition:
+        message = f"the key is {key!r} and the partition is {progress.partition}"
+        raise MalformedProgressError(message)
+    return progress
+
+
+class ProgressReader:
+    """Follows the progress topic from its beginning, through outages, until stopped.
+
+    It belongs to no consumer group, never creates the topic and waits for it when it does not exist yet.
+    `options` go to `AIOKafkaConsumer` (security settings, client id). `start` never fails: while Kafka cannot be
+    reached, the last reports stay and their age shows it. `caught_up` is set once everything that had been
+    written before the start has been read.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, **options: Any) -> None:
+        self.caught_up = asyncio.Event()
+        self.malformed = 0
+        self._topic = topic
+        self._options = {
+            "bootstrap_servers": bootstrap,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "fetch_max_wait_ms": FETCH_WAIT_MS,
+            "fetch_min_bytes": FETCH_MIN_BYTES,
+        } | options
+        self._reports: dict[int, Report] = {}
+        self._resume_at: int | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._failing = False
+
+    @property
+    def reports(self) -> Mapping[int, Report]:
+        """The latest report of each partition that ever reported: a live, read-only view."""
+        return MappingProxyType(self._reports)
+
+    async def start(self) -> None:
+        """Begin reading in the background; calling it again changes nothing."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"progress reader of {self._topic}")
+
+    async def stop(self) -> None:
+        """Stop reading and close the connection; the reports stay. Calling it again changes nothing."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def absorb(self, key: bytes | None, value: bytes | None, offset: int, appended_ms: int) -> bool:
+        """Take one record of the topic; a record without a value forgets its partition.
+
+        Returns False, and counts it in `malformed`, when the record is not a progress report.
+        """
+        try:
+            if value is None:
+                self._reports.pop(int(key or b""), None)
+            else:
+                progress = decode_progress(key, value)
+                self._reports[progress.partition] = Report(progress, offset, appended_ms)
+        except ValueError as error:
+            level = logging.DEBUG if self.malformed else logging.WARNING
+            self.malformed += 1
+            logger.log(level, "%s at offset %d is not a progress report: %s", self._topic, offset, error)
+            return False
+        return True
+
+    def _absorb_newest(self, records: Iterable[ConsumerRecord]) -> None:
+        # Backwards, so that of an hour of uncompacted reports only the last one of each partition is decoded.
+        done: set[bytes | None] = set()
+        for record in reversed(list(records)):
+            if record.key not in done and self.absorb(record.key, record.value, record.offset, record.timestamp):
+                done.add(record.key)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._follow()
+            except Exception as error:  # noqa: BLE001 a view must outlive whatever a cluster does to its client
+                if not self._failing:
+                    logger.warning("cannot read %s, trying on: %r", self._topic, error)
+                self._failing = True
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow(self) -> None:
+        consumer = AIOKafkaConsumer(**self._options)
+        try:
+            await consumer.start()
+            partition = await self._assign(consumer)
+            end = (await consumer.end_offsets([partition]))[partition]
+            while True:
+                turn = await consumer.getmany(timeout_ms=FETCH_WAIT_MS, max_records=RECORDS_PER_TURN)
+                self._failing = False
+                if records := turn.get(partition):
+                    self._absorb_newest(records)
+                    self._resume_at = records[-1].offset + 1
+                if not self.caught_up.is_set() and await consumer.position(partition) >= end:
+                    self.caught_up.set()
+        finally:
+            await consumer.stop()
+
+    async def _assign(self, consumer: AIOKafkaConsumer) -> TopicPartition:
+        # Listing all topics is the one request that cannot make a broker create the one asked for.
+        waiting = False
+        while self._topic not in await consumer.topics():
+            if not waiting:
+                logger.info("%s does not exist yet, waiting for it", self._topic)
+            waiting = True
+            await asyncio.sleep(RETRY_SECONDS)
+        partition = TopicPartition(self._topic, ONLY_PARTITION)
+        consumer.assign([partition])
+        if self._resume_at is not None:
+            consumer.seek(partition, self._resume_at)
+        return partition

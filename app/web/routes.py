@@ -1,0 +1,115 @@
+"""The addresses of the web view, and what each of them answers."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.web import guard, metrics, page
+from app.web.assets import Assets
+from app.web.overview import Overview, overview
+from app.web.state import WorkerState
+
+NOT_CAUGHT_UP: Final = "reading what the other workers have reported"
+RETRY_AFTER: Final = {"Retry-After": "2"}
+ORDERS: Final = ("pending", "name")
+
+
+def register(web_app: web.Application, state: WorkerState) -> None:
+    """Add the page, the API and the health checks to an application that has not started yet."""
+    view = View(state)
+    web_app.middlewares.append(guard.json_errors)
+    web_app.on_response_prepare.append(guard.secure)
+    web_app.add_routes(
+        [
+            web.get("/", view.show_page),
+            web.get("/api/v1/overview", view.show_overview),
+            web.get("/api/v1/partitions", view.show_partitions),
+            web.get("/api/v1/destinations", view.show_destinations),
+            web.get("/health/live", view.show_live),
+            web.get("/health/ready", view.show_ready),
+            web.get("/metrics", view.show_metrics),
+            web.get("/static/{name}", view.assets.serve),
+        ]
+    )
+
+
+class View:
+    """Answers requests from a worker's state; it reads only, and never waits for anything."""
+
+    def __init__(self, state: WorkerState) -> None:
+        self.assets = Assets()
+        self._state = state
+
+    async def show_page(self, request: web.Request) -> web.Response:
+        """Answer GET /: the overview for people, or why there is none yet."""
+        missing = self._missing()
+        if missing is not None:
+            text = page.recovering_page(self._frame(), missing, self._state.recovery())
+            return web.Response(text=text, content_type="text/html", status=503, headers=RETRY_AFTER)
+        order = request.query.get("sort", "")
+        wanted = request.query.get("destination", "")
+        text = page.overview_page(self._frame(), self._overview(), wanted, order if order in ORDERS else ORDERS[0])
+        return web.Response(text=text, content_type="text/html")
+
+    async def show_overview(self, _request: web.Request) -> web.Response:
+        """Answer GET /api/v1/overview: everything that the page shows."""
+        missing = self._missing()
+        if missing is not None:
+            return self._unready(missing)
+        state = self._state
+        worker = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version}
+        return _json({**worker, **msgspec.structs.asdict(self._overview())})
+
+    async def show_partitions(self, _request: web.Request) -> web.Response:
+        """Answer GET /api/v1/partitions: what is known of every partition."""
+        return self._part("partitions")
+
+    async def show_destinations(self, _request: web.Request) -> web.Response:
+        """Answer GET /api/v1/destinations: what is pending for every destination."""
+        return self._part("destinations")
+
+    async def show_live(self, _request: web.Request) -> web.Response:
+        """Answer GET /health/live: 200 as long as the process answers at all."""
+        return _json({"live": True})
+
+    async def show_ready(self, _request: web.Request) -> web.Response:
+        """Answer GET /health/ready: 200 once this worker has recovered and serves, else 503 and why."""
+        reason = self._state.ready_reason()
+        return _json({"ready": True}) if reason is None else self._unready(reason)
+
+    async def show_metrics(self, _request: web.Request) -> web.Response:
+        """Answer GET /metrics: this worker's own numbers for Prometheus, also while it recovers."""
+        return web.Response(body=metrics.exposition(self._state), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    def _part(self, name: str) -> web.Response:
+        missing = self._missing()
+        if missing is not None:
+            return self._unready(missing)
+        whole = self._overview()
+        return _json({"at_ms": whole.at_ms, name: getattr(whole, name)})
+
+    def _missing(self) -> str | None:
+        reason = self._state.ready_reason()
+        if reason is None and not self._state.reader.caught_up.is_set():
+            return NOT_CAUGHT_UP
+        return reason
+
+    def _unready(self, reason: str) -> web.Response:
+        body = {"ready": False, "error": reason, "recovery": self._state.recovery()}
+        return _json(body, status=503, headers=RETRY_AFTER)
+
+    def _overview(self) -> Overview:
+        state = self._state
+        return overview(state.reader.reports, state.partitions, state.now_ms())
+
+    def _frame(self) -> page.Frame:
+        state = self._state
+        return page.Frame(state.app_id, state.worker_url, state.version, state.now_ms(), self.assets.addresses)
+
+
+def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body), status=status, headers=headers, content_type="application/json", charset="utf-8"
+    )

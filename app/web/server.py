@@ -1,0 +1,55 @@
+"""Puts the web view on the web port of a Faust worker, in place of Faust's own pages."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+import faust
+from aiohttp import web
+from faust.web.drivers import aiohttp as driver
+
+from app.web.routes import register
+from app.web.state import WorkerState
+
+
+class Web(driver.Web):
+    """Faust's web server without Faust's own pages: /table, /router, /graph and the statistics show internals.
+
+    Faust reads these four lists in `Web._enabled_blueprints` (faust/web/base.py).
+    """
+
+    default_blueprints: ClassVar[list[Any]] = []
+    production_blueprints: ClassVar[list[Any]] = []
+    debug_blueprints: ClassVar[list[Any]] = []
+    optional_blueprints: ClassVar[list[Any]] = []
+
+
+def attach(faust_app: faust.App, state: WorkerState) -> Web:
+    """Give a Faust app the web view as its web server, before its worker starts.
+
+    The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts
+    and stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because
+    the state belongs to the worker's event loop. Raises RuntimeError when the app has a web server already.
+    """
+    if "web" in vars(faust_app):
+        raise RuntimeError("attach the web view before anything asks the Faust app for its web server (app.web)")
+    server = Web(faust_app)
+    register(server.web_app, state)
+    server.web_app.on_startup.append(_starter(state))
+    server.web_app.on_cleanup.append(_stopper(state))
+    faust_app.web = server
+    return server
+
+
+def _starter(state: WorkerState) -> Callable[[web.Application], Awaitable[None]]:
+    async def start(_web_app: web.Application) -> None:
+        await state.reader.start()
+
+    return start
+
+
+def _stopper(state: WorkerState) -> Callable[[web.Application], Awaitable[None]]:
+    async def stop(_web_app: web.Application) -> None:
+        # Faust cleans the application up twice (Web.stop_server); stopping twice is harmless.
+        await state.reader.stop()
+
+    return stop

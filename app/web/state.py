@@ -1,0 +1,49 @@
+"""What the web view asks of the worker that it runs in."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypedDict
+
+from app.web.progress import ProgressReader
+
+
+class Recovery(TypedDict):
+    """How far one partition's restore is, in rows; the rate and the time left are None until they are known."""
+
+    partition: int
+    done: int
+    total: int
+    rows_per_s: float | None
+    seconds_left: float | None
+
+
+class WorkerState(Protocol):
+    """The worker as the web view sees it. Every answer comes from memory at once: each is asked once a request."""
+
+    @property
+    def app_id(self) -> str:
+        """The installation's name: the prefix of its topics."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the installation has."""
+
+    @property
+    def worker_url(self) -> str:
+        """The address that this worker writes into its progress reports."""
+
+    @property
+    def version(self) -> str:
+        """The version of this worker."""
+
+    @property
+    def reader(self) -> ProgressReader:
+        """The reports of all workers."""
+
+    def ready_reason(self) -> str | None:
+        """None when recovered and serving, else a sentence that says what is missing."""
+
+    def recovery(self) -> Sequence[Recovery]:
+        """The partitions that this worker is restoring; empty when there are none."""
+
+    def now_ms(self) -> int:
+        """The worker's wall clock in epoch milliseconds."""

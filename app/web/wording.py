@@ -1,0 +1,78 @@
+"""Puts numbers and times into words for people: the same words wherever they appear."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from app.lateness import BOUNDS
+from app.web.percentiles import Percentiles
+
+SECOND_MS: Final = 1000
+DASH: Final = "\N{EN DASH}"
+UNITS_MS: Final = (
+    ("d", 86_400 * SECOND_MS),
+    ("h", 3_600 * SECOND_MS),
+    ("min", 60 * SECOND_MS),
+    ("s", SECOND_MS),
+)
+
+
+def number(count: int) -> str:
+    """Return the exact count, thousands apart: 1,234,567."""
+    return f"{count:,}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return the count with its noun, in the plural unless it is one: 1 partition, 16 partitions."""
+    return f"{number(count)} {noun}" if count == 1 else f"{number(count)} {noun}s"
+
+
+def duration(span_ms: int) -> str:
+    """Return a span in its two largest units: 3 d 4 h, 5 min 20 s; whole milliseconds below one second."""
+    if span_ms < SECOND_MS:
+        return f"{span_ms} ms"
+    index = next(index for index, (_, unit_ms) in enumerate(UNITS_MS) if span_ms >= unit_ms)
+    parts = []
+    for name, unit_ms in UNITS_MS[index : index + 2]:
+        whole, span_ms = divmod(span_ms, unit_ms)
+        if whole:
+            parts.append(f"{whole} {name}")
+    return " ".join(parts)
+
+
+def relative(moment_ms: int, now_ms: int) -> str:
+    """Return how far a moment is from now: in 5 min 20 s, 3 s ago; now, if less than a second."""
+    if abs(moment_ms - now_ms) < SECOND_MS:
+        return "now"
+    if moment_ms > now_ms:
+        return f"in {duration(moment_ms - now_ms)}"
+    return f"{duration(now_ms - moment_ms)} ago"
+
+
+def absolute(moment_ms: int) -> str:
+    """Return a moment to the second with its zone: 2026-05-04 13:37:00 UTC; beyond the year 9999 the bare number."""
+    try:
+        return f"{datetime.fromtimestamp(moment_ms // SECOND_MS, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"{moment_ms} ms after 1970"
+
+
+def percentile(lateness: Percentiles, at_most_ms: float | None) -> str:
+    """Return a percentile as the bound that it is: at most 10 ms, over 22 h; a dash without deliveries."""
+    if lateness.count == 0:
+        return DASH
+    return f"> {_bound(BOUNDS[-1])}" if at_most_ms is None else f"≤ {_bound(at_most_ms)}"
+
+
+def partitions(numbers: list[int]) -> str:
+    """Return partition numbers with runs drawn together by a dash: 0 to 3, 7."""
+    runs: list[list[int]] = []
+    for value in numbers:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}{DASH}{run[-1]}" for run in runs)
+
+
+def _bound(bound_ms: float) -> str:
+    return f"{bound_ms:g} ms" if bound_ms < SECOND_MS else duration(int(bound_ms))

@@ -1,0 +1,144 @@
+"""The Faust application: `faust -A app worker` runs it, configured by the environment alone."""
+
+import asyncio
+import logging
+import sys
+from typing import Any
+
+import faust
+from aiokafka.errors import KafkaError
+
+from app.client.faust_methods import DelayMethods
+from app.datadir import member_id
+from app.engine import Engine
+from app.errors import ClusterUnusable, PunctualError
+from app.fatal import end_process
+from app.group import Assignor
+from app.host import ChunkSchema, Tables, Transport
+from app.kafka.leave import leave_group
+from app.settings import Settings
+from app.web.server import attach
+from tables import DelayTable, TableError
+
+log = logging.getLogger(__name__)
+
+_SESSION_S, _HEARTBEAT_S = 6.0, 1.5
+_COMMIT_S = 0.25
+
+
+class Worker(faust.Worker):
+    """Faust's worker without its last second of waiting (mode/worker.py:317), in which nobody has its partitions."""
+
+    async def _sentinel_task(self) -> None:
+        await asyncio.sleep(0)
+
+
+class Punctual(DelayMethods, faust.App):
+    """The delay engine as a Faust app; `app.delay(...)` and its kin schedule messages from within."""
+
+    settings: Settings
+    engine: Engine
+
+    def _new_transport(self) -> Transport:
+        return Transport(self.conf.broker_consumer, self)
+
+    async def on_start(self) -> None:
+        """Connect and check everything before the group is joined."""
+        try:
+            await self.engine.start()
+            self.conf.consumer_group_instance_id = member_id(self.settings.data_path)
+        except (PunctualError, TableError) as error:
+            end_process(error)
+        except KafkaError as error:
+            end_process(ClusterUnusable(self.settings.bootstrap, error))
+        await super().on_start()
+
+    async def on_stop(self) -> None:
+        """Finish what is in flight and close the databases before the group is left."""
+        await self.engine.stop()
+        await self.aclose()
+        await super().on_stop()
+
+    async def on_shutdown(self) -> None:
+        """Leave the group at once: a static member that only falls silent keeps its partitions for a session."""
+        await super().on_shutdown()
+        await leave_group(self.engine.cluster, self.conf.id, self.conf.consumer_group_instance_id)
+        await self.engine.disconnect()
+
+
+def create_app(settings: Settings) -> Punctual:
+    """Make the app that serves an installation.
+
+    Raises PunctualError if a setting makes no sense.
+    """
+    data = settings.data_path
+    app = Punctual(
+        settings.app_id,
+        broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        broker_credentials=credentials(settings),
+        broker_session_timeout=_SESSION_S,
+        broker_heartbeat_interval=_HEARTBEAT_S,
+        broker_commit_interval=_COMMIT_S,
+        broker_max_poll_records=20_000,
+        consumer_auto_offset_reset="earliest",
+        datadir=str(data),
+        store="memory://",
+        topic_partitions=settings.partitions,
+        topic_replication_factor=settings.replication_factor,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        table_standby_replicas=0,
+        stream_wait_empty=False,
+        canonical_url=settings.url,
+        web_bind=settings.host,
+        web_host=settings.host,
+        web_port=settings.port,
+        Worker=Worker,
+        TableManager=Tables,
+        PartitionAssignor=Assignor,
+    )
+    app.settings = settings
+    app.delay_app_id = settings.app_id
+    table = app.tables.add(
+        DelayTable(app, name="delays", partitions=settings.partitions, key_type=bytes, value_type=bytes)
+    )
+    app.engine = Engine(settings, table, app)
+    attach(app, app.engine)
+    inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
+
+    @app.agent(inputs, name="ingest")
+    async def ingest(stream: Any) -> None:
+        """Hand chunks of requests to their partitions."""
+        async for event in stream.events():
+            try:
+                app.engine.take(event.value)
+            except Exception as error:  # noqa: BLE001 - a crashed agent would leave the process idle
+                end_process(error)
+
+    @app.on_partitions_revoked.connect
+    async def revoke(*_: Any, **__: Any) -> None:
+        """Finish what is in flight before others may have the partitions."""
+        await app.engine.ownership.revoke()
+
+    return app
+
+
+def credentials(settings: Settings) -> Any:
+    """Give Faust's form of the security settings, None for none."""
+    if settings.security_protocol == "PLAINTEXT":
+        return None
+    context = settings.kafka_options().get("ssl_context")
+    if settings.security_protocol == "SSL":
+        return faust.SSLCredentials(context)
+    return faust.SASLCredentials(
+        mechanism=settings.sasl_mechanism,
+        username=settings.sasl_username,
+        password=settings.sasl_password,
+        ssl_context=context,
+    )
+
+
+try:
+    app = create_app(Settings.from_env())
+except PunctualError as error:
+    sys.exit(f"punctual: {error}")
