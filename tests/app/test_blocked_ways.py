@@ -1,0 +1,115 @@
+"""Destinations that take nothing at the moment hold up nobody but themselves."""
+
+from pathlib import Path
+
+from app.kafka.errors import Recalled
+from tests.app.stage import Stage
+
+
+async def test_rows_whose_way_is_blocked_are_held_and_come_back_in_order(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        for number in range(4):
+            partition = str(number % 2)
+            await stage.schedule(f"{number}", 10 - number, delay_to_partition=partition)
+        stage.sender.stuck["orders", 0] = 1.0
+
+        assert stage.fire() == ["1", "3"]
+        assert stage.fire() == ["1", "3"]
+        stage.sender.accept()
+        await stage.settle()
+        stage.sender.stuck.clear()
+        await stage.schedule("4", delay_to_partition="0")
+        assert stage.fire() == ["0", "2", "4"]
+
+
+async def test_blocked_rows_take_no_room_from_their_neighbours(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_FIRE_BATCH="3", DELAY_FIRE_DEPTH="2") as stage:
+        for number in range(20):
+            await stage.schedule(f"{number}", 30 - number, delay_to_partition="0")
+        await stage.schedule("free", delay_to_partition="1")
+        stage.sender.stuck["orders", 0] = 1.0
+        for _ in range(10):
+            stage.fire()
+
+        assert stage.sender.ids() == ["free"]
+
+
+async def test_blocked_rows_on_their_way_take_no_room_either(tmp_path: Path) -> None:
+    for following in (0, 1):  # messages for the blocked way that wait in the table
+        place = tmp_path / str(following)
+        place.mkdir()
+        async with Stage(place, DELAY_FIRE_BATCH="3", DELAY_FIRE_DEPTH="1") as stage:
+            for number in range(3 + following):
+                await stage.schedule(f"{number}", 30 - number, delay_to_partition="0")
+            await stage.schedule("free", delay_to_partition="1")
+            assert stage.fire() == ["0", "1", "2"]
+            stage.sender.stuck["orders", 0] = 1.0
+            stage.fire()
+            stage.fire()
+
+            assert stage.sender.ids() == ["0", "1", "2", "free"]
+
+
+async def test_what_is_recalled_is_held_and_sent_again_in_order(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_FIRE_BATCH="3", DELAY_FIRE_DEPTH="2") as stage:
+        for number in range(5):
+            await stage.schedule(f"{number}", 10 - number)
+        stage.fire()
+        stage.fire()
+        way = next(iter(stage.partition.flight))
+        stage.sender.stuck["orders", way[2]] = 1.0
+        first = stage.sender.waiting.pop(0)
+        stage.sender.refuse(Recalled("orders", way[2]))
+        await stage.settle()
+        assert stage.fire() == []
+        stage.sender.waiting.append(first)
+        stage.sender.accept()
+        stage.sender.stuck.clear()
+        await stage.settle()
+
+        assert stage.fire() == ["3", "4"]
+        assert stage.told() == ["delivered 0", "delivered 1", "delivered 2"]
+
+
+async def test_a_command_on_a_recalled_row_applies_at_once(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        stage.fire()
+        await stage.ask(delay_op="cancel", delay_id="a")
+        assert stage.told() == []
+        stage.sender.refuse(Recalled("orders", 0))
+        await stage.settle()
+
+        assert stage.told() == ["cancelled a"]
+        assert stage.stores[0].counts.total == 0
+
+
+async def test_messages_without_a_key_go_round_a_blocked_partition(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        stage.sender.stuck["orders", 1] = 1.0
+        records = [
+            stage.logs[0].record(stage.clock.wall, delay_id=f"{n}", delay_to="orders", delay_at="0") for n in range(100)
+        ]
+        for record in records:
+            record.key = None
+        await stage.take(0, records)
+        stage.fire()
+
+        assert len(stage.sender.ids()) == 100
+        assert {delivery.partition for batch, _ in stage.sender.waiting for delivery in batch} == {0, 2, 3}
+
+
+async def test_a_way_that_is_blocked_for_too_long_is_given_up(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GIVE_UP="PT1M") as stage:
+        stage.sender.stuck = {("orders", 0): 59.0, ("orders", 1): 60.0}
+
+        assert not stage.courier.give_up((None, "orders", 0))
+        assert stage.courier.give_up((None, "orders", 1))
+        assert stage.sender.given_up == [("orders", 1)]
+
+
+async def test_nothing_is_given_up_unless_the_settings_say_so(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        stage.sender.stuck = {("orders", 0): 1e9}
+
+        assert not stage.courier.give_up((None, "orders", 0))

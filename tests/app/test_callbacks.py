@@ -1,0 +1,117 @@
+"""Failure callbacks wait in the table like messages, and are no messages."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.contract.request import Reason
+from app.outcome import Called, Rejected, Uncalled
+from tables import Entry, keys
+from tests.app.workbench import Workbench, source
+from tests.contract.records import NOW
+from tests.tables.rows import assert_sound
+
+URL = "https://example.com/back"
+SOON = NOW + 60_000
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Workbench]:
+    bench = Workbench(tmp_path / "bench.db", DELAY_PARTITIONS="1", DELAY_CALLBACKS="https://example.com/*")
+    yield bench
+    bench.assert_balanced()
+    assert_sound(bench.store)
+    bench.close()
+
+
+def waiting(bench: Workbench) -> list[tuple[int, Entry]]:
+    return [(keys.due_of(row), entry) for row, entry in bench.store.rows() if entry.url is not None]
+
+
+def test_a_rejected_message_calls_back_at_once_with_all_that_it_was(bench: Workbench) -> None:
+    asked = bench.schedule("a", NOW - 5, delay_on_failure=URL, user=b"\xff")
+    bench.run(Rejected(bench.claim("a"), Reason.UNKNOWN_TOPIC, "It is gone."))
+
+    ((due, callback),) = waiting(bench)
+    assert (due, callback.url, callback.to, callback.id) == (NOW, URL, "", "a")
+    assert msgspec.json.decode(callback.value or b"") == {
+        "id": "a",
+        "topic": "orders",
+        "key": "k",
+        "value": "v",
+        "headers": [["user", {"base64": "/w=="}]],
+        "source": asked,
+        "reason": "unknown-topic",
+        "error": "It is gone.",
+    }
+    assert len(bench.sends) == 1
+    assert bench.store.find("a") is None
+
+
+def test_a_refused_request_calls_back_too(bench: Workbench) -> None:
+    record = bench.ask(delay_to="orders", delay_at="soon", delay_on_failure=URL)
+
+    ((due, callback),) = waiting(bench)
+    assert (due, callback.url, callback.source) == (NOW, URL, source(record))
+    assert msgspec.json.decode(callback.value or b"")["reason"] == "malformed"
+
+
+@pytest.mark.parametrize("url", ["http://169.254.169.254/", b"\xff", "", None])
+def test_a_url_that_the_settings_do_not_allow_is_not_called(bench: Workbench, url: str | bytes | None) -> None:
+    bench.ask(delay_to="orders", delay_at="soon", delay_on_failure=url)
+
+    assert waiting(bench) == []
+    assert len(bench.sends) == 1
+
+
+def test_a_new_message_may_have_the_id_of_one_that_calls_back(bench: Workbench) -> None:
+    bench.schedule("a", NOW, delay_on_failure=URL)
+    bench.run(Rejected(bench.claim("a"), Reason.UNKNOWN_TOPIC, "It is gone."))
+    bench.schedule("a", SOON)
+    bench.command("reschedule", "a", delay_at=str(SOON + 1))
+
+    assert bench.pending() == {"a": SOON + 1}
+    assert len(waiting(bench)) == 1
+
+
+def test_a_callback_that_is_taken_is_gone_without_an_event(bench: Workbench) -> None:
+    bench.ask(delay_to="orders", delay_at="soon", delay_on_failure=URL)
+    told = len(bench.events)
+    ((row, _),) = bench.store.rows()
+    bench.run(Called(bench.claim_row(row)))
+
+    assert waiting(bench) == []
+    assert len(bench.events) == told
+
+
+def test_a_callback_that_is_not_taken_is_tried_again_ever_later_for_half_a_day(
+    bench: Workbench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.ask(delay_to="orders", delay_at="soon", delay_on_failure=URL)
+    waits = []
+    while waiting(bench):
+        ((row, _),) = bench.store.rows()
+        bench.now_ms = keys.due_of(row)
+        bench.run(Uncalled(bench.claim_row(row), "HTTP 500"))
+        waits += [(due - bench.now_ms) // 1000 for due, _ in waiting(bench)]
+
+    assert waits[:5] == [1, 2, 4, 8, 16]
+    assert max(waits) == 3600
+    assert 10 * 3600 < sum(waits) < 14 * 3600
+    assert caplog.messages == [
+        f"the failure callback of delay-requests-0-0 is given up after {len(waits) + 1} tries: HTTP 500"
+    ]
+
+
+def test_a_callback_that_would_be_too_large_as_json_leaves_the_message_out(bench: Workbench) -> None:
+    bench.limits.row = 5_000
+    record = bench.log.record(delay_to="orders", delay_at="soon", delay_on_failure=URL)
+    record.value = b"\0" * 2_000  # six times as long in JSON
+    bench.run(record)
+
+    ((_, callback),) = waiting(bench)
+    said = msgspec.json.decode(callback.value or b"")
+    assert (said["key"], said["value"], said["headers"]) == (None, None, [])
+    assert "Key, value and headers are left out here" in said["error"]

@@ -1,0 +1,212 @@
+"""What is due is sent in order, once, as far as there is room, and what becomes of it is told."""
+
+from pathlib import Path
+
+import pytest
+
+from app.contract.home import key_partition
+from app.kafka.errors import NotAuthorised, TooLarge
+from tests.app.stage import Stage
+
+
+async def test_nothing_is_sent_before_it_is_due(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", -10)
+
+        assert stage.fire() == []
+        stage.clock.pass_by(9)
+        assert stage.fire() == []
+        stage.clock.pass_by(1)
+        assert stage.fire() == ["a"]
+
+
+async def test_a_delivery_is_the_message_with_id_due_time_and_source(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", 5)
+        stage.fire()
+        stage.sender.accept()
+        await stage.settle()
+
+        (delivery,) = stage.sender.taken
+        assert (delivery.to, delivery.id, delivery.value) == ("orders", "a", b"v")
+        assert delivery.partition == key_partition(b"k", 4)
+        assert (delivery.due, delivery.at) == (stage.clock.wall - 5, stage.clock.wall)
+        assert stage.told() == ["delivered a"]
+        assert stage.events[-1]["delivered"] == f"orders-{delivery.partition}-0"
+        assert stage.stores[0].counts.total == 0
+
+
+async def test_what_is_due_is_sent_in_the_order_of_due_time_then_arrival(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        for id_, late in (("c", 1), ("a", 3), ("b", 2), ("d", 1), ("e", 0)):
+            await stage.schedule(id_, late)
+
+        assert stage.fire() == ["a", "b", "c", "d", "e"]
+
+
+async def test_what_is_being_sent_is_not_sent_again(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        stage.fire()
+        stage.partition.cursor = b""
+
+        assert stage.fire() == ["a"]
+
+
+async def test_a_message_that_comes_late_and_is_due_earlier_is_seen(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("b", 1)
+        stage.fire()
+        await stage.schedule("a", 2)
+
+        assert stage.fire() == ["b", "a"]
+
+
+async def test_there_is_room_for_a_batch_times_the_depth(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_FIRE_BATCH="3", DELAY_FIRE_DEPTH="2") as stage:
+        for number in range(10):
+            await stage.schedule(f"{number}", 20 - number)
+        for _ in range(5):
+            stage.fire()
+
+        assert stage.sender.ids() == ["0", "1", "2", "3", "4", "5"]
+        stage.sender.accept(1)
+        await stage.settle()
+        assert stage.fire() == ["3", "4", "5", "6", "7", "8"]
+        stage.sender.accept()
+        await stage.settle()
+        stage.fire()
+        stage.sender.accept()
+        assert [delivery.id for delivery in stage.sender.taken] == [f"{number}" for number in range(10)]
+
+
+async def test_a_suspect_clock_and_a_partition_that_is_not_live_fire_nothing(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        stage.partition.state = type(stage.partition.state).CATCHING_UP
+
+        assert stage.fire() == []
+
+
+async def test_rows_of_several_partitions_travel_in_one_batch_and_each_hears_of_its_own(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 2) as stage:
+        await stage.schedule("a", 1, 0)
+        await stage.ask(1, delay_to="orders", delay_at=str(stage.clock.wall))
+        stage.fire()
+
+        assert len(stage.sender.waiting) == 1
+        stage.sender.accept()
+        await stage.settle()
+        assert [store.counts.total for store in stage.stores.values()] == [0, 0]
+        assert sorted(event["delivered"][-1] for event in stage.events if "delivered" in event) == ["0", "1"]
+
+
+# failures for good --------------------------------------------------------------------------------------------------
+async def test_halving_finds_the_one_row_that_is_too_large_and_keeps_the_order_of_the_rest(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        for number in range(9):
+            await stage.schedule(f"{number}", 20 - number)
+        stage.fire()
+        await stage.schedule("after")
+        stage.fire()
+        while stage.sender.waiting:
+            batch, _ = stage.sender.waiting[0]
+            if any(delivery.id == "5" for delivery in batch):
+                stage.sender.refuse(TooLarge("orders"))
+            else:
+                stage.sender.accept(1)
+            await stage.settle()
+
+        assert [delivery.id for delivery in stage.sender.taken] == ["0", "1", "2", "3", "4", "6", "7", "8", "after"]
+        assert [event["id"] for event in stage.events if event["event"] == "rejected"] == ["5"]
+        assert dict(stage.letters[0].headers)["delay-reason"] == b"too-large"
+
+
+async def test_halving_goes_on_for_the_other_partitions_when_one_has_begun_a_new_life(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 2) as stage:
+        await stage.schedule("a", 1)
+        await stage.ask(1, delay_to="orders", delay_at=str(stage.clock.wall))
+        await stage.schedule("b", 0)
+        stage.fire()
+        assert len(stage.sender.waiting) == 1
+        await stage.partition.pause(0)
+        stage.begin(0)
+        stage.sender.refuse(TooLarge("orders"))
+        await stage.settle()
+        stage.sender.accept()
+        await stage.settle()
+
+        assert stage.stores[1].counts.total == 0
+        assert stage.fire() == ["a", "b"]
+
+
+async def test_what_is_forbidden_is_rejected_as_a_whole(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", 1)
+        await stage.schedule("b")
+        stage.fire()
+        stage.sender.refuse(NotAuthorised("orders"))
+        await stage.settle()
+
+        assert stage.told() == ["rejected a", "rejected b"]
+        assert {event["reason"] for event in stage.events if event["event"] == "rejected"} == {"not-allowed"}
+
+
+async def test_a_topic_that_is_gone_is_looked_for_before_its_messages_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.deliver._LOOK_EVERY_S", 0.001)
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        del stage.destinations.topics["orders"]
+
+        assert stage.fire() == []
+        assert stage.told() == []
+        await stage.until(lambda: stage.courier.gone((None, "orders", -1)))
+        stage.fire()
+        await stage.settle()
+        assert stage.told() == ["rejected a"]
+        assert stage.events[-1]["reason"] == "unknown-topic"
+
+
+async def test_a_topic_that_comes_back_in_time_gets_its_messages(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        partitions = stage.destinations.topics.pop("orders")
+        stage.fire()
+        stage.destinations.topics["orders"] = partitions
+        await stage.until(lambda: not stage.courier._asking)
+
+        assert stage.fire() == ["a"]
+
+
+# what comes too late ------------------------------------------------------------------------------------------------
+async def test_what_is_too_late_is_delivered_dropped_or_a_dead_letter_as_its_sender_wants(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("in time", 5, delay_max_late="5", delay_if_late="drop")
+        for policy in ("deliver", "drop", "dead-letter"):
+            await stage.schedule(policy, 6, delay_max_late="5", delay_if_late=policy)
+        await stage.schedule("no policy", 6, delay_max_late="5")
+
+        assert stage.fire() == ["deliver", "no policy", "in time"]
+        await stage.settle()
+        assert stage.told() == ["dropped drop", "rejected dead-letter"]
+        assert dict(stage.letters[0].headers)["delay-error"] == (
+            b"it is 6 ms late, delay-max-late allows 5. Send it again if it still matters."
+        )
+
+
+async def test_commands_that_a_crash_left_on_a_row_apply_when_it_is_due(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        stage.fire()
+        await stage.ask(delay_op="reschedule", delay_id="a", delay_at=str(stage.clock.wall + 50))
+        stage.sender.waiting.clear()
+        await stage.partition.pause(0)
+        stage.begin(0)
+
+        assert stage.fire() == []
+        await stage.settle()
+        assert stage.told() == ["rescheduled a"]
+        stage.clock.pass_by(50)
+        assert stage.fire() == ["a"]

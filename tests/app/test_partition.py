@@ -1,0 +1,181 @@
+"""A partition's writer: what has come goes into one step, within bounds, in order."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from app.due import DueLoop
+from app.partition import State
+from tables import Changes, Position
+from tests.app.stage import Stage
+from tests.contract.records import NOW
+from tests.tables.rows import apply, assert_sound, entry, key, put
+
+MIB = 1 << 20
+
+
+async def test_what_comes_while_a_step_is_committed_goes_into_the_next_one(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        commits = stage.journal.count_commits()
+        stage.journal.open.clear()
+        offers = []
+        for number in range(20):
+            record = stage.logs[0].record(NOW, delay_id=f"{number}", delay_to="orders", delay_at=str(NOW + 9))
+            offers.append(stage.partition.offer([record]))
+            await asyncio.sleep(0)
+            if not number:
+                await stage.until(lambda: stage.journal.asked)
+        stage.journal.open.set()
+        await asyncio.gather(*offers)
+
+        assert len(commits) == 2
+        assert stage.stores[0].counts.total == 20
+
+
+async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        commits = stage.journal.count_commits()
+        records = []
+        for number in range(60):
+            record = stage.logs[0].record(NOW, delay_id=f"{number}", delay_to="orders", delay_at=str(NOW + number))
+            record.value = b"x" * 50_000
+            records.append(record)
+        await stage.take(0, records)
+
+        assert [event["id"] for event in stage.events] == [f"{number}" for number in range(60)]
+        assert len(commits) >= 6
+        assert max(commits) <= MIB * 5 // 8
+        assert stage.stores[0].positions["delay-requests"].offset == 60
+
+
+async def test_a_record_that_is_larger_than_a_step_has_one_of_its_own(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW)) for _ in range(3)]
+        records[1].value = b"x" * 900_000
+        await stage.take(0, records)
+
+        assert stage.stores[0].counts.total == 3
+
+
+async def test_small_commands_that_move_large_rows_are_bounded_too(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        for number in range(12):
+            record = stage.logs[0].record(NOW, delay_id=f"{number}", delay_to="orders", delay_at=str(NOW + 9))
+            record.value = b"x" * 200_000
+            await stage.take(0, [record])
+        commits = stage.journal.count_commits()
+        moves = [
+            stage.logs[0].record(NOW, delay_op="reschedule", delay_id=f"{number}", delay_at=str(NOW + number))
+            for number in range(12)
+        ]
+        await stage.take(0, moves)
+
+        assert max(commits) <= MIB * 3 // 4
+        assert stage.told() == [f"rescheduled {number}" for number in range(12)]
+
+
+async def test_what_is_remembered_is_forgotten_in_time(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.ask(delay_op="cancel", delay_id="a")
+        assert stage.stores[0].cancels.count == 1
+        stage.clock.pass_by(600_000)
+        await stage.ask(delay_op="deliver-now", delay_id="b")
+
+        assert stage.stores[0].cancels.count == 0
+
+
+async def test_a_paused_partition_takes_nothing_and_says_so(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        waiting = stage.partition.offer([stage.logs[0].record(NOW, delay_to="orders", delay_at="0")])
+        await stage.partition.pause(0)
+
+        assert waiting.cancelled()
+        assert stage.partition.offer([]).cancelled()
+        assert not stage.partition.working
+        assert stage.partition.state is State.PAUSED
+        await stage.partition.pause(0)
+
+
+async def test_a_stopped_partition_keeps_its_reason(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.partition.pause(0)
+        stage.partition.stop("orders-0 was recreated")
+        await stage.partition.pause(0)
+
+        assert (stage.partition.state, stage.partition.reason) == (State.STOPPED, "orders-0 was recreated")
+
+
+async def test_what_must_end_the_process_is_heard_of(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        stage.journal.failure = OSError("the disk is gone")
+        stage.partition.offer([stage.logs[0].record(NOW, delay_to="orders", delay_at="0")])
+        await stage.until(lambda: stage.failures)
+
+        assert stage.failures == [stage.journal.failure]
+        stage.failures.clear()
+
+
+async def test_rows_that_a_later_one_had_replaced_end_before_the_work_begins(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        store = stage.stores[0]
+        changes = Changes()
+        put(changes, key(5, 1), entry("a"))
+        put(changes, key(7, 2), entry("b"))
+        apply(store, changes)
+        changes = Changes()
+        put(changes, key(3, 3), entry("a"))
+        apply(store, changes)
+        store.clashes = {key(5, 1), key(7, 2)}
+        await stage.partition.prepare(store)
+
+        assert stage.told() == ["replaced a"]
+        assert (store.find("a"), store.find("b"), store.clashes) == (key(3, 3), key(7, 2), set())
+        assert_sound(store)
+
+
+async def test_a_topic_that_was_created_again_goes_on_from_where_the_old_one_ended(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        changes = Changes()
+        changes.positions["delay-requests"] = Position(0, -1, 0, 100)
+        apply(stage.stores[0], changes)
+        await stage.schedule("a")
+
+        assert stage.events[0]["source"] == "delay-requests-0-100"
+        assert stage.stores[0].positions["delay-requests"].offset == 1
+
+
+# the loop that fires ------------------------------------------------------------------------------------------------
+async def running(stage: Stage, due: DueLoop) -> "asyncio.Task[None]":
+    task = asyncio.get_running_loop().create_task(due.run())
+    await stage.until(lambda: due.beat_s)
+    return task
+
+
+async def test_the_loop_wakes_for_what_is_due_and_for_what_comes(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        task = await running(stage, stage.due)
+        await stage.schedule("now")
+        await stage.until(lambda: stage.sender.ids() == ["now"])
+        await stage.schedule("soon", -20)
+        stage.clock.pass_by(20)
+        await stage.until(lambda: stage.sender.ids() == ["now", "soon"])
+        task.cancel()
+        await stage.due.stop()
+
+
+async def test_the_loop_fires_nothing_while_the_clock_is_suspect(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", -3_000)
+        stage.clock.pass_by(0, jump=5_000)
+        task = await running(stage, stage.due)
+        beats = stage.due.beat_s
+        stage.due.notify()
+        await stage.until(lambda: stage.due.beat_s > beats)
+        assert stage.sender.ids() == []
+        stage.clock.compare(stage.clock.wall, stage.clock.wall, stage.clock.wall)
+        stage.due.notify()
+        await stage.until(lambda: stage.sender.ids() == ["a"])
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task

@@ -1,0 +1,130 @@
+"""What each partition says of itself every second."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from aiokafka.record.memory_records import MemoryRecords
+
+from app.kafka import Ack, Batch
+from app.partition import State
+from app.progress import Progress
+from tests.app.stage import Stage
+
+
+class Topic:
+    """The progress topic: keeps what is sent, stamps it with a broker's time."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self.fast_ms = stage, 0
+        self.records: dict[bytes, Any] = {}
+
+    async def submit(self, topic: str, partition: int, batch: Batch) -> Ack:
+        assert (topic, partition) == ("delay-progress", 0)
+        for record in MemoryRecords(batch.build(1, 0, 0)).next_batch():
+            self.records[record.key] = msgspec.json.decode(record.value)
+        return Ack(0, self._stage.clock.wall - self.fast_ms)
+
+
+def reporting(stage: Stage) -> tuple[Progress, Topic]:
+    topic = Topic(stage)
+    return Progress(stage.settings, stage.clock, cast("Any", topic), stage.due), topic
+
+
+async def test_it_says_where_the_partition_is_and_what_it_holds(tmp_path: Path) -> None:
+    async with Stage(tmp_path, WORKER_URL="http://worker-1") as stage:
+        progress, topic = reporting(stage)
+        await stage.schedule("a", -5_000)
+        await stage.schedule("b", -9_000, delay_to="payments")
+        await progress.report()
+
+        said = topic.records[b"0"]
+        assert said.pop("version")
+        now = stage.clock.wall
+        assert said == {
+            "partition": 0,
+            "at": now,
+            "fired_to": now,
+            "positions": {"delay-requests": 2},
+            "pending": {"orders": 1, "payments": 1},
+            "overdue": 0,
+            "next_due": now + 5_000,
+            "held": {},
+            "lateness": {},
+            "worker": "http://worker-1",
+        }
+
+
+async def test_what_is_being_sent_or_held_is_not_dealt_with_yet(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        progress, topic = reporting(stage)
+        stage.sender.stuck["orders", 1] = 1.0
+        await stage.schedule("held", 5_000, delay_to_partition="1")
+        await stage.schedule("sent", 3_000, delay_to_partition="0")
+        stage.fire()
+        await progress.report()
+
+        said, now = topic.records[b"0"], stage.clock.wall
+        assert (said["fired_to"], said["next_due"], said["overdue"]) == (now - 5_001, now - 5_000, 2)
+        assert said["held"] == {"orders": now - 5_000}
+        stage.sender.stuck.clear()
+        stage.fire()
+        stage.sender.accept()
+        await stage.settle()
+        await progress.report()
+        said = topic.records[b"0"]
+        assert (said["fired_to"], said["next_due"], said["overdue"], said["held"]) == (now, None, 0, {})
+
+
+async def test_overdue_counts_whole_hours_and_the_present_one(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        progress, topic = reporting(stage)
+        for late in (8_000_000, 4_000_000, 2_000, 1_001, 1_000, 999, 0, -1):
+            await stage.schedule(f"{late}", late)
+        await progress.report()
+
+        assert topic.records[b"0"]["overdue"] == 5
+
+
+async def test_a_workers_lateness_is_told_once(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 2) as stage:
+        progress, topic = reporting(stage)
+        await stage.schedule("a", 7)
+        stage.fire()
+        await progress.report()
+
+        assert [said["lateness"] for _, said in sorted(topic.records.items())] == [{"8": 1}, {}]
+
+
+async def test_partitions_that_do_not_work_say_nothing(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 3) as stage:
+        progress, topic = reporting(stage)
+        stage.due.partitions[1].state = State.RESTORING
+        stage.due.partitions[2].state = State.CATCHING_UP
+        await progress.report()
+
+        assert sorted(topic.records) == [b"0", b"2"]
+
+
+async def test_the_brokers_time_of_the_record_confirms_the_clock_and_firing_goes_on(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        progress, topic = reporting(stage)
+        stage.clock.pass_by(0, jump=5_000)
+        stage.clock.now_ms()
+        topic.fast_ms = 5_000
+        await progress.report()
+        assert not stage.clock.may_fire()
+        topic.fast_ms = 0
+        await progress.report()
+
+        assert stage.clock.may_fire()
+        assert stage.due._changed.is_set()
+
+
+async def test_failure_callbacks_are_no_pending_messages(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_CALLBACKS="*") as stage:
+        progress, topic = reporting(stage)
+        await stage.ask(delay_to="orders", delay_at="soon", delay_on_failure="https://example.com")
+        await progress.report()
+
+        assert topic.records[b"0"]["pending"] == {}

@@ -1,0 +1,37 @@
+"""Records are read one partition at a time, whatever others have put into them."""
+
+import struct
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from app.kafka import Batch
+from app.kafka.batch import Headers
+from app.kafka.reader import PartitionReader
+from tests.harness.raw import HOLE, RawBatch
+
+if TYPE_CHECKING:
+    from app.kafka import Cluster
+
+NAMELESS: Headers = [("delay-to", b"orders"), (HOLE.decode(), b"\x00")]
+NAMED: Headers = [("delay-to", b"orders"), ("a-name", b"\x00")]
+
+
+def stored(kind: type[Batch], base: int, headers: Headers) -> bytes:
+    """Give a batch of three records as a broker has it."""
+    batch = kind()
+    for number in range(base, base + 3):
+        assert batch.append(1_000 + number, b"k", b"%d" % number, headers)
+    return struct.pack(">q", base) + batch.build(1, 0, base)[8:]
+
+
+@pytest.mark.parametrize("start", range(9))
+def test_records_whose_header_names_are_no_text_are_read_like_others(start: int) -> None:
+    raw = stored(Batch, 0, NAMED) + stored(RawBatch, 3, NAMELESS) + stored(Batch, 6, NAMED)
+    reader = PartitionReader(cast("Cluster", None), "delay-requests", 0, start)
+
+    found = list(reader._records(raw, []))
+
+    assert [(record.offset, record.value) for record in found] == [(n, b"%d" % n) for n in range(start, 9)]
+    assert [record.timestamp_ms for record in found] == [1_000 + n for n in range(start, 9)]
+    assert reader._next_fetch == 9

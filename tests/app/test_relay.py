@@ -1,0 +1,236 @@
+"""A destination that does not take the end of a transaction holds up that transaction's id, and nothing else."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import aiokafka.errors as kafka
+import pytest
+from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
+
+from app.kafka.coordinator import Fenced
+from app.kafka.describe import Describe, DescribeProducers
+from app.kafka.identity import NextEpoch
+from app.kafka.markers import Lookout, Place
+from app.kafka.relay import Relay
+from app.kafka.transaction import Transactions, Untaken
+from tests.app.fake_kafka import batch
+from tests.app.test_transaction import Coordinated
+
+if TYPE_CHECKING:
+    from app.kafka import Cluster
+
+_BUSY, _FENCED = kafka.ConcurrentTransactions.errno, kafka.InvalidProducerEpoch.errno
+_LOADING = kafka.CoordinatorLoadInProgressError.errno
+_ORDERS: tuple[Any, ...] = (0, "orders", False, [(0, number, 0, [], []) for number in range(8)])
+
+
+class Ending(Coordinated):
+    """A coordinator of several ids, some of which have partitions that do not take the end of a transaction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unfinished: dict[str, Place] = {}
+        self.fenced: set[str] = set()
+        #: Ids whose coordinator cannot answer yet, and the epoch of each id.
+        self.loading: set[str] = set()
+        self.epochs: dict[str, int] = {}
+        #: The partitions of each transaction that was ended, by id, and those of the present one.
+        self.ended: dict[str, list[set[Place]]] = defaultdict(list)
+        self._added: dict[str, set[Place]] = defaultdict(set)
+        #: The ids under which batches have come, those that asked for a first epoch, and what answers wait for.
+        self.used: list[str] = []
+        self.asked: list[str] = []
+        self.silent: asyncio.Event | None = None
+
+    async def send(self, node: int, request: Any, *, group: Hashable) -> Any:
+        own: dict[type, Callable[[str, Any], Any]] = {
+            Describe: lambda id_, _: SimpleNamespace(states=[self._state(id_)]),
+            DescribeProducers: self._producers,
+            MetadataRequest: lambda *_: SimpleNamespace(topics=[_ORDERS]),
+            NextEpoch: self._next,
+            AddPartitionsToTxnRequest: self._join,
+            EndTxnRequest: lambda id_, _: self.ended[id_].append(self._added.pop(id_)),
+        }
+        id_ = getattr(request, "_transactional_id", "")
+        answer = own[type(request)](id_, request) if type(request) in own else None
+        if isinstance(request, ProduceRequest):
+            self.used.append(id_)
+            if self.silent is not None:
+                await self.silent.wait()
+        return await super().send(node, request, group=group) if answer is None else answer
+
+    @staticmethod
+    def _producers(_: str, request: DescribeProducers) -> Any:
+        found: list[Any] = [(topic, [(n, 0, None, [], {}) for n in of], {}) for topic, of in request.topics.items()]
+        return SimpleNamespace(topics=found)
+
+    def _refusal(self, id_: str) -> int:
+        return _FENCED if id_ in self.fenced else _BUSY if id_ in self.unfinished else 0
+
+    def _next(self, id_: str, _: NextEpoch) -> Any:
+        self.asked.append(id_)
+        code = _LOADING if id_ in self.loading else self._refusal(id_)
+        if code:
+            return SimpleNamespace(error_code=code)
+        self.epochs[id_] = self.epochs.get(id_, -1) + 1
+        return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epochs[id_])
+
+    def _join(self, id_: str, request: Any) -> Any:
+        code = self._refusal(id_)
+        if code:
+            return SimpleNamespace(errors=[(topic, [(n, code) for n in of]) for topic, of in request._topics])
+        self._added[id_] |= {(topic, number) for topic, of in request._topics for number in of}
+        return None
+
+    def _state(self, id_: str) -> tuple[Any, ...]:
+        code = _LOADING if id_ in self.loading else 0
+        state, left = "CompleteCommit", list[Any]()
+        if id_ in self.unfinished:
+            topic, number = self.unfinished[id_]
+            state, left = "PrepareCommit", [(topic, [number], {})]
+        return (code, id_, state, 0, 0, 7, self.epochs.get(id_, -1), left, {})
+
+
+class Listener:
+    """Hears which partitions hold transactions up."""
+
+    def __init__(self) -> None:
+        self.held: list[Place] = []
+
+    def stuck(self, places: frozenset[Place]) -> Callable[[], None]:
+        self.held += sorted(places)
+        return self.held.clear
+
+
+@pytest.fixture
+def cluster() -> Ending:
+    """A cluster on which all is well."""
+    return Ending()
+
+
+@pytest.fixture
+def listener() -> Listener:
+    """One who has heard nothing."""
+    return Listener()
+
+
+def new_relay(cluster: Ending, listener: Listener) -> Relay:
+    lookout = Lookout(cast("Cluster", cluster), lambda _: True)
+    return Relay(cast("Cluster", cluster), "delay-0", ("orders", 0), lookout, listener.stuck)
+
+
+async def relay_of(cluster: Ending, listener: Listener) -> Relay:
+    relay = new_relay(cluster, listener)
+    await relay.fence()
+    return relay
+
+
+async def go_on_without_the_first(relay: Relay, cluster: Ending) -> str:
+    """Have the first transaction not end, and make others; give the id that is held up."""
+    await relay.run(deliver)
+    first = cluster.used[0]
+    cluster.unfinished[first] = ("refusing", 1)
+    for _ in range(6):
+        await relay.run(deliver)
+    return first
+
+
+async def deliver(transactions: Transactions) -> None:
+    await transactions.send([("orders", 3, batch(b"a"))], 0.05)
+    await transactions.commit()
+
+
+async def deliver_until(relay: Relay, over: Callable[[], bool]) -> None:
+    async with asyncio.timeout(2):
+        while not over():
+            await relay.run(deliver)
+            await asyncio.sleep(0.01)
+
+
+async def test_the_next_transaction_is_made_under_another_id(cluster: Ending, listener: Listener) -> None:
+    relay = await relay_of(cluster, listener)
+    first = await go_on_without_the_first(relay, cluster)
+
+    assert len(set(cluster.used)) == 4
+    assert cluster.used.count(first) == 1
+    assert listener.held == [("refusing", 1)]
+
+    cluster.unfinished.clear()
+    async with asyncio.timeout(2):
+        while listener.held:  # noqa: ASYNC110 - a plain list
+            await asyncio.sleep(0.01)
+    relay.close()
+
+
+async def test_all_ids_are_taken_over_and_one_that_cannot_end_holds_nothing_up(
+    cluster: Ending, listener: Listener
+) -> None:
+    cluster.unfinished["delay-0"] = ("refusing", 1)
+    relay = await relay_of(cluster, listener)
+    assert set(cluster.asked) == {"delay-0", "delay-0-1", "delay-0-2", "delay-0-3"}
+    await relay.run(deliver)
+    relay.close()
+
+
+async def test_who_has_lost_its_ids_hears_of_it(cluster: Ending, listener: Listener) -> None:
+    relay = await relay_of(cluster, listener)
+    await relay.run(deliver)
+    cluster.fenced |= set(cluster.asked)
+    with pytest.raises(Fenced):
+        await relay.run(deliver)
+    relay.close()
+
+
+async def test_who_does_not_answer_is_left_out(cluster: Ending, listener: Listener) -> None:
+    relay = await relay_of(cluster, listener)
+    cluster.silent = asyncio.Event()
+    with pytest.raises(Untaken, match="orders-3: it does not answer"):
+        await relay.run(deliver)
+    cluster.silent.set()
+    await relay.run(deliver)
+    relay.close()
+
+
+async def test_no_id_is_left_to_its_last_owner_because_its_coordinator_is_slow(
+    cluster: Ending, listener: Listener
+) -> None:
+    cluster.loading.add("delay-0-2")
+    relay = new_relay(cluster, listener)
+    fencing = asyncio.create_task(relay.fence())
+    done, _ = await asyncio.wait([fencing], timeout=1.5)
+    assert not done  # its last owner might still commit under it
+
+    cluster.loading.clear()
+    async with asyncio.timeout(2):
+        await fencing
+    relay.close()
+
+
+async def test_who_gets_an_id_back_sees_that_another_was_taken_meanwhile(cluster: Ending, listener: Listener) -> None:
+    relay = await relay_of(cluster, listener)
+    first = await go_on_without_the_first(relay, cluster)
+    for id_ in set(cluster.epochs) - {first}:  # a new owner has taken the others, and goes on without this one
+        cluster.epochs[id_] += 1
+    cluster.unfinished.clear()
+
+    with pytest.raises(Fenced):
+        await deliver_until(relay, lambda: False)
+    assert cluster.used.count(first) == 1
+    relay.close()
+
+
+async def test_what_was_under_way_when_a_broker_was_lost_is_ended_again_first(
+    cluster: Ending, listener: Listener
+) -> None:
+    relay = await relay_of(cluster, listener)
+    await relay.run(deliver)
+    first, cluster.losses = cluster.used[0], 1
+    await deliver_until(relay, lambda: cluster.used.count(first) == 2)
+
+    assert cluster.ended[first] == [{("orders", 3)}] * 3  # the one between them was empty
+    relay.close()

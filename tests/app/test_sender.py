@@ -1,0 +1,361 @@
+"""The sender: each partition a lane of its own, in order, numbered, failing alone."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import aiokafka.errors as kafka
+import pytest
+
+from app.kafka import Ack, Cluster, Sender
+from app.kafka.errors import (
+    GaveUp,
+    NotAuthorised,
+    Recalled,
+    Rejected,
+    SendError,
+    TooLarge,
+    TopicUnknown,
+)
+from tests.app.fake_kafka import LEADER_MOVED, TOO_LARGE, ScriptedCluster, batch
+
+Started = Callable[..., Awaitable[Sender]]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back off for milliseconds only."""
+    monkeypatch.setattr("app.kafka.sender._BACKOFF_S", 0.0005)
+    monkeypatch.setattr("app.kafka.sender._BACKOFF_MAX_S", 0.005)
+
+
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    return ScriptedCluster(orders=4, payments=1)
+
+
+async def started(cluster: ScriptedCluster, *, recalls: bool = False) -> Sender:
+    sender = Sender(cast("Cluster", cluster), recalls=recalls)
+    await sender.start()
+    return sender
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - it comes about in code that knows no events of tests
+            await asyncio.sleep(0.001)
+
+
+async def test_batches_of_a_partition_are_stored_in_order_one_at_a_time(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    acks = await asyncio.gather(*(sender.submit("orders", 1, batch(b"%d" % n, b"+")) for n in range(5)))
+
+    assert acks == [Ack(2 * n, 1_000 + 2 * n) for n in range(5)]
+    assert cluster.stored["orders", 1] == [b"0", b"+", b"1", b"+", b"2", b"+", b"3", b"+", b"4", b"+"]
+    assert [(sent.producer, sent.sequence) for sent in cluster.attempts] == [(100, 2 * n) for n in range(5)]
+    await sender.stop()
+
+
+async def test_what_is_submitted_together_travels_together(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    sends = 0
+    send = cluster.send
+
+    async def count(*args: object, **options: object) -> object:
+        nonlocal sends
+        sends += 1
+        return await send(*args, **options)  # type: ignore[arg-type]
+
+    cluster.send = count  # type: ignore[method-assign, assignment]
+    await asyncio.gather(*(sender.submit("orders", number, batch(b"x")) for number in range(4)))
+
+    assert sends == 1
+
+
+async def test_a_retriable_error_on_one_lane_holds_up_no_other(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    cluster.script["orders", 0].extend([LEADER_MOVED] * 20)
+    stuck = sender.submit("orders", 0, batch(b"stuck"))
+    for number in range(3):
+        await sender.submit("orders", 1, batch(b"%d" % number))
+
+    assert not stuck.done()
+    assert sender.blocked("orders", 0)
+    assert not sender.blocked("orders", 1)
+    await stuck
+    assert not sender.blocked("orders", 0)
+    assert len(cluster.attempts) == 24
+
+
+async def test_a_batch_is_tried_again_under_the_same_number_before_those_behind_it(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    cluster.script["orders", 0].extend([LEADER_MOVED, kafka.KafkaConnectionError("away"), LEADER_MOVED])
+    await asyncio.gather(sender.submit("orders", 0, batch(b"a", b"b")), sender.submit("orders", 0, batch(b"c")))
+
+    assert [(sent.values, sent.producer, sent.sequence) for sent in cluster.attempts] == [
+        *[([b"a", b"b"], 100, 0)] * 4,
+        ([b"c"], 100, 2),
+    ]
+
+
+async def test_a_batch_that_the_broker_has_already_is_stored(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    cluster.script["orders", 0].append(kafka.DuplicateSequenceNumber.errno)
+
+    assert (await sender.submit("orders", 0, batch(b"a"))).offset == -1
+    await sender.submit("orders", 0, batch(b"b"))
+    assert [sent.sequence for sent in cluster.attempts] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("code", "failure"),
+    [
+        (TOO_LARGE, TooLarge),
+        (kafka.RecordListTooLargeError.errno, TooLarge),
+        (kafka.TopicAuthorizationFailedError.errno, NotAuthorised),
+        (kafka.InvalidTopicError.errno, Rejected),
+        (kafka.InvalidTimestampError.errno, Rejected),
+        (87, Rejected),
+    ],
+)
+async def test_after_a_failure_for_good_its_number_is_used_for_the_next_batch(
+    cluster: ScriptedCluster, code: int, failure: type[SendError]
+) -> None:
+    sender = await started(cluster)
+    cluster.script["orders", 0].append(code)
+    bad, good = sender.submit("orders", 0, batch(b"bad", b"bad")), sender.submit("orders", 0, batch(b"good"))
+
+    with pytest.raises(failure):
+        await bad
+    await good
+    assert [(sent.values, sent.sequence) for sent in cluster.attempts] == [([b"bad", b"bad"], 0), ([b"good"], 0)]
+    assert not sender.blocked("orders", 0)
+
+
+async def test_what_is_submitted_first_from_a_failures_callback_goes_before_what_waits(
+    cluster: ScriptedCluster,
+) -> None:
+    sender = await started(cluster)
+    cluster.script["orders", 0].append(TOO_LARGE)
+    others = [sender.submit("orders", 1, batch(b"x")) for _ in range(2)]  # the next request is on its way already
+    bad = sender.submit("orders", 0, batch(b"1", b"2"))
+
+    def halve(_: object) -> None:
+        sender.submit("orders", 0, batch(b"2"), first=True)
+        sender.submit("orders", 0, batch(b"1"), first=True)
+
+    bad.add_done_callback(halve)
+    await asyncio.gather(*others, sender.submit("orders", 0, batch(b"3")))
+
+    assert cluster.stored["orders", 0] == [b"1", b"2", b"3"]
+    assert isinstance(bad.exception(), TooLarge)
+
+
+@pytest.mark.parametrize("error", [kafka.UnknownProducerId, kafka.OutOfOrderSequenceNumber, kafka.InvalidProducerEpoch])
+async def test_a_lane_whose_numbers_the_broker_has_lost_begins_anew_with_others(
+    cluster: ScriptedCluster, error: type[kafka.BrokerResponseError]
+) -> None:
+    sender = await started(cluster)
+    await sender.submit("orders", 0, batch(b"a"))
+    cluster.script["orders", 0].append(error.errno)
+    await asyncio.gather(sender.submit("orders", 0, batch(b"b")), sender.submit("orders", 1, batch(b"x")))
+    await sender.submit("orders", 0, batch(b"c"))
+
+    lane = [(sent.values[0], sent.producer, sent.sequence) for sent in cluster.attempts if sent.partition == 0]
+    assert lane == [(b"a", 100, 0), (b"b", 100, 1), (b"b", 200, 0), (b"c", 200, 1)]
+    assert [sent.producer for sent in cluster.attempts if sent.partition == 1] == [100]
+
+
+# topics that are not there ------------------------------------------------------------------------------------------
+async def test_a_topic_that_stays_away_is_unknown(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+
+    with pytest.raises(TopicUnknown, match=r"topic nowhere partition 0 does not exist\. Create it"):
+        await sender.submit("nowhere", 0, batch(b"x"))
+    with pytest.raises(TopicUnknown, match="topic payments partition 1 does not exist"):
+        await sender.submit("payments", 1, batch(b"x"))
+
+
+async def test_a_topic_that_comes_in_time_is_found(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    acked = sender.submit("new", 0, batch(b"x"))
+    await until(lambda: sender.blocked("new", 0))
+    cluster.topics["new"] = 1
+
+    assert (await acked).offset == 0
+
+
+async def test_a_partition_without_a_leader_is_waited_for(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    cluster.hidden.add("orders")
+    acked = sender.submit("orders", 0, batch(b"x"))
+    await until(lambda: sender.blocked_s("orders", 0) > 0.02)
+    cluster.hidden.clear()
+
+    assert (await acked).offset == 0
+
+
+async def test_a_cluster_that_is_away_is_waited_for(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    cluster.away = kafka.KafkaConnectionError("away")
+    acked = sender.submit("orders", 0, batch(b"x"))
+    await until(lambda: sender.blocked_s("orders", 0) > 0.02)
+    assert not acked.done()
+    cluster.away = None
+
+    assert (await acked).offset == 0
+
+
+# quarantine ---------------------------------------------------------------------------------------------------------
+async def test_a_lane_that_fails_moves_to_a_connection_of_its_own_kind(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    cluster.script["orders", 0].append(LEADER_MOVED)
+    await sender.submit("orders", 0, batch(b"x"))
+    await sender.submit("orders", 0, batch(b"y"))
+    first, second, third = (sent.group for sent in cluster.attempts)
+
+    assert first == third != second
+
+
+async def test_what_waits_behind_a_batch_that_fails_is_recalled(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster, recalls=True)
+    cluster.script["orders", 0].extend([LEADER_MOVED] * 3)
+    futures = [sender.submit("orders", 0, batch(b"%d" % number)) for number in range(3)]
+    results = await asyncio.gather(*futures, return_exceptions=True)
+
+    assert isinstance(results[0], Ack)
+    assert [type(result) for result in results[1:]] == [Recalled, Recalled]
+    await sender.submit("orders", 0, batch(b"1"))
+    assert cluster.stored["orders", 0] == [b"0", b"1"]
+    assert [sent.sequence for sent in cluster.attempts] == [0, 0, 0, 0, 1]
+
+
+async def test_without_recalls_everything_waits(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    cluster.script["orders", 0].extend([LEADER_MOVED] * 3)
+    await asyncio.gather(*(sender.submit("orders", 0, batch(b"%d" % number)) for number in range(3)))
+
+    assert cluster.stored["orders", 0] == [b"0", b"1", b"2"]
+
+
+async def test_a_partition_whose_answer_is_slow_does_not_hold_up_those_of_its_request(
+    cluster: ScriptedCluster,
+) -> None:
+    sender = await started(cluster, recalls=True)
+    answers = asyncio.Event()
+    cluster.script["orders", 1].extend([answers, answers])
+    slow, fast = sender.submit("orders", 1, batch(b"slow")), sender.submit("orders", 0, batch(b"fast"))
+    more = sender.submit("orders", 0, batch(b"more"))
+    async with asyncio.timeout(2):
+        await asyncio.wait([fast])
+    assert not slow.done()
+    answers.set()
+
+    await slow
+    assert isinstance(more.exception() if more.done() else Recalled("orders", 0), Recalled)
+
+
+async def test_of_two_slow_requests_the_second_is_parted_later(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.kafka.sender._PART_EVERY_S", 0.4)
+    sender = await started(cluster, recalls=True)
+    answers = asyncio.Event()
+    fast = []
+    for number in (0, 2):
+        cluster.script["orders", number + 1].extend([answers, answers])
+        fast.append(sender.submit("orders", number, batch(b"fast")))
+        sender.submit("orders", number + 1, batch(b"slow"))
+        await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(3):
+        await asyncio.gather(*fast)
+    answers.set()
+
+
+async def test_a_partition_that_the_first_answer_has_served_is_not_blocked_by_a_slow_second_one(
+    cluster: ScriptedCluster,
+) -> None:
+    sender = await started(cluster, recalls=True)
+    first, second = asyncio.Event(), asyncio.Event()
+    cluster.script["orders", 0].extend([first, second])
+    sent = [sender.submit("orders", number, batch(b"one")) for number in (0, 1)]
+    async with asyncio.timeout(5):
+        while len(cluster.attempts) < 3:  # each was sent again on its own  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        first.set()
+        await asyncio.gather(*sent)
+        await asyncio.sleep(0.4)  # longer than a sender waits before it takes an answer for slow
+        second.set()
+
+    assert not any(sender.blocked("orders", number) for number in (0, 1))
+
+
+# giving up ----------------------------------------------------------------------------------------------------------
+async def test_a_batch_that_is_given_up_comes_back_and_the_next_goes_under_other_numbers(
+    cluster: ScriptedCluster,
+) -> None:
+    sender = await started(cluster, recalls=True)
+    cluster.script["orders", 0].extend([kafka.RequestTimedOutError.errno] * 1_000)  # stored or not: nobody knows
+    given_up = sender.submit("orders", 0, batch(b"a"))
+    await until(lambda: sender.blocked("orders", 0))
+    while not given_up.done():
+        sender.give_up("orders", 0)
+        await asyncio.sleep(0)
+    cluster.script.clear()
+
+    assert isinstance(given_up.exception(), GaveUp)
+    await sender.submit("orders", 0, batch(b"b"))
+    assert {sent.producer for sent in cluster.attempts if sent.values == [b"a"]} == {100}
+    assert (cluster.attempts[-1].producer, cluster.attempts[-1].sequence) == (200, 0)
+
+
+async def test_while_no_number_is_to_be_had_nothing_goes_under_the_old_one(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster, recalls=True)
+    await sender.submit("orders", 0, batch(b"0"))
+    cluster.away = kafka.KafkaConnectionError("away")
+    given_up = sender.submit("orders", 0, batch(b"a"))
+    await until(lambda: sender.blocked("orders", 0))
+    while not given_up.done():
+        sender.give_up("orders", 0)
+        await asyncio.sleep(0)
+    assert isinstance(given_up.exception(), GaveUp)
+    following = sender.submit("orders", 0, batch(b"b"))
+    await until(lambda: sender.blocked("orders", 0))
+    cluster.away = None
+    await following
+
+    assert [(sent.values[0], sent.producer, sent.sequence) for sent in cluster.attempts] == [
+        (b"0", 100, 0),
+        (b"b", 200, 0),
+    ]
+
+
+async def test_what_comes_after_a_batch_that_was_given_up_is_given_up_at_its_first_failure(
+    cluster: ScriptedCluster,
+) -> None:
+    sender = await started(cluster, recalls=True)
+    cluster.script["orders", 0].extend([LEADER_MOVED] * 1_000)
+    first = sender.submit("orders", 0, batch(b"a"))
+    await until(lambda: sender.blocked_s("orders", 0) > 0.03)
+    while not first.done():
+        sender.give_up("orders", 0)
+        await asyncio.sleep(0)
+    second = sender.submit("orders", 0, batch(b"b"))
+    await until(lambda: sender.blocked("orders", 0))
+
+    assert isinstance(first.exception(), GaveUp)
+    assert sender.blocked_s("orders", 0) > 0.03
+    assert not second.done()
+    await sender.stop()
+
+
+async def test_giving_up_a_partition_that_is_fine_does_nothing(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    sender.give_up("orders", 0)
+    await sender.submit("orders", 0, batch(b"a"))
+    sender.give_up("orders", 0)
+    await sender.submit("orders", 0, batch(b"b"))
+
+    assert cluster.stored["orders", 0] == [b"a", b"b"]
+    assert sender.blocked_s("orders", 0) == 0

@@ -1,0 +1,164 @@
+"""Settings: every variable is read and checked, and a bad value says what it takes."""
+
+from dataclasses import fields
+
+import pytest
+
+from app.errors import SettingInvalid
+from app.settings import Settings
+from tables import keys
+
+GOOD = {
+    "KAFKA_BOOTSTRAP_SERVERS": ("a:1,b:2", "a:1,b:2"),
+    "KAFKA_SECURITY_PROTOCOL": ("SASL_PLAINTEXT", "SASL_PLAINTEXT"),
+    "KAFKA_SASL_MECHANISM": ("PLAIN", "PLAIN"),
+    "KAFKA_SASL_USERNAME": ("worker", "worker"),
+    "KAFKA_SASL_PASSWORD": ("secret", "secret"),
+    "KAFKA_SSL_CAFILE": ("/ca", "/ca"),
+    "KAFKA_SSL_CERTFILE": ("/cert", "/cert"),
+    "KAFKA_SSL_KEYFILE": ("/key", "/key"),
+    "DELAY_APP_ID": ("shop.delay_1-x", "shop.delay_1-x"),
+    "DELAY_INPUTS": ("orders=native, payments=native,", {"orders": "native", "payments": "native"}),
+    "DELAY_PARTITIONS": ("64", 64),
+    "DELAY_REPLICATION_FACTOR": ("1", 1),
+    "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
+    "DELAY_DESTINATIONS": ("a,b|c,in:d|e", {"*": ("a", "b", "c"), "in": ("d", "e")}),
+    "DELAY_CALLBACKS": ("https://a/*, https://b/", ("https://a/*", "https://b/")),
+    "DELAY_CLUSTERS": ("emea=h:1", {"emea": "h:1"}),
+    "DELAY_GUARANTEE": ("at_least_once", "at_least_once"),
+    "DELAY_MAX_DELAY": ("P30D", 2_592_000_000),
+    "DELAY_EVENTS": ("off", "off"),
+    "DELAY_DEDUPE_WINDOW": ("PT1H", 3_600_000),
+    "DELAY_CANCEL_MEMORY": ("PT1M", 60_000),
+    "DELAY_CATCH_UP": ("5000", 5_000),
+    "DELAY_FIRE_BATCH": ("1", 1),
+    "DELAY_FIRE_DEPTH": ("2", 2),
+    "DELAY_GIVE_UP": ("PT1H", 3_600_000),
+    "DELAY_MIN_FREE_DISK": ("0", 0),
+    "DELAY_ACCEPT_RECREATED": ("orders", "orders"),
+    "WORKER_URL": ("http://worker:1", "http://worker:1"),
+    "DATADIR": ("/data", "/data"),
+    "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
+    "PORT": ("7000", 7000),
+}
+BAD = {
+    "KAFKA_SECURITY_PROTOCOL": ("TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL is needed"),
+    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 is needed"),
+    "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
+    "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
+    "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
+    "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
+    "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
+    "DELAY_CLUSTERS": ("=h:1", "'=h:1' is not of the form name=value"),
+    "DELAY_GUARANTEE": ("twice", "one of at_least_once"),
+    "DELAY_MAX_DELAY": ("5y", "'5y' is no duration."),
+    "DELAY_EVENTS": ("yes", "one of on, off is needed"),
+    "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is no duration."),
+    "DELAY_CANCEL_MEMORY": ("P1M", "'P1M' is no duration."),
+    "DELAY_CATCH_UP": ("soon", "'soon' is no duration."),
+    "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
+    "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
+    "DELAY_GIVE_UP": ("never", "'never' is no duration."),
+    "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
+    "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
+}
+
+
+def test_every_setting_is_in_this_test() -> None:
+    assert {setting.metadata["env"] for setting in fields(Settings)} - set(GOOD) == set()
+
+
+@pytest.mark.parametrize("name", sorted({setting.metadata["env"] for setting in fields(Settings)} & set(GOOD)))
+def test_each_variable_is_read(name: str) -> None:
+    text, value = GOOD[name]
+    (setting,) = (setting for setting in fields(Settings) if setting.metadata["env"] == name)
+
+    assert getattr(Settings.from_env({name: text, "DELAY_REPLICATION_FACTOR": "1"}), setting.name) == value
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_a_bad_value_names_the_variable_and_says_what_it_takes(name: str) -> None:
+    text, why = BAD[name]
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({name: text})
+
+    assert str(raised.value).startswith(f"{name}=")
+    assert why in str(raised.value)
+    assert "docs/reference/settings.md" in str(raised.value)
+
+
+def test_an_empty_variable_is_as_if_it_were_not_there() -> None:
+    assert Settings.from_env(dict.fromkeys(GOOD, "")) == Settings.from_env({})
+
+
+def test_the_defaults_are_for_production() -> None:
+    settings = Settings.from_env({})
+
+    assert (settings.replication_factor, settings.min_insync_replicas, settings.partitions) == (3, 2, 16)
+    assert (settings.destinations, settings.callbacks, settings.events) == ({}, (), "on")
+    assert settings.max_delay_ms == 1827 * 86_400_000
+
+
+def test_a_single_broker_needs_no_second_replica() -> None:
+    assert Settings.from_env({"DELAY_REPLICATION_FACTOR": "1"}).min_insync_replicas == 2
+
+
+def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: the dialects are native"):
+        Settings.from_env({"DELAY_INPUTS": "orders=klingon"})
+
+
+def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() -> None:
+    one, other = "plumless", "buckeroo"  # the classic pair
+    assert keys.topic_crc(one) == keys.topic_crc(other)
+
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({"DELAY_INPUTS": f"{one}=native,{other}=native"})
+
+    assert "two names have the same CRC-32; rename one" in str(raised.value)
+
+
+def test_passwords_are_shown_to_nobody() -> None:
+    settings = Settings.from_env({"KAFKA_SASL_PASSWORD": "secret"})
+
+    assert "secret" not in repr(settings)
+    assert "secret" not in str(settings)
+
+
+def test_topics_begin_with_the_app_id() -> None:
+    settings = Settings.from_env({"DELAY_APP_ID": "shop", "DELAY_INPUTS": "orders=native"})
+
+    assert settings.inputs == {"shop-requests": "native", "orders": "native"}
+    assert settings.internal_topics == {
+        "shop-requests",
+        "orders",
+        "shop-forwards",
+        "shop-delays-changelog",
+        "shop-events",
+        "shop-progress",
+        "shop-dead-letters",
+        "shop-cold",
+    }
+
+
+def test_places_follow_from_the_port_unless_they_are_told() -> None:
+    settings = Settings.from_env({"PORT": "7001"})
+
+    assert str(settings.data_path) == ".data/delay-7001"
+    assert settings.url == "http://127.0.0.1:7001"
+    assert str(Settings.from_env({"DATADIR": "/d"}).data_path) == "/d"
+    assert Settings.from_env({"WORKER_URL": "https://w"}).url == "https://w"
+
+
+def test_security_becomes_what_kafka_clients_take() -> None:
+    assert Settings.from_env({}).kafka_options() == {"security_protocol": "PLAINTEXT"}
+    sasl = Settings.from_env(
+        {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}
+    ).kafka_options()
+    assert sasl == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+    }
+    assert "ssl_context" in Settings.from_env({"KAFKA_SECURITY_PROTOCOL": "SSL"}).kafka_options()

@@ -1,0 +1,120 @@
+"""Partitions that hear nothing of their inputs are told apart from those that have nothing to hear."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.partition import Partition, State
+from app.sight import BLIND_S, Sight
+from tests.app.stage import Stage
+
+TOPICS = ("delay-requests", "delay-forwards")
+
+
+class Ears:
+    """What a test says is heard."""
+
+    def __init__(self) -> None:
+        self.answered: dict[str, float | None] = dict.fromkeys(TOPICS, 0.0)
+        self.under_way: set[str] = set()
+
+    def heard(self, topic: str, partition: int) -> float | None:
+        assert partition == 0
+        return self.answered[topic]
+
+    def ahead(self, topic: str, partition: int) -> bool:
+        assert partition == 0
+        return topic in self.under_way
+
+
+class Looking:
+    """A live partition, looked at every quarter of a second."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition, self.ears = partition, Ears()
+        self.lost: list[float] = []
+        self.now_s = 100.0
+        self._sight = Sight(self.ears, TOPICS, lambda _: self.lost.append(self.now_s))
+        self._look()
+        self.lost.clear()
+
+    def look(self, seconds: float, *answered: str, steps: bool = False) -> bool:
+        """Let time pass, in which brokers answer for these topics; tell whether the partition was lost."""
+        until = self.now_s + seconds
+        self.lost.clear()
+        while self.now_s < until:
+            self.now_s += 0.25
+            for topic in answered:
+                self.ears.answered[topic] = self.now_s
+            self.partition.steps_read += steps
+            self._look()
+        return bool(self.lost)
+
+    def stop_the_process(self, seconds: float) -> bool:
+        """Let time pass in which nothing happens here."""
+        self.lost.clear()
+        self.now_s += seconds
+        self.ears.answered = dict.fromkeys(TOPICS, self.now_s)
+        self._look()
+        return bool(self.lost)
+
+    def _look(self) -> None:
+        self._sight.look([self.partition], self.now_s)
+
+
+@pytest.fixture
+async def looking(tmp_path: Path) -> AsyncIterator[Looking]:
+    async with Stage(tmp_path) as stage:
+        yield Looking(stage.partition)
+
+
+def test_a_partition_whose_inputs_are_answered_for_is_seen(looking: Looking) -> None:
+    assert not looking.look(60, *TOPICS)
+
+
+def test_a_partition_is_lost_when_one_of_its_inputs_is_not_answered_for(looking: Looking) -> None:
+    looking.look(1, *TOPICS)
+    assert not looking.look(BLIND_S, TOPICS[0])
+    assert looking.look(1, TOPICS[0])
+
+
+def test_a_short_silence_is_none(looking: Looking) -> None:
+    for _ in range(5):
+        assert not looking.look(BLIND_S - 0.5)
+        assert not looking.look(0.25, *TOPICS)
+
+
+def test_a_partition_that_takes_in_what_has_come_is_seen(looking: Looking) -> None:
+    looking.ears.under_way = {TOPICS[0]}
+    assert not looking.look(60, TOPICS[1], steps=True)
+
+
+def test_a_partition_that_cannot_take_in_what_has_come_is_lost(looking: Looking) -> None:
+    looking.ears.under_way = {TOPICS[0]}
+    assert looking.look(BLIND_S + 1, *TOPICS)
+
+
+def test_steps_of_one_input_do_not_hide_the_silence_of_another(looking: Looking) -> None:
+    looking.ears.under_way = {TOPICS[0]}
+    assert looking.look(BLIND_S + 1, steps=True)
+
+
+def test_inputs_that_are_not_to_be_read_are_no_loss(looking: Looking) -> None:
+    looking.ears.answered = dict.fromkeys(TOPICS, None)
+    assert not looking.look(60)
+
+
+def test_a_process_that_was_stopped_has_seen_nothing(looking: Looking) -> None:
+    looking.look(1, *TOPICS)
+    assert looking.stop_the_process(BLIND_S + 1)
+
+
+def test_a_partition_that_is_not_live_is_left_alone(looking: Looking) -> None:
+    looking.partition.state = State.CATCHING_UP
+    assert not looking.look(60)
+
+
+def test_a_lost_partition_that_is_live_again_is_given_time(looking: Looking) -> None:
+    looking.look(BLIND_S + 0.5)
+    assert not looking.look(BLIND_S)

@@ -1,0 +1,191 @@
+"""Transactions: what was part of one that was aborted can be part of the next."""
+
+from collections import defaultdict, deque
+from collections.abc import Hashable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import aiokafka.errors as kafka
+import pytest
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
+from aiokafka.record.memory_records import MemoryRecords
+
+from app.kafka.coordinator import Fenced
+from app.kafka.errors import NotAuthorised, Rejected, TooLarge
+from app.kafka.identity import NOBODY, NextEpoch
+from app.kafka.transaction import Transactions, Untaken
+from tests.app.fake_kafka import TOO_LARGE, batch
+
+if TYPE_CHECKING:
+    from app.kafka import Cluster
+
+
+class Coordinated:
+    """A cluster of one node, which gives a new epoch at each asking; answers to batches may be on a script."""
+
+    def __init__(self) -> None:
+        self.epoch, self.losses = -1, 0
+        self.script: dict[str, deque[int]] = defaultdict(deque)
+        #: What is wrong with a topic when its partitions are to be added, one code for each asking.
+        self.refused: dict[str, deque[int]] = defaultdict(deque)
+        #: Kinds of requests whose next answer is lost.
+        self.losing: list[type] = []
+        #: Epoch, first sequence and answer of each batch, by topic.
+        self.taken: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+
+    @property
+    def client(self) -> "Coordinated":
+        return self
+
+    def leader(self, _topic: str, _partition: int) -> int:
+        return 0
+
+    async def ask(self, request: Any) -> Any:
+        return await self.send(0, request, group="any")
+
+    async def refresh(self, _topics: object) -> set[str]:
+        return set()
+
+    async def coordinator_lookup(self, _kind: int, _id: str) -> int:
+        return 0
+
+    async def send(self, _node: int, request: Any, *, group: Hashable) -> Any:  # noqa: ARG002 - as aiokafka has it
+        if isinstance(request, ProduceRequest):
+            return SimpleNamespace(
+                topics=[(topic, [self._take(topic, *one) for one in of]) for topic, of in request._topics]
+            )
+        if isinstance(request, AddPartitionsToTxnRequest):
+            return SimpleNamespace(errors=self._add(request._topics))
+        if isinstance(request, NextEpoch):
+            if request._producer not in (NOBODY, (7, self.epoch)):
+                return SimpleNamespace(error_code=kafka.InvalidProducerEpoch.errno)
+            self.epoch += 1
+        if type(request) in self.losing:
+            self.losing.remove(type(request))
+            raise kafka.RequestTimedOutError
+        return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epoch)
+
+    def _add(self, topics: list[tuple[str, list[int]]]) -> list[tuple[str, list[tuple[int, int]]]]:
+        codes = {topic: self.refused[topic].popleft() for topic, _ in topics if self.refused[topic]}
+        others = kafka.OperationNotAttempted.errno if codes else 0
+        return [(topic, [(number, codes.get(topic, others)) for number in numbers]) for topic, numbers in topics]
+
+    def _take(self, topic: str, partition: int, raw: bytes) -> tuple[int, int, int, int]:
+        found = MemoryRecords(raw).next_batch()
+        code = self.script[topic].popleft() if self.script[topic] else 0
+        self.taken[topic].append((found.producer_epoch, found.base_sequence, code))
+        return partition, code, -1 if code else 0, -1
+
+
+async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    innocent, large = batch(b"innocent"), batch(b"large")
+    cluster.script["payments"].append(TOO_LARGE)
+
+    with pytest.raises(Untaken) as raised:
+        await transactions.send([("orders", 0, innocent), ("payments", 0, large)])
+    assert isinstance(raised.value.error, TooLarge)
+    await transactions.abort()
+    await transactions.init()
+    await transactions.send([("orders", 0, innocent)])
+
+    # With its old numbers a broker would take it for the batch that was aborted, or for a zombie's.
+    assert cluster.taken["orders"] == [(0, 0, 0), (1, 0, 0)]
+
+
+async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_number() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    not_leader = 6
+    cluster.script["orders"].append(not_leader)
+
+    await transactions.send([("orders", 0, batch(b"a")), ("orders", 0, batch(b"b"))])
+
+    assert cluster.taken["orders"] == [(0, 0, not_leader), (0, 0, 0), (0, 1, 0)]
+
+
+async def test_a_commit_that_had_to_be_repeated_is_followed_by_another_epoch() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    for value, lost in ((b"a", EndTxnRequest), (b"b", None), (b"c", None)):
+        cluster.losing = [lost] if lost is not None else []
+        await transactions.send([("orders", 0, batch(value))])
+        await transactions.commit()
+
+    # Else the first commit, if it arrived late, would end the second transaction before its time.
+    assert cluster.taken["orders"] == [(0, 0, 0), (1, 0, 0), (1, 1, 0)]
+
+
+async def test_who_has_lost_the_id_does_not_take_it_back() -> None:
+    cluster = Coordinated()
+    zombie, owner = (Transactions(cast("Cluster", cluster), "delay-0") for _ in range(2))
+    await zombie.init()
+    await owner.init()
+
+    with pytest.raises(Fenced):
+        await zombie.init()  # as after an abort
+    await owner.send([("orders", 0, batch(b"a"))])
+    await owner.abort()
+    await owner.init()
+
+    assert cluster.taken["orders"] == [(1, 0, 0)]
+    assert cluster.epoch == 2
+
+
+async def test_a_transaction_that_the_coordinator_knows_nothing_of_is_lost() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    cluster.script["orders"].append(kafka.InvalidTxnState.errno)
+
+    with pytest.raises(Fenced):
+        await transactions.send([("orders", 0, batch(b"a"))])
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(kafka.UnknownTopicOrPartitionError.errno, None), (29, NotAuthorised), (17, Rejected)]
+)
+async def test_a_destination_that_cannot_be_added_is_left_out(code: int, error: type | None) -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    innocent, first, second = batch(b"innocent"), batch(b"first"), batch(b"second")
+    cluster.refused["payments"].extend([code] * 100)
+
+    with pytest.raises(Untaken) as raised:
+        await transactions.send([("orders", 0, innocent), ("payments", 3, first), ("payments", 3, second)], 0.05)
+    assert (raised.value.topic, raised.value.partition, raised.value.batch) == ("payments", 3, first)
+    assert type(raised.value.error) is error if error is not None else raised.value.error is None
+    await transactions.abort()
+    await transactions.init()
+    await transactions.send([("orders", 0, innocent)], 0.05)
+    await transactions.commit()
+
+    assert cluster.taken["orders"] == [(1, 0, 0)]
+
+
+async def test_our_own_topics_are_added_as_soon_as_the_coordinator_knows_them() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    cluster.refused["delay-events"].extend([kafka.UnknownTopicOrPartitionError.errno] * 3)
+
+    await transactions.send([("orders", 0, batch(b"a")), ("delay-events", 0, batch(b"b"))])
+
+    assert cluster.taken["delay-events"] == [(0, 0, 0)]
+
+
+async def test_a_coordinator_that_fails_is_asked_again() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    cluster.refused["orders"].extend([kafka.UnknownError.errno] * 3)
+
+    await transactions.send([("orders", 0, batch(b"a"))])
+
+    assert cluster.taken["orders"] == [(0, 0, 0)]

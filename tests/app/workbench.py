@@ -1,0 +1,164 @@
+"""One partition without Kafka: records and outcomes go in, steps are applied to a real store, events come out."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from app.contract import native, request
+from app.contract.native import Record
+from app.ingest import Ingest
+from app.outcome import Delivered, Outcome, Outcomes
+from app.policy import Policy
+from app.settings import Settings
+from app.step import Outgoing, Step
+from tables import Entry, PartitionStore
+from tests.contract.records import NOW, FakeRecord, Log
+
+ENDINGS = {"delivered", "cancelled", "replaced", "dropped", "rejected", "parked"}
+BROAD = {"DELAY_DESTINATIONS": "*", "DELAY_PARTITIONS": "4", "DELAY_CLUSTERS": "emea=127.0.0.1:9"}
+Event = dict[str, Any]
+
+
+@dataclass
+class Sizes:
+    """What the topics allow."""
+
+    row: int = 1 << 20
+    letter: int = 1 << 20
+
+
+class Workbench:
+    """Runs ingest and outcomes of a partition as its writer does; a step is applied as soon as it is made."""
+
+    def __init__(self, path: Path, number: int = 0, **env: str) -> None:
+        """Open the store at `path`."""
+        self.settings = Settings.from_env({**BROAD, **env})
+        self.number, self.path, self.limits = number, path, Sizes()
+        self.now_ms = NOW
+        #: How far the worker's clock is ahead of the brokers'.
+        self.ahead_ms = 0
+        self.partitions_of: Callable[[str], int] = lambda _: 8
+        self.events: list[Event] = []
+        self.sends: list[Outgoing] = []
+        self.changelog: list[tuple[bytes, bytes | None]] = []
+        self.log = Log(self.settings.requests, number)
+        self.forwards = Log(self.settings.forwards, number)
+        self.open()
+
+    def open(self) -> None:
+        """Begin a life: nothing is being sent."""
+        self.store = PartitionStore(self.path)
+        self.claims: dict[bytes, Entry] = {}
+        policy = Policy(self.settings)
+        self.ingest = Ingest(self.number, self.settings, policy, self.store, self.claims, self.limits)
+        self.outcomes = Outcomes(self.number, self.settings, self.claims, self.limits)
+
+    def close(self) -> None:
+        """End it."""
+        self.store.close()
+
+    # what happens ----------------------------------------------------------------------------------------------------
+    def ask(self, stamp: int | None = None, /, **said: str | bytes | None) -> FakeRecord:
+        """Write a request and take it in, in a step of its own."""
+        record = self.log.record(self.now_ms if stamp is None else stamp, **said)
+        self.run(record)
+        return record
+
+    def schedule(self, id_: str, due: int, **said: str | bytes | None) -> str:
+        """Schedule a message; give the source of its request."""
+        return source(self.ask(delay_id=id_, delay_to="orders", delay_at=str(due), **said))
+
+    def command(self, op: str, id_: str, **said: str | bytes | None) -> str:
+        """Send a command; give its source."""
+        return source(self.ask(delay_op=op, delay_id=id_, **said))
+
+    def from_elsewhere(self, offset: int, stamp: int, /, **said: str | bytes | None) -> FakeRecord:
+        """Give the forward of a record at `offset` of partition 2, as that partition makes it."""
+        asked = native.decode(Log(self.settings.requests, 2, offset).record(stamp, **said))
+        forward = self.forwards.record(self.now_ms)
+        return replace(forward, headers=[], key=asked.id.encode(), value=request.encode(asked))
+
+    def run(self, *work: Record | Outcome) -> list[Event]:
+        """Put records and outcomes into one step and apply it; give the step's events."""
+        step = Step(self.now_ms, self.now_ms - self.ahead_ms)
+        for one in work:
+            if isinstance(one, FakeRecord):
+                self._take(step, [one])
+            else:
+                self.outcomes.take(step, one)  # type: ignore[arg-type]
+        return self.apply(step)
+
+    def read(self, records: Sequence[Record]) -> list[Event]:
+        """Take a chunk of records in, in one step."""
+        step = Step(self.now_ms, self.now_ms - self.ahead_ms)
+        self._take(step, records)
+        return self.apply(step)
+
+    def _take(self, step: Step, records: Sequence[Record]) -> None:
+        found = self.ingest.read(step, records)
+        self.ingest.take(step, found, self.partitions_of, 1 << 30)
+
+    def apply(self, step: Step) -> list[Event]:
+        """Commit a step: to the changelog, to the store; what it has ended is not being sent any more."""
+        if step.changes:
+            records = list(step.changes.records(self.store.writer))
+            self.changelog += records
+            self.store.apply(step.changes, self.store.offset + len(records), self.store.writer, step.now_ms)
+        for row in step.fired:
+            self.claims.pop(row, None)
+        told = self.told_by(step)
+        self.events += told
+        self.sends += step.sends
+        return told
+
+    @staticmethod
+    def told_by(step: Step) -> list[Event]:
+        """Give the events of a step."""
+        return [msgspec.json.decode(raw) for _, raw in step.events]
+
+    def claim(self, id_: str) -> bytes:
+        """Begin to send a message."""
+        row = self.store.find(id_)
+        assert row is not None
+        return self.claim_row(row)
+
+    def claim_row(self, row: bytes) -> bytes:
+        """Begin to send the message at `row`."""
+        entry = self.store.entry(row)
+        assert entry is not None
+        self.claims[row] = entry
+        return row
+
+    def delivered(self, *rows: bytes, sent_ms: int | None = None) -> Delivered:
+        """Give the outcome of a send that was acknowledged."""
+        return Delivered([(row, n) for n, row in enumerate(rows)], "orders", 3, sent_ms or self.now_ms)
+
+    # what has come of it ---------------------------------------------------------------------------------------------
+    def told(self, since: int = 0) -> list[tuple[str, str, str | None]]:
+        """Give event, source and `by` of each event."""
+        return [(event["event"], event["source"], event.get("by")) for event in self.events[since:]]
+
+    def pending(self) -> dict[str, int]:
+        """Give the due time of each pending id that answers to commands."""
+        return {e.id: int.from_bytes(row[:8], "big") for row, e in self.store.rows() if self.store.find(e.id) == row}
+
+    def assert_balanced(self) -> None:
+        """Hold the account of the contract's section 6 against the events alone."""
+        accepted = {event["source"] for event in self.events if event["event"] == "accepted"}
+        ended = Counter(
+            source for event, source in {(e["event"], e["source"]) for e in self.events if e["event"] in ENDINGS}
+        )
+        assert all(number == 1 for number in ended.values()), ended
+        assert set(ended) <= accepted
+        waiting = [entry.source for _, entry in self.store.rows() if entry.url is None]
+        assert sorted(waiting) == sorted(accepted - set(ended))
+        assert self.store.counts.total == sum(1 for _ in self.store.rows())
+
+
+def source(record: Record) -> str:
+    """Give the name of a record."""
+    return f"{record.topic}-{record.partition}-{record.offset}"

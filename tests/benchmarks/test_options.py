@@ -1,0 +1,49 @@
+"""The command line."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.experiments import NAMES
+from benchmarks.options import Options, parse
+from benchmarks.result import DIRECTORY
+from benchmarks.sizes import FULL, SHORT
+
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "measure.md"
+
+
+def test_by_default_everything_is_measured_once_in_the_short_form() -> None:
+    assert parse([]) == Options(NAMES, SHORT, 1, None, None)
+
+
+def test_only_takes_several_names() -> None:
+    assert parse(["--only", "drain", "--only", "mixed"]).only == ("drain", "mixed")
+
+
+def test_results_go_into_the_repository_unless_told_otherwise(tmp_path: Path) -> None:
+    assert parse(["--save"]).save == DIRECTORY
+    assert parse(["--save", str(tmp_path)]).save == tmp_path
+
+
+def test_the_lead_changes_and_the_rest_of_the_sizes_stays() -> None:
+    sizes = parse(["--full", "--lead", "45"]).sizes
+
+    assert (sizes.lead_s, sizes.backlog) == (45, FULL.backlog)
+
+
+@pytest.mark.parametrize("wrong", [["--only", "nothing"], ["--runs", "0"], ["--full", "--smoke"]])
+def test_nonsense_ends_with_code_2(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(wrong)
+
+    assert ended.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_the_how_to_names_every_experiment_and_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    offered = {word.strip("[],") for word in capsys.readouterr().out.split() if word.strip("[],").startswith("--")}
+    text = HOW_TO.read_text()
+
+    assert not [word for word in (*offered - {"--help"}, *NAMES) if f"`{word}" not in text]

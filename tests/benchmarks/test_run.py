@@ -1,0 +1,94 @@
+"""The tool itself, on a real Kafka, small."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.figures import KINDS
+from benchmarks.result import Result
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "benchmarks", "--smoke"]
+
+
+def environment(bootstrap: str, tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": bootstrap, "TMPDIR": str(tmp_path)}
+
+
+def left_behind(admin: AdminClient, tmp_path: Path) -> list[str]:
+    topics = [name for name in admin.list_topics(timeout=10).topics if name.startswith("bench-")]
+    return [*topics, *(path.name for path in tmp_path.glob("punctual-bench-*"))]
+
+
+@pytest.mark.slow
+def test_a_run_measures_everything_and_leaves_nothing_behind(
+    bootstrap: str, admin: AdminClient, tmp_path: Path
+) -> None:
+    saved = tmp_path / "results"
+
+    run = subprocess.run(
+        [*COMMAND, "--save", str(saved)],
+        cwd=ROOT,
+        env=environment(bootstrap, tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stderr
+    [path] = saved.iterdir()
+    result = msgspec.json.decode(path.read_bytes(), type=Result)
+    optional = {"net_rows_per_s"}  # of a restore too short to tell
+    for group, kinds in KINDS.items():
+        assert kinds.keys() - result.figures[group].keys() <= optional
+        assert all(kind.label in run.stdout for name, kind in kinds.items() if name in result.figures[group])
+    assert all(value >= 0 for figures in result.figures.values() for value in figures.values())
+    assert left_behind(admin, tmp_path) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_leaves_nothing_behind(
+    how: signal.Signals, bootstrap: str, admin: AdminClient, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "--only", "mixed"],
+        cwd=ROOT,
+        env=environment(bootstrap, tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 60
+    while not any(name.endswith("-progress") for name in left_behind(admin, tmp_path)):
+        assert time.monotonic() < until, "the worker has not started"
+        time.sleep(0.1)
+
+    process.send_signal(how)
+    _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 130, said
+    assert "nothing is left running" in said
+    # Brokers confirm a deletion before all of them have forgotten the topics.
+    until = time.monotonic() + 15
+    while left_behind(admin, tmp_path) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert left_behind(admin, tmp_path) == []
+
+
+def test_an_unusable_result_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    command = [*COMMAND, "--against", str(tmp_path / "missing.json"), "--save", str(tmp_path)]
+
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+    assert run.returncode == 1
+    assert "is not a result" in run.stderr
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,46 @@
+"""The brokers that scenarios run on: one, or three with replication 3 and min.insync.replicas 2."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from app.embedded import Broker, Node
+from app.embedded.ports import free_port
+from app.embedded.properties import new_cluster_id
+
+
+@contextmanager
+def brokers(count: int) -> Iterator[list[Broker]]:
+    """Run a cluster of so many brokers for the duration."""
+    cluster_id, voters = new_cluster_id(), {id_: free_port() for id_ in range(1, count + 1)}
+    with ExitStack() as stack:
+        # Each has a listener for proxies too: whoever connects there is sent to a port on which one may listen.
+        started = [Broker(node=Node(id_, cluster_id, voters, (free_port(), free_port()))) for id_ in voters]
+        for broker in started:
+            stack.callback(broker.close)
+            broker.launch()
+        for broker in started:
+            broker.wait()
+        yield started
+
+
+class Clusters(AbstractContextManager["Clusters", None]):
+    """Clusters by their number of brokers; each is started when it is asked for, and there is one at a time."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._stack, self._cluster = ExitStack(), list[Broker]()
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def of(self, count: int) -> list[Broker]:
+        """Give a cluster of so many brokers: the one that runs, if it is one."""
+        if len(self._cluster) != count:
+            self._stack.close()
+            self._cluster = self._stack.enter_context(brokers(count))
+        return self._cluster
+
+
+def bootstrap_of(cluster: list[Broker]) -> str:
+    """Give the bootstrap servers of a cluster."""
+    return ",".join(broker.bootstrap for broker in cluster)

@@ -1,0 +1,195 @@
+"""One run of a scenario: an installation under traffic, what was done to it, and what came out."""
+
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from app.contract.home import home_partition
+from app.embedded import Broker
+from tests.chaos.ground import bootstrap_of
+from tests.chaos.traffic import Traffic
+from tests.chaos.verdict import Verdict, judge
+from tests.harness.account import pending_of
+from tests.harness.kafka import create_topic, now_ms, read
+from tests.harness.scan import check_image
+from tests.harness.worker import Worker
+
+_T = TypeVar("_T")
+
+_POLL_S = 0.5
+#: How long after the last due time everything may take to come out.
+_DRAIN_S = 90.0
+
+
+@dataclass
+class Run:
+    """An installation on a cluster; leave the `with` block and its workers are gone.
+
+    Args:
+        cluster: the brokers.
+        directory: for data directories and logs.
+        guarantee: `at_least_once` or `exactly_once`.
+        seed: of everything that is chosen at random.
+        short: whether this is the form for every change, of a minute at most, or the long one.
+        partitions: of the installation.
+        fire_batch: `DELAY_FIRE_BATCH`.
+        fire_depth: `DELAY_FIRE_DEPTH`.
+    """
+
+    cluster: list[Broker]
+    directory: Path
+    guarantee: str
+    seed: int
+    short: bool
+    partitions: int = 8
+    fire_batch: int = 100
+    fire_depth: int = 2
+    done: Counter[str] = field(default_factory=Counter)
+    """What was done, and how often."""
+    measured: dict[str, int] = field(default_factory=dict)
+    """What else was measured, in milliseconds or pieces as the name says."""
+    may_repeat: int = 0
+    """How many duplicates the promise allows so far."""
+    fast_ms: int = 0
+    """How far a worker's clock was put ahead: so much earlier than by the brokers' clock may messages come."""
+    broken: list[str] = field(default_factory=list)
+    """Sentences on what else was promised and did not hold."""
+    afterwards: list[Callable[[], None]] = field(default_factory=list)
+    """What there is to look at when everything has come out."""
+
+    def __post_init__(self) -> None:
+        self.bootstrap = bootstrap_of(self.cluster)
+        self.replicas = min(3, len(self.cluster))
+        self.random = random.Random(self.seed)  # noqa: S311 - it chooses faults
+        self.app_id = f"chaos-{uuid.uuid4().hex[:8]}"
+        self.outs = [self.create_topic(f"{self.app_id}-to-{name}", 4) for name in ("orders", "payments")]
+        self._workers: list[Worker] = []
+        self._stack = ExitStack()
+        self._traffic: Traffic | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def sizes(self, short: int, long: int) -> int:
+        """Give the one or the other, by the form."""
+        return short if self.short else long
+
+    def rounds(self, short: int, long: int) -> range:
+        """Count rounds from 1, as many as `sizes` gives."""
+        return range(1, self.sizes(short, long) + 1)
+
+    def create_topic(self, topic: str, partitions: int, *, min_insync: int = 2) -> str:
+        """Create a destination, whose records get the brokers' time."""
+        config = {"min_insync_replicas": str(min_insync)} if self.replicas > 1 else {}
+        return create_topic(self.bootstrap, topic, partitions, self.replicas, **config)
+
+    def worker(self, name: str, *, env: Mapping[str, str] | None = None, **options: Any) -> Worker:
+        """Make a worker with a data directory of this name; it ends with the run."""
+        settings = {
+            "DELAY_GUARANTEE": self.guarantee,
+            "DELAY_FIRE_BATCH": str(self.fire_batch),
+            "DELAY_FIRE_DEPTH": str(self.fire_depth),
+            "DELAY_REPLICATION_FACTOR": str(self.replicas),
+            **(env or {}),
+        }
+        bootstrap = options.pop("bootstrap", self.bootstrap)
+        made = Worker(
+            bootstrap, self.app_id, self.directory / name, partitions=self.partitions, env=settings, **options
+        )
+        self._workers.append(self._stack.enter_context(made))
+        return made
+
+    def enter(self, context: AbstractContextManager[_T]) -> _T:
+        """Enter something that is left when the run is over."""
+        return self._stack.enter_context(context)
+
+    def did(self, what: str, times: int = 1) -> None:
+        """Count a fault."""
+        self.done[what] += times
+
+    def expect(self, held: object, sentence: str) -> None:
+        """See that something held; `sentence` says what did not."""
+        if not held:
+            self.broken.append(sentence)
+
+    def measure(self, name: str, value: int) -> None:
+        """Note the largest of the values under a name."""
+        self.measured[name] = max(value, self.measured.get(name, value))
+
+    def crashed(self, worker: Worker) -> None:
+        """Count that a worker died: what it had in flight may come twice, unless exactly once."""
+        if self.guarantee == "at_least_once":
+            self.may_repeat += len(worker.assigned) * self.fire_batch * self.fire_depth
+
+    def kill(self, worker: Worker) -> None:
+        """Kill a worker with SIGKILL."""
+        self.crashed(worker)
+        worker.kill()
+        self.did("kill -9")
+
+    @contextmanager
+    def traffic(self, rate: float, **options: Any) -> Iterator[Traffic]:
+        """Send messages at a steady rate while the block lasts, and expect what must come of them."""
+        assert self._traffic is None, "one traffic a run"
+        outs = options.pop("outs", self.outs)
+        if self.short:
+            options = {"lead_ms": (300, 5_000), "far_ms": (14_000, 16_000), **options}
+        made = Traffic(self.bootstrap, self.app_id, outs, self.partitions, rate, self.random, **options)
+        self._traffic = made
+        with made:
+            yield made
+
+    def longest_ms(self, begin_ms: int, end_ms: int, partitions: Collection[int] | None = None) -> int:
+        """Give how late the latest first copy was of what fell due between the two, perhaps of these partitions."""
+        return self._late_ms(self.outs, begin_ms, end_ms, partitions)[-1]
+
+    def p99_ms(self, outs: Collection[str], begin_ms: int, end_ms: int) -> int:
+        """Give how late all first copies but one in a hundred were at most that fell due between the two."""
+        late = self._late_ms(outs, begin_ms, end_ms, None)
+        return late[int(len(late) * 0.99)]
+
+    def _late_ms(
+        self, outs: Collection[str], begin_ms: int, end_ms: int, partitions: Collection[int] | None
+    ) -> list[int]:
+        late: dict[str, int] = {}
+        for out in outs:
+            for record in read(self.bootstrap, out):
+                id_, due = record.header("delay-id"), int(record.header("delay-due"))
+                home = home_partition(id_, {f"{self.app_id}-requests"}, self.partitions)
+                if begin_ms <= due < end_ms and (partitions is None or home in partitions):
+                    late.setdefault(id_, record.timestamp_ms - due)
+        assert late, "nothing was due"
+        return sorted(late.values())
+
+    def verdict(self) -> Verdict:
+        """Wait until everything that is due has come out, and count; workers must be running."""
+        traffic = self._traffic
+        assert traffic is not None, "there has been no traffic"
+        time.sleep(max(0, traffic.last_due_ms - now_ms()) / 1000)
+        until = time.monotonic() + _DRAIN_S
+        while sum(pending_of(self.bootstrap, self.app_id).values()) != traffic.staying and time.monotonic() < until:
+            time.sleep(_POLL_S)
+        while True:
+            time.sleep(2 * _POLL_S)
+            found = judge(traffic, [broker.directory / "logs" for broker in self.cluster], fast_ms=self.fast_ms)
+            if not found.broken or time.monotonic() > until:
+                break
+        for look in self.afterwards:
+            look()
+        return found
+
+    def check_images(self) -> None:
+        """Stop all workers, and see that each database is what the changelog says; for runs of moderate size."""
+        for worker in self._workers:
+            if worker.alive:
+                worker.stop()
+            check_image(worker, self.bootstrap, self.directory / "image")

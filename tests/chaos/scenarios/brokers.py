@@ -1,0 +1,109 @@
+"""Brokers are killed, stopped and started again."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from app.embedded import Broker
+from tests.chaos.run import Run
+from tests.chaos.scenario import scenario
+from tests.chaos.supervisor import Supervisor
+from tests.harness.worker import eventually
+
+_HEALED_S = 60.0
+
+
+@scenario("kill -9 and clean stops of the only broker, again and again", ci=("exactly_once",))
+def only_broker(run: Run) -> None:
+    [broker] = run.cluster
+    workers = [run.worker("one").start(), run.worker("two").start()]
+    for worker in workers:
+        worker.wait_ready()
+    run.enter(Supervisor(run, *workers))
+    with run.traffic(200):
+        for number in run.rounds(3, 20):
+            time.sleep(run.random.uniform(1, 4 if run.short else 8))
+            with down(run, kill if number % 3 else stop, broker):
+                time.sleep(run.random.uniform(0, 2 if number % 5 else 20))
+        for worker in workers:
+            eventually(lambda: worker.ready()[0], _HEALED_S, "a worker's readiness")  # noqa: B023 - called at once
+
+
+@scenario(
+    "kill -9 and clean stops of one of three brokers in turn, and of two at once", brokers=3, ci=("at_least_once",)
+)
+def three_brokers(run: Run) -> None:
+    workers = [run.worker("one").start(), run.worker("two").start()]
+    for worker in workers:
+        worker.wait_ready()
+    run.enter(Supervisor(run, *workers))
+    with run.traffic(200):
+        time.sleep(3)
+        check_replication(run)
+        for number in run.rounds(2, 24):
+            victims = run.random.sample(run.cluster, 1 if number % 4 else 2)
+            victims = victims if number > 1 or not run.short else run.cluster[:2]
+            with down(run, kill if number % 3 else stop, *victims):
+                time.sleep(run.random.uniform(1, 4 if run.short else 8))
+            in_sync(run)
+        for worker in workers:
+            eventually(lambda: worker.ready()[0], _HEALED_S, "a worker's readiness")  # noqa: B023 - called at once
+
+
+def kill(broker: Broker) -> None:
+    """Kill a broker with SIGKILL."""
+    os.kill(broker.pid, signal.SIGKILL)
+    broker.stop()
+
+
+def stop(broker: Broker) -> None:
+    """Stop a broker as its operator would."""
+    broker.stop()
+
+
+@contextmanager
+def down(run: Run, how: Callable[[Broker], None], *brokers: Broker) -> Iterator[None]:
+    """End brokers, at once, and start them again when the block is left."""
+    what = "kill -9" if how is kill else "clean stops"
+    began = time.monotonic()
+    try:
+        for broker in brokers:
+            how(broker)
+        run.did(f"{what} of {'a broker' if len(brokers) == 1 else f'{len(brokers)} brokers at once'}")
+        yield
+    finally:
+        for broker in brokers:
+            broker.launch()
+        for broker in brokers:
+            broker.wait()
+        name = "longest_without_a_broker_ms" if len(brokers) == 1 else f"longest_without_{len(brokers)}_brokers_ms"
+        run.measure(name, round((time.monotonic() - began) * 1000))
+
+
+def in_sync(run: Run) -> None:
+    """Wait until all replicas of all partitions are in sync."""
+    admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
+
+    def all_are() -> bool:
+        topics = admin.list_topics(timeout=30).topics.values()
+        return all(set(p.isrs) == set(p.replicas) for topic in topics for p in topic.partitions.values())
+
+    eventually(all_are, _HEALED_S, "all replicas' being in sync")
+
+
+def check_replication(run: Run) -> None:
+    """See that all topics have three replicas of which two must confirm, Kafka's own topics too."""
+    admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
+    topics = admin.list_topics(timeout=30).topics
+    own = {"__consumer_offsets"} | ({"__transaction_state"} if run.guarantee == "exactly_once" else set())
+    wanted = own | {topic for topic in topics if topic.startswith(run.app_id)}
+    assert own <= set(topics), f"{own} are not all there"
+    asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic) for topic in wanted])
+    for resource, answer in asked.items():
+        least = answer.result(30)["min.insync.replicas"].value
+        copies = {len(partition.replicas) for partition in topics[resource.name].partitions.values()}
+        assert (copies, least) == ({3}, "2"), f"{resource.name} has {copies} replicas, {least} must confirm"

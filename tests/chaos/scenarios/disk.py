@@ -1,0 +1,265 @@
+"""Disks fill up, break, and are lost, damaged or put back from a copy."""
+
+import itertools
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from tables import PartitionStore
+from tests.chaos.compaction import compact_soon, configure, wait_forgotten
+from tests.chaos.patient import compare, last_words, start_again
+from tests.chaos.run import Run
+from tests.chaos.scenario import scenario
+from tests.chaos.volume import Volume
+from tests.harness.kafka import Requests, now_ms, read
+from tests.harness.worker import Worker, eventually
+
+_MIB = 1 << 20
+_MIN_FREE = 48 * _MIB
+#: After this long without room no more requests are taken; what came before is on its way through until then.
+_NOTICED_MS = 2_500
+
+
+@scenario("a disk with less room than DELAY_MIN_FREE_DISK for a while", ci=())
+def little_disk(run: Run) -> None:
+    volume = run.enter(Volume(run.directory / "one", 384 * _MIB))
+    worker = run.worker("one", env={"DELAY_MIN_FREE_DISK": str(_MIN_FREE)}).start()
+    worker.wait_ready()
+    with run.traffic(150, lead_ms=(300, 8_000)):
+        for _ in run.rounds(1, 3):
+            time.sleep(5)
+            little_room(run, worker, volume)
+    compare(run, worker)
+
+
+@scenario("no room on the disk, and a disk that turns read-only, under a running worker", ci=("exactly_once",))
+def full_disk(run: Run) -> None:
+    volume = run.enter(Volume(run.directory / "one", 384 * _MIB))
+    worker = run.worker("one", env={"DELAY_MIN_FREE_DISK": "0"}).start()
+    worker.wait_ready()
+    bulk = Bulk(run)
+    with run.traffic(150, far_ms=(9_000, 11_000)):
+        for _ in run.rounds(1, 3):
+            time.sleep(2)
+            no_room(run, worker, volume, bulk)
+            time.sleep(2)
+            read_only(run, worker, volume)
+    compare(run, worker)
+
+
+def little_room(run: Run, worker: Worker, volume: Volume) -> None:
+    """Leave less than DELAY_MIN_FREE_DISK for a while: nothing is accepted, what waits is delivered on time."""
+    volume.fill(_MIN_FREE // 2)
+    begin = now_ms()
+    eventually(lambda: "no requests are taken until there is room" in worker.log, what="a word about the disk")
+    time.sleep(run.sizes(5, 7))  # longer, and cancels would not be read before what they are for is due
+    end = now_ms()
+    volume.make_room()
+    eventually(lambda: "there is room on the disk again" in worker.log, what="a word about room")
+    accepted, late = what_came(run, begin + _NOTICED_MS, end)
+    run.expect(not accepted, f"{accepted} requests were accepted without room on the disk")
+    run.expect(late, "nothing was delivered while there was little room on the disk")
+    run.measure("delivered_with_little_room", len(late))
+    run.measure("late_with_little_room_ms", max(late, default=0))
+    run.did("little room")
+    back = eventually(lambda: what_came(run, end, now_ms())[0], what="requests being accepted again")
+    run.measure("accepting_again_ms", int(back * 1000))
+
+
+def what_came(run: Run, begin_ms: int, end_ms: int) -> tuple[int, list[int]]:
+    """Give how many requests were accepted between the two, and how late each delivery between the two was."""
+    events = (json.loads(record.value or b"") for record in read(run.bootstrap, f"{run.app_id}-events"))
+    accepted = sum(event["event"] == "accepted" and begin_ms <= event["at"] < end_ms for event in events)
+    records = (record for out in run.outs for record in read(run.bootstrap, out))
+    late = [
+        record.timestamp_ms - int(record.header("delay-due"))
+        for record in records
+        if begin_ms <= record.timestamp_ms < end_ms and int(record.header("delay-due")) >= begin_ms
+    ]
+    return accepted, late
+
+
+def no_room(run: Run, worker: Worker, volume: Volume, bulk: "Bulk") -> None:
+    """Leave nothing: the worker ends when it must write and cannot, does not start, and goes on when there is room."""
+    volume.fill()
+    began = time.monotonic()
+    while worker.alive:
+        assert time.monotonic() - began < 60, "the worker still runs on a full disk"
+        bulk.send(20)
+    run.did("full disks")
+    last_words(run, worker, "No space left on device")
+    worker.start()
+    last_words(run, worker, "No space left on device")
+    volume.make_room()
+    run.expect(not start_again(run, worker), "a worker ended although there was room again")
+
+
+class Bulk:
+    """Large messages, due at once, to a topic of their own: they fill write-ahead logs and tables."""
+
+    def __init__(self, run: Run) -> None:
+        self._to = run.create_topic(f"{run.app_id}-bulk", 1)
+        self._requests, self._run = Requests(run.bootstrap, run.app_id), run
+
+    def send(self, count: int) -> None:
+        """Send so many, of 100 kB each, all over the partitions."""
+        for number in range(count):
+            headers = {"delay-to": self._to, "delay-after": "100"}
+            value = self._run.random.randbytes(100_000)
+            self._requests.send(headers, None, value, partition=number % self._run.partitions)
+        self._requests.flush()
+
+
+def read_only(run: Run, worker: Worker, volume: Volume) -> None:
+    """Turn the file system read-only: the worker ends, does not start, and goes on when it is repaired."""
+    volume.fail()
+    run.measure("read_only_noticed_ms", last_words(run, worker, "cannot be used"))
+    run.did("read-only disks")
+    worker.start()
+    last_words(run, worker, "Read-only file system")
+    volume.repair()
+    run.expect(start_again(run, worker) <= 1, "a worker ended more than once although its disk was repaired")
+
+
+@scenario("kill -9 and a damaged or lost data directory, again and again", ci=("at_least_once",))
+def damaged_disk(run: Run) -> None:
+    worker = run.worker("one").start()
+    worker.wait_ready()
+    ways = itertools.cycle(_WAYS)
+    with run.traffic(200, far_ms=(9_000, 12_000)):
+        for number in run.rounds(6, 40):
+            time.sleep(run.random.uniform(0.5, 1.5 if run.short else 4))
+            if number % 6 == 0:
+                removed(run, worker)
+            else:
+                damaged(run, worker, next(ways))
+    compare(run, worker)
+
+
+def damaged(run: Run, worker: Worker, way: str) -> None:
+    """Kill a worker, damage all of its databases in one way, and start it again."""
+    run.kill(worker)
+    pattern, damage = _WAYS[way]
+    for path in worker.tables():
+        for file in path.glob(pattern):
+            damage(run, file)
+    run.did(way)
+    # Damage deep in a table is found when it is read: the worker ends, and is started again.
+    ended = start_again(run, worker)
+    run.measure("ends_before_ready", ended)
+    dropped = worker.log.count("is dropped and restored")
+    run.did("databases dropped", dropped)
+
+
+@scenario("an old copy of the data directory, from before and after tombstones were compacted away", ci=())
+def old_disk(run: Run) -> None:
+    worker = run.worker("one").start()
+    worker.wait_ready()
+    compact_soon(run)
+    with run.traffic(150, lead_ms=(2_000, 6_000), far_ms=(9_000, 12_000)):
+        for _ in run.rounds(1, 2):
+            time.sleep(3)
+            configure(run, delete_retention_ms=_WEEK_MS)
+            with Copy(run, worker) as young:
+                time.sleep(4)
+            young.put_back()
+            run.expect("restored from the changelog" not in worker.log, "a copy that was young enough was dropped")
+            run.did("copies put back within the tombstones' time")
+
+            # The first cleaning decides how long a tombstone stays: those from here on are soon gone.
+            configure(run, delete_retention_ms="1000")
+            with Copy(run, worker) as old:
+                wait_forgotten(run, old.rows)
+            old.put_back()
+            run.expect("tombstones since may be compacted away" in worker.log, "a copy that was too old was believed")
+            run.did("copies put back after the tombstones' time")
+    other_installation(run, worker)
+    compare(run, worker)
+
+
+_WEEK_MS = str(7 * 86_400_000)
+
+
+class Copy:
+    """A copy of a worker's data directory, taken while it is stopped; at the end of the `with` block it is stopped."""
+
+    def __init__(self, run: Run, worker: Worker) -> None:
+        self._run, self._worker = run, worker
+        self._path = Path(f"{worker.data}.copy")
+        #: The keys of the rows in it, by partition.
+        self.rows: dict[int, set[bytes]] = {}
+
+    def __enter__(self) -> Self:
+        self._worker.stop()
+        shutil.copytree(self._worker.data, self._path)
+        for path in self._worker.tables():
+            store = PartitionStore(path)
+            self.rows[int(path.stem.rsplit("-", 1)[1])] = {key for key, _ in store.rows()}
+            store.close()
+        self._worker.start().wait_ready()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._worker.stop()
+
+    def put_back(self) -> None:
+        """Replace the stopped worker's data directory by the copy, and start it."""
+        shutil.rmtree(self._worker.data)
+        self._path.rename(self._worker.data)
+        self._worker.start().wait_ready()
+
+
+def other_installation(run: Run, worker: Worker) -> None:
+    """Start a worker of another installation with this one's data directory: it is told so, and nothing is touched."""
+    worker.stop()
+    other = Worker(run.bootstrap, f"{run.app_id}b", worker.data, partitions=run.partitions, env={**worker.env})
+    with other:
+        other.start()
+        last_words(run, other, f"belongs to {run.app_id} on cluster")
+    run.did("starts with another installation's data directory")
+    worker.start().wait_ready()
+
+
+def removed(run: Run, worker: Worker) -> None:
+    """Remove the data directory under a running worker."""
+    shutil.rmtree(worker.data)
+    run.measure("removal_noticed_ms", last_words(run, worker, "cannot be used"))
+    run.did("data directories removed under a worker")
+    run.expect(not start_again(run, worker), "a worker ended again although its data directory had only been removed")
+
+
+def scratch(run: Run, file: Path) -> None:
+    """Overwrite bytes at random places."""
+    size = file.stat().st_size
+    with file.open("r+b") as opened:
+        for _ in range(1 + size // 4_000):
+            opened.seek(run.random.randrange(size + 1))
+            opened.write(run.random.randbytes(8))
+
+
+def truncate(run: Run, file: Path) -> None:
+    """Cut off the end."""
+    os.truncate(file, run.random.randrange(file.stat().st_size + 1))
+
+
+def remove(_: Run, file: Path) -> None:
+    """Remove it."""
+    file.unlink()
+
+
+#: In an order that gives each what it damages: tables are there after a start that has replayed a write-ahead log.
+_WAYS: dict[str, tuple[str, Callable[[Run, Path], None]]] = {
+    "scratched write-ahead logs": ("*.log", scratch),
+    "scratched tables": ("*.sst", scratch),
+    "truncated write-ahead logs": ("*.log", truncate),
+    "truncated tables": ("*.sst", truncate),
+    "truncated MANIFESTs": ("MANIFEST-*", truncate),
+    "removed write-ahead logs": ("*.log", remove),
+    "scratched MANIFESTs": ("MANIFEST-*", scratch),
+    "scratched CURRENTs": ("CURRENT", scratch),
+    "removed files": ("*", remove),
+}

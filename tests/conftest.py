@@ -1,0 +1,42 @@
+"""Fixtures of the whole suite: one real Kafka broker, and topics on it."""
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from app.embedded import broker_or_given
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the broker, so that nobody has to remember to."""
+    for item in items:
+        if "bootstrap" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.kafka)
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    """Bootstrap servers of one real broker for the whole session (or KAFKA_BOOTSTRAP_SERVERS, if that is set)."""
+    with broker_or_given() as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> AdminClient:
+    """An admin client of the session's broker."""
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
+@pytest.fixture
+def new_topic(admin: AdminClient) -> Callable[..., str]:
+    """Create a topic: `new_topic(partitions=1, prefix="test", **{"cleanup.policy": "compact"})` returns its name."""
+
+    def create(partitions: int = 1, prefix: str = "test", **config: str) -> str:
+        name = f"{prefix}-{uuid.uuid4().hex[:12]}"
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
+        admin.create_topics([topic])[name].result(timeout=30)
+        return name
+
+    return create

@@ -1,0 +1,14 @@
+"""docs/explanation/guarantees.md says what the saved runs counted, and nothing that broke the promise is saved."""
+
+from tests.chaos import report
+
+_RESULTS = report.load()
+
+
+def test_the_tables_are_those_of_the_results() -> None:
+    page = report.PAGE.read_text()
+    assert report.with_results(page, _RESULTS) == page
+
+
+def test_no_result_breaks_the_promise() -> None:
+    assert not [sentence for result in _RESULTS for sentence in result["faults"]]

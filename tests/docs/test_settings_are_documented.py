@@ -1,0 +1,22 @@
+"""docs/reference/settings.md and the settings say the same."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from app.settings import Settings
+
+_PAGE = Path(__file__).parents[2] / "docs/reference/settings.md"
+_BROKER = {"KAFKA_PORT", "KAFKA_DATA", "KAFKA_JAVA"}
+
+
+def _documented() -> set[str]:
+    return set(re.findall(r"^\| `([A-Z_]+)` \|", _PAGE.read_text(), re.MULTILINE))
+
+
+def test_every_setting_is_documented() -> None:
+    assert {setting.metadata["env"] for setting in fields(Settings)} <= _documented()
+
+
+def test_every_documented_setting_exists() -> None:
+    assert _documented() - _BROKER == {setting.metadata["env"] for setting in fields(Settings)}

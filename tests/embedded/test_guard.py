@@ -1,0 +1,97 @@
+"""The guard: what it runs ends with its owner, whatever happens to that one."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from app.embedded.process import GuardedProcess
+from tests.embedded.processes import eventually, gone
+
+SLEEP = ["sleep", "1000"]
+
+
+def guarded(commands: list[list[str]], log: Path, remove: Path | None = None) -> GuardedProcess:
+    with log.open("ab") as output:
+        return GuardedProcess(commands, output, remove)
+
+
+def test_the_last_command_runs_after_the_first_has_succeeded(tmp_path: Path) -> None:
+    process = guarded([["echo", "formatted"], SLEEP], tmp_path / "log")
+    assert not gone(process.pid)
+    assert (tmp_path / "log").read_text() == "formatted\n"
+    process.stop()
+    assert gone(process.pid)
+
+
+def test_the_last_command_does_not_run_after_a_failure(tmp_path: Path) -> None:
+    process = guarded([["false"], SLEEP], tmp_path / "log")
+    with pytest.raises(ProcessLookupError, match="before its last command"):
+        _ = process.pid
+    eventually(lambda: process.exit_code() == 1)
+    process.stop()
+
+
+def test_stop_keeps_the_directory_and_abandon_removes_it(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    first = guarded([SLEEP], tmp_path / "log", directory)
+    first.stop()
+    assert directory.exists()
+    second = guarded([SLEEP], tmp_path / "log", directory)
+    pid = second.pid
+    second.abandon()
+    assert gone(pid)
+    assert not directory.exists()
+
+
+def test_a_killed_command_is_reported_and_leaves_the_directory_to_its_owner(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    process = guarded([SLEEP], tmp_path / "log", directory)
+    os.kill(process.pid, signal.SIGKILL)
+    eventually(lambda: process.exit_code() == 128 + signal.SIGKILL)
+    assert directory.exists()
+    process.stop()
+
+
+def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.embedded.process.STOP_GRACE_S", 0.2)
+    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)"
+    log = tmp_path / "log"
+    process = guarded([[sys.executable, "-c", f"{stubborn}; time.sleep(1000)"]], log)
+    eventually(lambda: "deaf" in log.read_text())
+    pid = process.pid
+    process.stop()
+    assert gone(pid)
+
+
+OWNER = """
+    import sys, time
+    from pathlib import Path
+    from app.embedded.process import GuardedProcess
+    directory = Path(sys.argv[1])
+    directory.mkdir()
+    process = GuardedProcess([["sleep", "1000"]], (directory / "log").open("ab"), directory)
+    print(process.pid, flush=True)
+    time.sleep(1000)
+"""
+
+
+def test_what_it_runs_and_its_directory_are_gone_after_the_owner_was_killed(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(OWNER), directory], stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        pid = int(owner.stdout.readline())
+        assert not gone(pid)
+        owner.kill()
+    eventually(lambda: gone(pid))
+    eventually(lambda: not directory.exists())

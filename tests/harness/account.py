@@ -1,0 +1,122 @@
+"""The account of an installation, from Kafka alone (contract section 6)."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from tests.harness.kafka import read
+
+ENDINGS = ("delivered", "cancelled", "replaced", "dropped", "rejected", "parked")
+_POLL_S = 0.2
+
+Event = dict[str, Any]
+
+
+@dataclass
+class Account:
+    """What the events say of each life, and what the progress records say is pending."""
+
+    events: list[Event] = field(default_factory=list)
+    #: What was told of each source that has had a life.
+    lives: dict[str, set[str]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    pending: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def read(cls, bootstrap: str, app_id: str) -> Self:
+        """Read events and progress to their ends."""
+        events = (json.loads(record.value or b"") for record in read(bootstrap, f"{app_id}-events"))
+        return cls.of(events, pending_of(bootstrap, app_id))
+
+    @classmethod
+    def of(cls, events: Iterable[Event], pending: Counter[str], *, keep: bool = True) -> Self:
+        """Make an account of events, each counted once for a source, and of what is pending for each destination.
+
+        Without `keep` it does not hold the events themselves, and `told` has nothing to tell.
+        """
+        account = cls(pending=pending)
+        for event in events:
+            if keep:
+                account.events.append(event)
+            if event["event"] == "accepted" or event["event"] in ENDINGS:
+                account.lives.setdefault(event["source"], set()).add(event["event"])
+                account.ids[event["source"]] = event["id"]
+        return account
+
+    @classmethod
+    def settled(cls, bootstrap: str, app_id: str, seconds: float = 15.0) -> Self:
+        """Read until the account balances: progress follows the events within a second or two.
+
+        Raises AssertionError if it does not.
+        """
+        until = time.monotonic() + seconds
+        while True:
+            account = cls.read(bootstrap, app_id)
+            if not account.faults():
+                return account
+            if time.monotonic() > until:
+                account.assert_balanced()
+            time.sleep(_POLL_S)
+
+    def ending(self, source: str) -> str | None:
+        """Give how a life ended, None if it has not: `delivered` outranks another ending of the same source."""
+        told = self.lives.get(source, set())
+        return next((ending for ending in ENDINGS if ending in told), None)
+
+    def endings(self, id_: str) -> list[str]:
+        """Give how the lives under an id ended, in the order of their acceptance; those that go on are left out."""
+        found = (self.ending(source) for source, named in self.ids.items() if named == id_)
+        return [ending for ending in found if ending]
+
+    def told(self, kind: str, id_: str | None = None) -> list[Event]:
+        """Give the events of a kind, each source and command once, perhaps of one id alone."""
+        found = {
+            (event["id"], event["source"], event.get("by")): event
+            for event in self.events
+            if event["event"] == kind and id_ in (None, event["id"])
+        }
+        return list(found.values())
+
+    @property
+    def sums(self) -> dict[str, int]:
+        """How many lives began, and how many had which ending."""
+        accepted = sum("accepted" in told for told in self.lives.values())
+        ended = Counter(ending for ending in map(self.ending, self.lives) if ending)
+        return {"accepted": accepted, **ended, "pending": sum(self.pending.values())}
+
+    def faults(self) -> list[str]:
+        """Give a sentence for everything that does not add up."""
+        found = []
+        sums = self.sums
+        total = sum(sums.values()) - sums["accepted"]
+        if sums["accepted"] != total:
+            found.append(f"accepted {sums['accepted']} is not the sum of the rest, {total}: {sums}")
+        for source, told in self.lives.items():
+            endings = told & set(ENDINGS)
+            if "accepted" not in told:
+                found.append(f"{self.ids[source]} ({source}) was never accepted, yet {', '.join(sorted(endings))}")
+            if len(endings - {"delivered"}) > 1:
+                found.append(f"{self.ids[source]} ({source}) ended as {', '.join(sorted(endings))}")
+        return found
+
+    @property
+    def outranked(self) -> int:
+        """How many lives had another ending beside `delivered`: possible only for what was in flight at a crash."""
+        return sum("delivered" in told and len(told & set(ENDINGS)) > 1 for told in self.lives.values())
+
+    def assert_balanced(self) -> None:
+        """Fail with sentences if the account does not balance."""
+        faults = self.faults()
+        assert not faults, "the account does not balance:\n" + "\n".join(faults[:20])
+
+
+def pending_of(bootstrap: str, app_id: str) -> Counter[str]:
+    """Sum what the last progress record of each partition holds for each destination."""
+    last = {record.key: record.value for record in read(bootstrap, f"{app_id}-progress")}
+    pending: Counter[str] = Counter()
+    for value in last.values():
+        pending.update(json.loads(value or b"{}").get("pending", {}))
+    return pending

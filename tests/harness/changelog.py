@@ -1,0 +1,49 @@
+"""The changelog as other writers see it: its last words, and batches that a zombie could have written."""
+
+from collections.abc import Sequence
+
+from tables import keys
+from tables.entry import decode
+from tests.harness.case import Case
+from tests.harness.kafka import Record, Requests, read
+
+Words = dict[bytes, bytes | None]
+
+
+class Changelog:
+    """One partition of an installation's changelog."""
+
+    def __init__(self, case: Case, partition: int) -> None:
+        self._bootstrap, self.partition = case.bootstrap, partition
+        self.topic = f"{case.app_id}-delays-changelog"
+
+    def records(self) -> list[Record]:
+        """Give all records, in their order."""
+        return [record for record in read(self._bootstrap, self.topic) if record.partition == self.partition]
+
+    def words(self) -> list[tuple[bytes, bytes | None]]:
+        """Give what all records say, in their order."""
+        return [(record.key or b"", record.value) for record in self.records()]
+
+    def last(self) -> Words:
+        """Give the last word on each key: what compaction leaves, and an empty disk is restored from."""
+        return dict(self.words())
+
+    def row(self, id_: str) -> tuple[bytes, bytes]:
+        """Give the last row that was written for an id, whatever was said of it later."""
+        written = ((key, value) for key, value in self.words() if keys.is_row(key) and value is not None)
+        return [(key, value) for key, value in written if decode(value).id == id_][-1]
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch of a writer."""
+        stamps = (value for key, value in self.words() if key == keys.WRITER)
+        return max(int.from_bytes(value or b"", "big") for value in stamps)
+
+    def append(self, epoch: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Write one batch, as a worker of this epoch would."""
+        # Lingering puts them into one batch.
+        writer = Requests(self._bootstrap, self.topic, **{"linger.ms": 200})
+        for key, value in [(keys.WRITER, keys.long_bytes(epoch)), *records]:
+            writer.send({}, key, value, partition=self.partition, topic=self.topic)
+        writer.flush()

@@ -1,0 +1,163 @@
+"""Requests into a real Kafka and records out of it, with a client that has nothing to do with the worker's."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+#: A chunk is given out when this is over, even if it is not full.
+_CHUNK_S = 0.02
+
+Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
+
+
+def now_ms() -> int:
+    """The time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of a topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+
+    @property
+    def source(self) -> str:
+        """Its place as the contract writes it."""
+        return f"{self.topic}-{self.partition}-{self.offset}"
+
+    def header(self, name: str) -> str:
+        """Give the text of a header."""
+        return (dict(self.headers)[name] or b"").decode()
+
+
+def _record(message: Message) -> Record:
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        list(message.headers() or []),
+    )
+
+
+def read(bootstrap: str, topic: str) -> Iterator[Record]:
+    """Read a topic, committed records only, from its beginning to its present end."""
+    options = {"group.id": "harness", "enable.auto.commit": False, "isolation.level": "read_committed"}
+    at_once = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}  # the end is told by an answer without records
+    consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, **options, **at_once})
+    try:
+        left = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, number, 0) for number in left])
+        while left:
+            for message in consumer.consume(5_000, _CHUNK_S):
+                if message.error():
+                    assert message.error().name() == "_PARTITION_EOF", f"{topic}: {message.error()}"
+                    left.discard(message.partition())
+                else:
+                    yield _record(message)
+    finally:
+        consumer.close()
+
+
+def ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """Give the offset after the last record of each partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "harness"})
+    try:
+        numbers = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), 10)[1] for number in numbers}
+    finally:
+        consumer.close()
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int = 1, replicas: int = 1, /, **config: str) -> str:
+    """Create a topic whose records get the broker's append time; `config` has underscores for dots."""
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    new = NewTopic(topic, partitions, replicas, config={"message.timestamp.type": "LogAppendTime", **settings})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([new])[topic].result(30)
+    return topic
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Delete a topic and wait until it is gone."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_topics([topic])[topic].result(30)
+    until = time.monotonic() + 30
+    while topic in admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < until, f"{topic} is still there"
+        time.sleep(0.05)
+
+
+class Requests:
+    """Sends requests and commands to an installation; what is not flushed may not be sent yet."""
+
+    def __init__(self, bootstrap: str, app_id: str, **options: Any) -> None:
+        self.topic = f"{app_id}-requests"
+        usual = {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 0}
+        self._producer = Producer({**usual, "partitioner": "murmur2_random", **options})
+
+    def send(
+        self,
+        headers: Headers,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        *,
+        partition: int = -1,
+        timestamp_ms: int = 0,
+        topic: str | None = None,
+    ) -> None:
+        """Send a record as it is; by default the partition follows from the key, as everywhere in Kafka."""
+        given = list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+        self._producer.produce(
+            topic or self.topic, value, key, partition=partition, headers=given, timestamp=timestamp_ms
+        )
+        self._producer.poll(0)
+
+    def schedule(
+        self,
+        id_: str,
+        due_ms: int,
+        to: str,
+        value: bytes | None = b"",
+        *,
+        key: bytes | None = None,
+        partition: int = -1,
+        **more: str,
+    ) -> None:
+        """Send a request; without a key the id is the key, so that it goes to its home partition by itself."""
+        headers = {"delay-id": id_, "delay-at": str(due_ms), "delay-to": to, **_named(more)}
+        self.send(headers, id_.encode() if key is None else key, value, partition=partition)
+
+    def command(self, op: str, id_: str, *, partition: int = -1, **more: str) -> None:
+        """Send a command: `cancel`, `reschedule` (with `at=`), `deliver-now`."""
+        headers = {"delay-op": op, "delay-id": id_, **_named(more)}
+        self.send(headers, id_.encode(), partition=partition)
+
+    def cancel(self, id_: str, *, partition: int = -1, **more: str) -> None:
+        """Send a cancel."""
+        self.command("cancel", id_, partition=partition, **more)
+
+    def reschedule(self, id_: str, due_ms: int, *, partition: int = -1, **more: str) -> None:
+        """Send another due time."""
+        self.command("reschedule", id_, partition=partition, at=str(due_ms), **more)
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged."""
+        assert not self._producer.flush(30), "Kafka has not taken everything"
+
+
+def _named(more: Mapping[str, str]) -> dict[str, str]:
+    return {f"delay-{name.replace('_', '-')}": value for name, value in more.items()}

@@ -1,0 +1,225 @@
+"""A worker process that a test starts, kills and starts again."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from app.embedded.ports import free_port
+from app.embedded.process import GuardedProcess
+
+ROOT = Path(__file__).parents[2]
+START_S = 60.0
+_POLL_S = 0.02
+_KILLED = 128 + signal.SIGKILL
+#: Kept when the tables are wiped: a worker with another member id waits until the group has forgotten the old one.
+_MEMBER = "member-id"
+
+
+def eventually(condition: Callable[[], object], seconds: float = 20.0, what: str = "it") -> float:
+    """Wait until `condition` holds and give the seconds that took; fail if it does not within `seconds`."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, f"{what} did not happen within {seconds:g} s"
+        time.sleep(_POLL_S)
+    return time.monotonic() - began
+
+
+class Worker:
+    """One worker and its data directory; it ends when the `with` block does, or this process.
+
+    Args:
+        bootstrap: the cluster.
+        app_id: the installation.
+        data: its data directory; the log lies beside it.
+        partitions: of the installation.
+        env: more settings.
+        crash_at: a point at which it kills itself (tests/harness/hooked.py lists them), at the `crash_hit`-th passing.
+        clock: whether `shift_clock` is going to be used.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        app_id: str,
+        data: Path,
+        *,
+        partitions: int = 4,
+        env: Mapping[str, str] | None = None,
+        crash_at: str | None = None,
+        crash_hit: int = 1,
+        clock: bool = False,
+    ) -> None:
+        self.app_id, self.data, self.partitions = app_id, data, partitions
+        self.env = dict(env or {})
+        self.crash_at, self.crash_hit = crash_at, crash_hit
+        self.port = free_port()
+        self._bootstrap = bootstrap
+        self._clock = Path(f"{data}.clock") if clock else None
+        self._log, self._log_start = Path(f"{data}.log"), 0
+        self._process: GuardedProcess | None = None
+        self.shift_clock(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def url(self) -> str:
+        """Where its web view answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """What it has said since it was last started."""
+        with self._log.open("rb") as file:
+            file.seek(self._log_start)
+            return file.read().decode(errors="replace")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None, "it has not been started"
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.exit_code() is None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended by itself, as a supervisor would see."""
+        return self._process is not None and self._process.exit_code() not in (None, 0)
+
+    def start(self) -> Self:
+        """Start it; does not wait."""
+        assert not self.alive, "it runs already"
+        if self._process is not None:
+            self._leave()  # it has ended by itself
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("DELAY_", "HOOK_"))}
+        environment |= {
+            "KAFKA_BOOTSTRAP_SERVERS": self._bootstrap,
+            "DELAY_APP_ID": self.app_id,
+            "DELAY_PARTITIONS": str(self.partitions),
+            "DELAY_REPLICATION_FACTOR": "1",
+            "DELAY_DESTINATIONS": "*",
+            "PORT": str(self.port),
+            "DATADIR": str(self.data),
+            "PYTHONPATH": str(ROOT),
+            **self.env,
+        }
+        script = ["-m", "faust"]
+        if self.crash_at or self._clock:
+            script = [str(Path(__file__).with_name("hooked.py"))]
+            environment |= {"HOOK_CRASH_AT": self.crash_at or "", "HOOK_CRASH_HIT": str(self.crash_hit)}
+            environment |= {"HOOK_CLOCK": str(self._clock or "")}
+        # Its guard passes this process's environment on.
+        command = ["env", "-i", *(f"{name}={value}" for name, value in environment.items())]
+        command += [sys.executable, *script, "-A", "app", "worker", "-l", "info"]
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        with self._log.open("ab") as log:
+            self._log_start = log.tell()
+            self._process = GuardedProcess([command], log, None)
+        return self
+
+    def ready(self) -> tuple[bool, str]:
+        """Whether it says that it serves, and what it says."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/health/ready", timeout=2) as answer:  # noqa: S310 - our own port
+                return True, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return False, error.read().decode()
+        except OSError as error:
+            return False, str(error)
+
+    def wait_ready(self, timeout: float = START_S) -> float:
+        """Wait until it serves, and give the seconds that took."""
+
+        def is_ready() -> bool:
+            assert self.alive, f"the worker has ended:\n{self.log[-3000:]}"
+            return self.ready()[0]
+
+        return eventually(is_ready, timeout, "the worker's readiness")
+
+    def wait_dead(self, timeout: float = START_S) -> int:
+        """Wait until it has ended by itself; give its exit code, 128 + n after signal n."""
+        process = self._process
+        assert process is not None, "it has not been started"
+        try:
+            eventually(lambda: process.exit_code() is not None, timeout, "the worker's end")
+        except AssertionError as error:
+            error.add_note(self.log[-3000:])
+            raise
+        return self._leave()
+
+    def wait_crashed(self, timeout: float = START_S) -> None:
+        """Wait until it has killed itself at its point."""
+        code = self.wait_dead(timeout)
+        assert code == _KILLED, f"the worker ended with {code} instead of at {self.crash_at}:\n{self.log[-3000:]}"
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, if it runs, and return when it is gone."""
+        if self.alive:
+            os.kill(self.pid, signal.SIGKILL)
+        if self._process is not None:
+            self.wait_dead()
+
+    def terminate(self) -> None:
+        """Ask it to stop with SIGTERM; does not wait."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def stop(self, timeout: float = START_S) -> float:
+        """Stop it with SIGTERM, and give the seconds that took."""
+        began = time.monotonic()
+        self.terminate()
+        self.wait_dead(timeout)
+        return time.monotonic() - began
+
+    def _leave(self) -> int:
+        process = self._process
+        assert process is not None, "it has not been started"
+        process.stop()
+        code = process.exit_code()
+        assert code is not None, "its guard has gone without it"
+        self._process = None
+        return code
+
+    def wipe(self, *, member: bool = False) -> None:
+        """Lose its disk; the member id stays, unless `member` is to be lost too."""
+        assert not self.alive, "it runs"
+        for path in self.data.iterdir():
+            if path.name != _MEMBER or member:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def tables(self) -> list[Path]:
+        """Give the directories of its databases."""
+        return sorted(self.data.rglob("delays-*.db"))
+
+    @property
+    def assigned(self) -> list[int]:
+        """The partitions that it was last given, as its log has it."""
+        *_, said = ["[]", *re.findall(r"assigned partitions (\[.*\])", self.log)]
+        found: list[int] = json.loads(said)
+        return found
+
+    def shift_clock(self, milliseconds: int) -> None:
+        """Put its clock off by so much from now on; needs `clock=True`."""
+        if self._clock is None:
+            assert not milliseconds, "make the worker with clock=True"
+            return
+        self._clock.parent.mkdir(parents=True, exist_ok=True)
+        with self._clock.open("r+b" if self._clock.exists() else "wb") as file:
+            file.write(struct.pack("q", milliseconds))

@@ -1,0 +1,152 @@
+"""A coordinator leaves out markers of partitions without a leader: owners and their heirs have them written."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from app.embedded import Broker
+from app.kafka import Batch, Cluster
+from app.kafka.markers import Lookout, Place
+from app.kafka.relay import Relay
+from app.kafka.transaction import Transactions
+from tests.harness.kafka import create_topic, now_ms, read
+
+TOPIC = "orders"
+HOME, OTHER, THIRD = ((TOPIC, number) for number in range(3))
+
+
+class Forgotten(Transactions):
+    """Transactions whose markers the coordinator leaves out in some partitions, for it has never heard of them."""
+
+    def __init__(self, cluster: Cluster, id_: str, *, forgets: set[Place]) -> None:
+        super().__init__(cluster, id_)
+        self.forgets = forgets
+
+    async def _join(self, places: Iterable[Place], stuck_s: float | None) -> tuple[Place, int] | None:
+        refused = await super()._join(set(places) - self.forgets, stuck_s)
+        self._added |= set(places)
+        return refused
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker that takes batches without asking the coordinator whether their partition is in a transaction."""
+    with Broker() as started:
+        admin = AdminClient({"bootstrap.servers": started.bootstrap, "log_level": 0})
+        entry = ConfigEntry(
+            "transaction.partition.verification.enable", "false", incremental_operation=AlterConfigOpType.SET
+        )
+        [answer] = admin.incremental_alter_configs(
+            [ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])]
+        ).values()
+        answer.result(10)
+        create_topic(started.bootstrap, TOPIC, 3)
+        yield started
+
+
+@pytest.fixture
+async def cluster(broker: Broker) -> AsyncIterator[Cluster]:
+    """A client of it."""
+    made = Cluster(broker.bootstrap)
+    await made.start(TOPIC)
+    await made.refresh([TOPIC])
+    yield made
+    await made.stop()
+
+
+def batches(value: bytes, *places: Place) -> list[tuple[str, int, Batch]]:
+    made = [(*place, Batch(transactional=True)) for place in places]
+    for *_, one in made:
+        one.append(now_ms(), None, value)
+    return made
+
+
+async def assert_open(cluster: Cluster, *wanted: Place) -> None:
+    """See that transactions are open just there, as soon as the markers that are on their way are written."""
+    async with asyncio.timeout(5):
+        while True:
+            found = await Lookout(cluster, TOPIC.__eq__).look()
+            if {place for places in found.by_producer.values() for place in places} == set(wanted):
+                return
+            await asyncio.sleep(0.01)
+
+
+def read_with(broker: Broker, value: bytes) -> set[Place]:
+    return {(TOPIC, record.partition) for record in read(broker.bootstrap, TOPIC) if record.value == value}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_who_loses_a_broker_ends_its_last_transaction_again(
+    broker: Broker, cluster: Cluster, *, committed: bool
+) -> None:
+    value = b"owner %d" % committed
+    owner = Forgotten(cluster, value.decode(), forgets={HOME, OTHER})
+    await owner.init()
+    await owner.send(batches(value, HOME, OTHER, THIRD))
+    await (owner.commit() if committed else owner.abort())
+    await assert_open(cluster, HOME, OTHER)
+    assert not owner.doubtful
+
+    owner.forgets.clear()
+    cluster.client.losses += 1
+    assert owner.doubtful
+    await owner.settle()
+
+    assert not owner.doubtful
+    await assert_open(cluster)
+    assert read_with(broker, value) == ({HOME, OTHER, THIRD} if committed else set())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_new_owner_ends_what_was_decided(broker: Broker, cluster: Cluster, *, committed: bool) -> None:
+    value = b"heir %d" % committed
+    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
+    await last.init()
+    await last.send(batches(value, HOME, OTHER, THIRD))
+    await (last.commit() if committed else last.abort())
+    await assert_open(cluster, HOME, OTHER)
+
+    heir = Relay(cluster, value.decode(), HOME, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    await heir.fence()
+    heir.close()
+
+    await assert_open(cluster)
+    assert read_with(broker, value) == ({HOME, OTHER, THIRD} if committed else set())
+
+
+async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker: Broker, cluster: Cluster) -> None:
+    relay = Relay(cluster, "relay", HOME, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    await relay.fence()
+
+    async def lose_a_broker(transactions: Transactions) -> None:
+        await transactions.send(batches(b"relay", HOME, OTHER))
+        if not cluster.client.losses % 2:
+            cluster.client.losses += 1
+        await transactions.commit()
+
+    for _ in range(12):
+        await relay.run(lose_a_broker)
+    relay.close()
+
+    await assert_open(cluster)
+    assert read_with(broker, b"relay") == {HOME, OTHER}
+
+
+async def test_who_does_not_know_how_it_ended_says_what_to_do(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    last = Forgotten(cluster, "nobody-1", forgets={THIRD})
+    await last.init()
+    await last.send(batches(b"nobody", HOME, THIRD))
+    await last.commit()
+    await last.init()  # and it dies
+
+    heir = Relay(cluster, "nobody", THIRD, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    await heir.fence()
+    heir.close()
+
+    await assert_open(cluster, THIRD)
+    assert "transactional id nobody-1: a transaction is open in [('orders', 2)]" in caplog.text
+    assert "kafka-transactions.sh" in caplog.text

@@ -1,0 +1,199 @@
+"""One installation with one worker, and what a test wants to know of it."""
+
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+)
+
+from app.contract.home import home_partition
+from tests.harness.account import Account
+from tests.harness.kafka import Record, Requests, create_topic, ends, read
+from tests.harness.worker import Worker, eventually
+
+PARTITIONS = 4
+#: What a delivery on this machine, which runs other things too, may be late.
+ON_TIME_MS = 1_500
+
+Event = dict[str, Any]
+
+
+def new_app_id(name: str) -> str:
+    """Give an installation's name that nobody has had."""
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+def alter_topic(bootstrap: str, topic: str, **config: str) -> None:
+    """Change settings of a topic; `config` has underscores for dots."""
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in config.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def wait_for(bootstrap: str, topic: str, count: int, seconds: float = 20.0) -> list[Record]:
+    """Wait until so many records are in a topic, and give all that are."""
+
+    def there() -> bool:
+        try:
+            return sum(ends(bootstrap, topic).values()) >= count
+        except KafkaException:  # a topic that is new has no leader at once
+            return False
+
+    eventually(there, seconds, f"record {count} of {topic}")
+    return list(read(bootstrap, topic))
+
+
+@dataclass
+class Installation:
+    """An installation, its worker and a producer of requests."""
+
+    bootstrap: str
+    app_id: str
+    worker: Worker
+    requests: Requests
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def admin(self, bootstrap: str | None = None) -> AdminClient:
+        """Give an admin client, of another cluster if one is named."""
+        return AdminClient({"bootstrap.servers": bootstrap or self.bootstrap, "log_level": 0})
+
+    def topic(self, partitions: int = 1, **config: str) -> str:
+        """Create a destination."""
+        return create_topic(self.bootstrap, f"{self.app_id}-to-{next(self._numbers)}", partitions, **config)
+
+    def new_id(self, home: int | None = None) -> str:
+        """Give an id that nobody has had, with its home in a given partition if that matters."""
+        while True:
+            id_ = f"id-{next(self._numbers)}"
+            if home in (None, home_partition(id_, (), PARTITIONS)):
+                return id_
+
+    def wait_for(self, topic: str, count: int, seconds: float = 20.0) -> list[Record]:
+        """Wait until so many records are in a topic, and give all that are."""
+        return wait_for(self.bootstrap, topic, count, seconds)
+
+    def events(self, id_: str | None = None) -> list[Event]:
+        """Give the events so far, perhaps of one id alone."""
+        events = [json.loads(record.value or b"") for record in read(self.bootstrap, f"{self.app_id}-events")]
+        return [event for event in events if id_ in (None, event["id"])]
+
+    def events_of(self, source: str) -> list[Event]:
+        """Give the events of one request."""
+        return [event for event in self.events() if event["source"] == source]
+
+    def await_last(self, kind: str, to: str) -> Event:
+        """Wait until there is an event of a kind for a destination, and give the last one."""
+        found: list[Event] = []
+
+        def there() -> bool:
+            found.extend(event for event in self.events() if (event["event"], event.get("to")) == (kind, to))
+            return bool(found)
+
+        eventually(there, what=f"{kind} for {to}")
+        return found[-1]
+
+    def await_event(self, kind: str, *ids: str, seconds: float = 20.0) -> dict[str, Event]:
+        """Wait until there is an event of a kind for each id; give the last one of each."""
+        found: dict[str, Event] = {}
+
+        def there() -> bool:
+            found.update({event["id"]: event for event in self.events() if event["event"] == kind})
+            return set(ids) <= set(found)
+
+        eventually(there, seconds, f"{kind} of {', '.join(ids[:5])}")
+        return {id_: found[id_] for id_ in ids}
+
+    def letters(self, count: int, seconds: float = 20.0) -> dict[bytes | None, Record]:
+        """Wait until there are so many dead letters, and give them by key."""
+        records = self.wait_for(f"{self.app_id}-dead-letters", count, seconds)
+        return {record.key: record for record in records}
+
+    def progress(self) -> dict[int, Event]:
+        """Give the last progress record of each partition."""
+        records = read(self.bootstrap, f"{self.app_id}-progress")
+        return {int(record.key or b""): json.loads(record.value or b"") for record in records}
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+
+    def alter(self, topic: str, **config: str) -> None:
+        """Change settings of a topic; `config` has underscores for dots."""
+        alter_topic(self.bootstrap, topic, **config)
+
+
+@contextmanager
+def topics_removed(bootstrap: str, app_id: str) -> Iterator[None]:
+    """Delete an installation's topics in the end."""
+    try:
+        yield
+    finally:
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        topics = [name for name in admin.list_topics(timeout=10).topics if name.startswith(app_id)]
+        for deleted in admin.delete_topics(topics).values() if topics else ():
+            deleted.result(30)
+
+
+@contextmanager
+def running(
+    bootstrap: str,
+    directory: Path,
+    name: str,
+    *,
+    env: Callable[[str], Mapping[str, str]] | None = None,
+    before: Callable[[str], object] | None = None,
+    balanced: bool = True,
+    clock: bool = False,
+    partitions: int = PARTITIONS,
+) -> Iterator[Installation]:
+    """Run an installation with one worker; at the end its account must balance.
+
+    Args:
+        bootstrap: the cluster.
+        directory: where data and log go.
+        name: the beginning of the app id, which `env` and `before` are called with.
+        env: gives more settings.
+        before: does what must be done before the worker starts.
+        balanced: whether the account is checked at the end.
+        clock: whether the worker's clock is going to be shifted.
+        partitions: of the installation.
+    """
+    app_id = new_app_id(name)
+    if before is not None:
+        before(app_id)
+    settings = dict(env(app_id)) if env is not None else {}
+    worker = Worker(bootstrap, app_id, directory / app_id, partitions=partitions, env=settings, clock=clock)
+    with topics_removed(bootstrap, app_id), worker:
+        worker.start().wait_ready()
+        requests = Requests(bootstrap, app_id, **{"message.max.bytes": 10_000_000})
+        yield Installation(bootstrap, app_id, worker, requests)
+        requests.flush()
+        if balanced:
+            Account.settled(bootstrap, app_id)
+
+
+def late_ms(record: Record) -> int:
+    """Give how late a delivery came, by the broker's clock."""
+    return record.timestamp_ms - int(record.header("delay-due"))
+
+
+def users(headers: Sequence[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """Give the headers that are not Punctual's."""
+    return [(name, value) for name, value in headers if not name.startswith("delay-")]

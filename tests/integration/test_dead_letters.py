@@ -1,0 +1,217 @@
+"""What cannot be accepted becomes a dead letter with a reason, a sentence and all that was sent; neighbours go on."""
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from tests.harness.kafka import Record, create_topic, now_ms
+from tests.integration.conftest import Run
+from tests.integration.installation import ON_TIME_MS, Installation, late_ms
+
+Headers = list[tuple[str, bytes | None]]
+MIB = 1 << 20
+
+
+class Case(NamedTuple):
+    reason: str
+    says: str
+    change: dict[str, bytes | None]
+    again: tuple[tuple[str, bytes], ...] = ()
+
+
+#: What is changed in a request that is right otherwise: None leaves a header out, `again` comes at the end.
+CASES = {
+    "an unknown header": Case("malformed", "delay-topic", {"delay-topic": b"x"}),
+    "an unknown operation": Case("malformed", "schedule, cancel", {"delay-op": b"explode"}),
+    "a time that is none": Case("malformed", "RFC 3339", {"delay-at": b"tomorrow", "delay-after": None}),
+    "a time without a zone": Case("malformed", "zone", {"delay-at": b"2030-01-01T00:00:00", "delay-after": None}),
+    "a delay that is none": Case("malformed", "ISO 8601", {"delay-after": b"1 hour"}),
+    "a negative delay": Case("malformed", "ISO 8601", {"delay-after": b"-5"}),
+    "a partition that is no number": Case("malformed", "whole number", {"delay-to-partition": b"one"}),
+    "a policy without a limit": Case("malformed", "delay-max-late", {"delay-if-late": b"drop"}),
+    "a policy that is none": Case("malformed", "dead-letter", {"delay-max-late": b"1", "delay-if-late": b"shrug"}),
+    "a header that is no text": Case("malformed", "UTF-8", {"delay-to": b"\xff"}),
+    "a header twice": Case("malformed", "twice", {}, (("delay-to", b"x"),)),
+    "no destination": Case("missing-destination", "delay-to", {"delay-to": None}),
+    "an empty destination": Case("missing-destination", "delay-to", {"delay-to": b""}),
+    "no due time": Case("missing-due", "delay-after", {"delay-after": None}),
+    "two due times": Case("ambiguous-due", "both", {"delay-at": b"1"}),
+    "a due time twice": Case("ambiguous-due", "twice", {}, (("delay-after", b"1"),)),
+    "an empty id": Case("bad-id", "1 to 256", {"delay-id": b""}),
+    "a long id": Case("bad-id", "257", {"delay-id": b"i" * 257}),
+    "an id that is no text": Case("bad-id", "UTF-8", {"delay-id": b"\xff"}),
+    "a command without an id": Case("bad-id", "delay-id", {"delay-op": b"cancel"}),
+    "a due time too far away": Case("too-far", "DELAY_MAX_DELAY", {"delay-after": b"PT25H"}),
+    "a due time in another age": Case("too-far", "DELAY_MAX_DELAY", {"delay-at": b"9" * 15, "delay-after": None}),
+    "a topic that is not there": Case("unknown-topic", "Create it", {"delay-to": b"*-missing"}),
+    "a partition that is not there": Case("unknown-topic", "0 to 1", {"delay-to-partition": b"2"}),
+    "a name that no topic can have": Case("unknown-topic", "letters", {"delay-to": b"*-\x00 "}),
+    "a name longer than the protocol": Case(
+        "unknown-topic", "no topic can have the name", {"delay-to": b"*-" + b"x" * 40_000}
+    ),
+    "a cluster that is not there": Case("unknown-cluster", "DELAY_CLUSTERS", {"delay-to-cluster": b"mars"}),
+    "a topic that is not on the list": Case("not-allowed", "DELAY_DESTINATIONS", {"delay-to": b"elsewhere"}),
+    "the requests topic": Case("not-allowed", "internal", {"delay-to": b"*-requests"}),
+    "another input": Case("not-allowed", "internal", {"delay-to": b"*-extra"}),
+    "the forwards": Case("not-allowed", "internal", {"delay-to": b"*-forwards"}),
+    "the changelog": Case("not-allowed", "internal", {"delay-to": b"*-delays-changelog"}),
+    "the events": Case("not-allowed", "internal", {"delay-to": b"*-events"}),
+    "the progress": Case("not-allowed", "internal", {"delay-to": b"*-progress"}),
+    "the dead letters": Case("not-allowed", "internal", {"delay-to": b"*-dead-letters"}),
+    "a topic of Kafka's own": Case("not-allowed", "internal", {"delay-to": b"__consumer_offsets"}),
+}
+
+
+@pytest.fixture(scope="module")
+def installation(bootstrap: str, run: Run) -> Iterator[Installation]:
+    def before(app_id: str) -> None:
+        create_topic(bootstrap, f"{app_id}-extra", 4, message_timestamp_type="CreateTime")
+
+    def env(app_id: str) -> dict[str, str]:
+        names = {"DELAY_INPUTS": f"{app_id}-extra=native", "DELAY_DESTINATIONS": f"{app_id}-*,__*"}
+        return {**names, "DELAY_MAX_DELAY": "P1D"}
+
+    with run("letters", before=before, env=env) as made:
+        yield made
+
+
+class Poisoned(NamedTuple):
+    sent: dict[str, Headers]
+    letters: dict[str, Record]
+    neighbours: list[Record]
+
+
+@pytest.fixture(scope="module")
+def poisoned(installation: Installation) -> Poisoned:
+    """Every case on one partition, each between two good requests, all in one burst."""
+    to, due = installation.topic(2), now_ms() + 1_500
+    good = {"delay-to": to, "delay-at": str(due), "delay-to-partition": "0"}
+    sent: dict[str, Headers] = {}
+    for name, case in CASES.items():
+        headers: dict[str, bytes | None] = {
+            "delay-to": to.encode(),
+            "delay-after": b"PT1H",
+            "user": b"\xff",
+            **case.change,
+        }
+        pairs = [
+            (name, value.replace(b"*", installation.app_id.encode(), 1))
+            for name, value in headers.items()
+            if value is not None
+        ]
+        sent[name] = [*pairs, *case.again]
+        installation.requests.send(good, name.encode(), b"neighbour", partition=0)
+        installation.requests.send(sent[name], name.encode(), b"\x00 original", partition=0)
+    installation.requests.flush()
+    letters = installation.letters(len(CASES))
+    neighbours = installation.wait_for(to, len(CASES))
+    return Poisoned(sent, {(key or b"").decode(): record for key, record in letters.items()}, neighbours)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_cannot_be_accepted_is_a_dead_letter_with_its_reason(name: str, poisoned: Poisoned) -> None:
+    letter = poisoned.letters[name]
+
+    assert letter.header("delay-reason") == CASES[name].reason
+    sentence = letter.header("delay-error")
+    assert CASES[name].says in sentence
+    assert sentence.endswith((".", "?"))
+    assert len(sentence) < 500
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_dead_letter_is_the_record_as_it_was_sent(name: str, poisoned: Poisoned, installation: Installation) -> None:
+    letter = poisoned.letters[name]
+
+    assert (letter.key, letter.value) == (name.encode(), b"\x00 original")
+    assert letter.headers[:-3] == poisoned.sent[name]
+    assert [header for header, _ in letter.headers[-3:]] == ["delay-reason", "delay-error", "delay-source"]
+    assert letter.header("delay-source") == f"{installation.requests.topic}-0-{2 * list(CASES).index(name) + 1}"
+
+
+def test_neighbours_of_what_cannot_be_accepted_are_delivered_on_time(poisoned: Poisoned) -> None:
+    assert [record.key for record in poisoned.neighbours] == [name.encode() for name in CASES]
+    assert all(0 <= late_ms(record) <= ON_TIME_MS for record in poisoned.neighbours)
+
+
+def test_no_topic_is_made_up(poisoned: Poisoned, installation: Installation) -> None:
+    assert poisoned.letters
+    there = AdminClient({"bootstrap.servers": installation.bootstrap}).list_topics(timeout=10).topics
+    assert f"{installation.app_id}-missing" not in there
+    assert "elsewhere" not in there
+
+
+def test_a_refused_request_tells_one_event_and_no_life(poisoned: Poisoned, installation: Installation) -> None:
+    for name, letter in poisoned.letters.items():
+        source = letter.header("delay-source")
+        (event,) = installation.events_of(source)
+        assert set(event) == {"event", "id", "at", "source", "reason"}
+        assert (event["event"], event["id"], event["reason"]) == ("refused", source, CASES[name].reason)
+
+
+def test_a_record_from_the_future_has_a_bad_timestamp(installation: Installation) -> None:
+    to, key = installation.topic(), b"from the future"
+    for ahead_ms, value in ((30_000, b"soon"), (300_000, b"too soon")):
+        stamp = now_ms() + ahead_ms
+        headers = {"delay-to": to, "delay-at": "0"}
+        installation.requests.send(headers, key, value, topic=f"{installation.app_id}-extra", timestamp_ms=stamp)
+    installation.requests.flush()
+
+    assert [record.value for record in installation.wait_for(to, 1)] == [b"soon"]
+    letter = installation.letters(len(CASES) + 1)[key]
+    assert (letter.value, letter.header("delay-reason")) == (b"too soon", "bad-timestamp")
+    assert "more than a minute ahead" in letter.header("delay-error")
+    assert letter.header("delay-source").startswith(f"{installation.app_id}-extra-")
+
+
+def test_what_is_larger_than_the_changelog_takes_is_too_large(installation: Installation) -> None:
+    """The input's limit has been raised since the start, so that it takes what the topics behind it don't."""
+    installation.alter(installation.requests.topic, max_message_bytes=str(16 * MIB))
+    to, before = installation.topic(max_message_bytes=str(16 * MIB)), len(installation.letters(0))
+    good = {"delay-to": to, "delay-after": "0", "delay-to-partition": "0"}
+    elsewhere = {**good, "delay-id": installation.new_id(home=3)}
+    large: dict[bytes | None, tuple[dict[str, str], bytes, bytes | None]] = {
+        b"large value": (good, b"large value", os.urandom(4 * MIB)),
+        b"large value of an id at home elsewhere": (
+            elsewhere,
+            b"large value of an id at home elsewhere",
+            os.urandom(4 * MIB),
+        ),
+        b"one mebibyte and a half": (good, b"one mebibyte and a half", os.urandom(MIB * 3 // 2)),
+        None: (good, os.urandom(3 * MIB), None),
+    }
+    for headers, sent_key, sent_value in large.values():
+        installation.requests.send(headers, sent_key, sent_value, partition=1)
+        installation.requests.send(good, b"neighbour", b"", partition=1)
+    installation.requests.flush()
+
+    assert len(installation.wait_for(to, 4)) == 4
+    letters = installation.letters(before + 4)
+    for known_by, (_, key, value) in large.items():
+        letter = letters[known_by]
+        assert letter.header("delay-reason") == "too-large"
+        assert "max.message.bytes" in letter.header("delay-error")
+        if known_by == b"one mebibyte and a half":
+            assert (letter.key, letter.value) == (key, value)
+        else:
+            assert letter.value is None
+            assert "left out" in letter.header("delay-error")
+
+
+def test_a_dead_letter_sent_again_as_it_is_works_once_its_cause_is_gone(
+    installation: Installation, poisoned: Poisoned
+) -> None:
+    letter = poisoned.letters["a topic that is not there"]
+    to = create_topic(installation.bootstrap, f"{installation.app_id}-missing")
+    installation.requests.send(letter.headers, letter.key, letter.value)
+    installation.requests.flush()
+
+    accepted = installation.await_last("accepted", to)
+    installation.requests.command("deliver-now", accepted["id"])
+    installation.requests.flush()
+    (record,) = installation.wait_for(to, 1)
+    assert (record.key, record.value) == (letter.key, letter.value)
+    assert record.headers[0] == ("user", b"\xff")

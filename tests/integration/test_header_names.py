@@ -1,0 +1,34 @@
+"""Header names that are no UTF-8: brokers take them, and one of them must not stop a partition."""
+
+import asyncio
+
+from app.kafka import Batch
+from tests.harness.raw import HOLE, RawBatch, send_batches
+from tests.integration.installation import Installation
+
+
+def batch_of(to: str, values: range, bad: set[int]) -> Batch:
+    batch = RawBatch()
+    for value in values:
+        headers: list[tuple[str, bytes | None]] = [("delay-to", to.encode()), ("delay-after", b"0")]
+        if value in bad:
+            headers.append((HOLE.decode(), b"\x00"))
+        assert batch.append(0, b"%d" % value, b"%d" % value, headers)
+    return batch
+
+
+def test_a_header_name_that_is_no_text_is_malformed_and_its_neighbours_are_delivered(
+    installation: Installation,
+) -> None:
+    to, bad = installation.topic(), {0, 7, 8, 19, 20, 39}
+    batches = [batch_of(to, range(begin, begin + 10), bad) for begin in range(0, 40, 10)]
+    asyncio.run(send_batches(installation.bootstrap, installation.requests.topic, 0, *batches))
+
+    records = installation.wait_for(to, 40 - len(bad))
+    assert [int(record.value or b"") for record in records] == [n for n in range(40) if n not in bad]
+    letters = installation.letters(len(bad))
+    assert {int(key or b"") for key in letters} == bad
+    for letter in letters.values():
+        assert letter.header("delay-reason") == "malformed"
+        assert "UTF-8" in letter.header("delay-error")
+        assert letter.headers[2] == (r"\udcffname-that-is-not-so", b"\x00")

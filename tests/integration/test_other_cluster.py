@@ -1,0 +1,177 @@
+"""Destinations on another cluster: they are delivered to, and hold up nobody while that cluster is away."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from app.embedded import Broker, properties
+from tests.harness.kafka import create_topic, delete_topic, ends, now_ms, read
+from tests.harness.worker import eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import ON_TIME_MS, Installation, late_ms, new_app_id, wait_for
+
+GIVE_UP_S = 4
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A cluster of another kind: it makes up topics for those who ask carelessly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(properties._FOR_DEVELOPMENT, "auto.create.topics.enable", "true")
+        with Broker(tmp_path_factory.mktemp("other")) as made:
+            yield made
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run, broker: Broker) -> Iterator[Installation]:
+    settings = {"DELAY_CLUSTERS": f"other={broker.bootstrap}", "DELAY_GIVE_UP": f"PT{GIVE_UP_S}S"}
+    with run("clusters", env=lambda _: settings) as made:
+        yield made
+
+
+@pytest.fixture
+def there(broker: Broker) -> str:
+    """A topic on the other cluster."""
+    return create_topic(broker.bootstrap, new_app_id("there"), 3)
+
+
+def send(installation: Installation, to: str, due: int, count: int, *, other: bool = True) -> None:
+    """Schedule messages, half a hundredth of a second apart."""
+    for number in range(count):
+        headers = {"delay-to": to, "delay-at": str(due + 5 * number), "user": "kept"}
+        if other:
+            headers |= {"delay-to-cluster": "other", "delay-to-partition": "2"}
+        installation.requests.send(headers, b"%d" % number, b"%d" % number, partition=1)
+    installation.requests.flush()
+
+
+def reach(installation: Installation, broker: Broker, to: str) -> None:
+    """Send messages until one comes through: until the worker has found the cluster again, each is given up at once."""
+    end = sum(ends(broker.bootstrap, to).values())
+
+    def through() -> bool:
+        send(installation, to, 0, 1)
+        time.sleep(0.2)
+        return sum(ends(broker.bootstrap, to).values()) > end
+
+    eventually(through, 30, f"a message for {to}")
+
+
+def has_all(broker: Broker, to: str, ids: set[str]) -> bool:
+    """Whether all of these have reached a topic."""
+    return ids <= {record.header("delay-id") for record in read(broker.bootstrap, to)}
+
+
+def test_messages_reach_another_cluster(installation: Installation, broker: Broker, there: str) -> None:
+    send(installation, there, now_ms() + 1_000, 100)
+
+    records = wait_for(broker.bootstrap, there, 100)
+    assert [record.value for record in records] == [b"%d" % number for number in range(100)]
+    assert {record.partition for record in records} == {2}
+    assert all(0 <= late_ms(record) <= ON_TIME_MS for record in records)
+    assert records[0].headers[0] == ("user", b"kept")
+
+
+def test_a_cluster_that_makes_up_topics_is_not_made_to(installation: Installation, broker: Broker, there: str) -> None:
+    deleted = create_topic(broker.bootstrap, new_app_id("there"), 3)
+    send(installation, deleted, now_ms() + 1_500, 5)
+    send(installation, new_app_id("there"), now_ms(), 5)
+    delete_topic(broker.bootstrap, deleted)
+    send(installation, there, now_ms() + 1_500, 5)
+
+    assert all(late_ms(record) <= ON_TIME_MS for record in wait_for(broker.bootstrap, there, 5))
+    letters = installation.wait_for(f"{installation.app_id}-dead-letters", 10)
+    assert {letter.header("delay-reason") for letter in letters} == {"unknown-topic"}
+    assert {letter.header("delay-to-cluster") for letter in letters} == {"other"}
+    assert list(read(broker.bootstrap, there))
+    missing = {letter.header("delay-to") for letter in letters}
+    assert not missing & set(installation.admin(broker.bootstrap).list_topics(timeout=10).topics)
+
+
+def test_a_cluster_that_hangs_holds_up_no_other_and_gets_all_in_order_later(
+    installation: Installation, broker: Broker, there: str
+) -> None:
+    here, count, due = installation.topic(), 400, now_ms() + 500
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        send(installation, there, due, count)
+        send(installation, here, due, count, other=False)
+        records = installation.wait_for(here, count)
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+    lateness = sorted(late_ms(record) for record in records)
+    assert lateness[0] >= 0
+    assert lateness[count * 99 // 100] < 500, lateness[-20:]
+    held = wait_for(broker.bootstrap, there, count)
+    assert [record.value for record in held] == [b"%d" % number for number in range(count)]
+
+
+def test_what_a_cluster_does_not_take_for_longer_than_allowed_is_undeliverable(
+    installation: Installation, broker: Broker, there: str
+) -> None:
+    """One topic is known to the worker before the cluster goes away, the other isn't."""
+    known, here = create_topic(broker.bootstrap, new_app_id("there"), 3), installation.topic()
+    send(installation, known, now_ms(), 1)
+    wait_for(broker.bootstrap, known, 1)
+    before = len(list(read(installation.bootstrap, f"{installation.app_id}-dead-letters")))
+    broker.stop()
+    count, due = 100, now_ms() + 300
+    send(installation, there, due, count)
+    send(installation, known, due, count)
+    send(installation, here, due, count, other=False)
+    assert all(late_ms(record) <= ON_TIME_MS for record in installation.wait_for(here, count))
+
+    letters = installation.wait_for(f"{installation.app_id}-dead-letters", before + 2 * count, 40)[before:]
+    assert {letter.header("delay-reason") for letter in letters} == {"undeliverable"}
+    assert all("DELAY_GIVE_UP" in letter.header("delay-error") for letter in letters)
+    assert min(letter.timestamp_ms - due for letter in letters) >= GIVE_UP_S * 1000
+    for to in (there, known):
+        values = [int(letter.value or b"") for letter in letters if letter.header("delay-to") == to]
+        assert sorted(values) == list(range(count))
+
+    broker.start()
+    for to in (there, known):
+        reach(installation, broker, to)
+    for letter in letters:
+        installation.requests.send(letter.headers, letter.key, letter.value, partition=1)
+    installation.requests.flush()
+    for to in (there, known):
+        ids = {letter.header("delay-id") for letter in letters if letter.header("delay-to") == to}
+        eventually(partial(has_all, broker, to, ids))
+
+
+def test_a_worker_can_start_while_a_cluster_is_away(installation: Installation, broker: Broker, there: str) -> None:
+    here, due = installation.topic(), now_ms()
+    broker.stop()
+    installation.worker.env["DELAY_GIVE_UP"] = "0"
+    installation.worker.stop()
+    installation.worker.start().wait_ready()
+    assert "DELAY_CLUSTERS" in installation.worker.log
+    send(installation, there, due, 50)
+    send(installation, here, due, 50, other=False)
+    assert len(installation.wait_for(here, 50)) == 50
+
+    broker.start()
+    records = wait_for(broker.bootstrap, there, 50)
+    assert [record.value for record in records] == [b"%d" % number for number in range(50)]
+
+
+def test_a_cluster_that_is_no_longer_configured_is_unknown(installation: Installation, there: str) -> None:
+    """Messages wait for it while the worker is restarted without it."""
+    before = len(list(read(installation.bootstrap, f"{installation.app_id}-dead-letters")))
+    due = now_ms() + 3_000
+    send(installation, there, due, 3)
+    installation.await_last("accepted", there)
+    installation.worker.kill()
+    assert now_ms() < due, "this machine is too slow for this test"
+    del installation.worker.env["DELAY_CLUSTERS"]
+    installation.worker.start().wait_ready()
+
+    letters = installation.wait_for(f"{installation.app_id}-dead-letters", before + 3)[before:]
+    assert {letter.header("delay-reason") for letter in letters} == {"unknown-cluster"}
+    assert all("DELAY_CLUSTERS" in letter.header("delay-error") for letter in letters)

@@ -1,0 +1,167 @@
+"""A worker that cannot work says why in a sentence, and ends; one that can makes its topics for production."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from app.embedded.ports import free_port
+from tests.harness.kafka import create_topic
+from tests.harness.worker import Worker
+from tests.integration.installation import new_app_id, topics_removed
+
+DAYS_7, DAYS_30 = str(7 * 86_400_000), str(30 * 86_400_000)
+MIB = 1 << 20
+
+
+def refusal(bootstrap: str, directory: Path, app_id: str, **env: str) -> str:
+    """Start a worker that cannot start, and give its last words."""
+    with Worker(bootstrap, app_id, directory / "data", env=env) as worker:
+        code = worker.start().wait_dead(60)
+        assert code == 1, worker.log[-3000:]
+        assert "Traceback" not in worker.log, worker.log[-3000:]
+        words = [line for line in worker.log.splitlines() if "punctual: " in line]
+        assert len(words) == 1, worker.log[-3000:]
+        return words[0].rpartition("punctual: ")[2].strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("DELAY_PARTITIONS", "many", "a whole number from 1 to 10000 is needed"),
+        ("DELAY_MAX_DELAY", "1 year", "ISO 8601"),
+        ("DELAY_GUARANTEE", "exactly_twice", "one of"),
+        ("DELAY_INPUTS", "orders", "not of the form name=value"),
+        ("DELAY_INPUTS", "orders=esperanto", "the dialects are native"),
+        ("DELAY_CLUSTERS", "other", "not of the form name=value"),
+        ("DELAY_APP_ID", "two words", "as in topic names"),
+        ("PORT", "70000", "a whole number from 1 to 65535 is needed"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(tmp_path: Path, name: str, value: str, says: str) -> None:
+    words = refusal("127.0.0.1:1", tmp_path, "settings", **{name: value})
+
+    assert words.startswith(f"{name}=")
+    assert value in words
+    assert says in words
+
+
+def test_a_cluster_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    bootstrap = f"127.0.0.1:{free_port()}"
+    words = refusal(bootstrap, tmp_path, "nobody")
+
+    assert bootstrap in words
+    assert "KAFKA_BOOTSTRAP_SERVERS" in words
+
+
+def test_more_replicas_than_brokers_are_refused(bootstrap: str, tmp_path: Path) -> None:
+    words = refusal(bootstrap, tmp_path, new_app_id("start"), DELAY_REPLICATION_FACTOR="50")
+
+    assert "replication factor 50" in words
+    assert "DELAY_REPLICATION_FACTOR" in words
+
+
+def test_a_data_directory_that_another_worker_uses_is_refused(bootstrap: str, tmp_path: Path) -> None:
+    app_id = new_app_id("start")
+    with topics_removed(bootstrap, app_id), Worker(bootstrap, app_id, tmp_path / "data") as first:
+        first.start().wait_ready()
+        second = Worker(bootstrap, app_id, tmp_path / "data")
+        second._log = tmp_path / "second.log"
+        with second:
+            assert second.start().wait_dead(30) == 1
+        assert "in use by another" in second.log
+        assert str(tmp_path / "data") in second.log
+        assert "Traceback" not in second.log
+        assert first.ready()[0]
+
+
+#: The topic, its partitions, its settings, and what the worker says of it.
+WRONG: dict[str, tuple[str, int, Mapping[str, str], tuple[str, ...]]] = {
+    "requests of another width": ("requests", 3, {}, ("has 3 partitions, 4 are needed", "DELAY_PARTITIONS=3")),
+    "a changelog of another width": ("delays-changelog", 8, {"cleanup_policy": "compact"}, ("has 8 partitions",)),
+    "forwards of another width": ("forwards", 1, {}, ("has 1 partitions",)),
+    "a changelog that is deleted": ("delays-changelog", 4, {}, ("cleanup.policy=delete", "Set cleanup.policy=compact")),
+    "a changelog that is deleted too": (
+        "delays-changelog",
+        4,
+        {"cleanup_policy": "compact,delete"},
+        ("cleanup.policy=compact,delete", "Set cleanup.policy=compact"),
+    ),
+    "progress that is deleted": ("progress", 1, {}, ("cleanup.policy=delete",)),
+    "a changelog too narrow for the requests": (
+        "delays-changelog",
+        4,
+        {"cleanup_policy": "compact", "max_message_bytes": str(MIB)},
+        ("max.message.bytes=1048576", f"Set max.message.bytes={1_048_588 + MIB}"),
+    ),
+    "forwards too narrow for the requests": (
+        "forwards",
+        4,
+        {"max_message_bytes": "100000"},
+        ("Set max.message.bytes",),
+    ),
+    "dead letters too narrow": ("dead-letters", 4, {"max_message_bytes": "100000"}, ("Set max.message.bytes",)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_topic_that_would_lose_messages_stops_the_start(name: str, bootstrap: str, tmp_path: Path) -> None:
+    suffix, partitions, config, says = WRONG[name]
+    app_id = new_app_id("start")
+    with topics_removed(bootstrap, app_id):
+        topic = create_topic(bootstrap, f"{app_id}-{suffix}", partitions, **config)
+        words = refusal(bootstrap, tmp_path, app_id)
+
+    assert topic in words
+    assert all(part in words for part in says), words
+
+
+@pytest.fixture(scope="module")
+def made(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, str]]]:
+    """The settings of the topics that a worker has made, by the last part of their names."""
+    app_id = new_app_id("start")
+    create_topic(bootstrap, f"{app_id}-wide", 4, max_message_bytes=str(3 * MIB))
+    env = {"DELAY_INPUTS": f"{app_id}-wide=native,{app_id}-new=native"}
+    worker = Worker(bootstrap, app_id, tmp_path_factory.mktemp("start") / "data", env=env)
+    with topics_removed(bootstrap, app_id), worker:
+        worker.start().wait_ready()
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        topics = [topic for topic in admin.list_topics(timeout=10).topics.values() if topic.topic.startswith(app_id)]
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic.topic) for topic in topics]
+        found = {}
+        for resource, future in admin.describe_configs(resources).items():
+            found[resource.name.removeprefix(f"{app_id}-")] = {n: e.value for n, e in future.result(30).items()}
+        for topic in topics:
+            found[topic.topic.removeprefix(f"{app_id}-")]["partitions"] = str(len(topic.partitions))
+        yield found
+
+
+LARGE = {"max.message.bytes": str(4 * MIB)}
+BROKERS_TIME = {"message.timestamp.type": "LogAppendTime", "unclean.leader.election.enable": "false"}
+COMPACT = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": DAYS_7}
+MADE = {
+    "requests": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_7, **BROKERS_TIME},
+    "new": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_7, **BROKERS_TIME},
+    "forwards": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_7, **BROKERS_TIME, **LARGE},
+    "delays-changelog": {
+        "partitions": "4",
+        "segment.bytes": str(64 * MIB),
+        "segment.ms": "3600000",
+        **COMPACT,
+        **BROKERS_TIME,
+        **LARGE,
+    },
+    "events": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_30, **BROKERS_TIME},
+    "dead-letters": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_30, **BROKERS_TIME, **LARGE},
+    "progress": {"partitions": "1", **COMPACT, **BROKERS_TIME},
+}
+
+
+@pytest.mark.parametrize("topic", MADE)
+def test_topics_are_made_for_production(topic: str, made: dict[str, dict[str, str]]) -> None:
+    assert made[topic] | MADE[topic] == made[topic]
+
+
+def test_no_other_topics_are_made(made: dict[str, dict[str, str]]) -> None:
+    assert set(made) == {*MADE, "wide"}

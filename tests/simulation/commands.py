@@ -1,0 +1,49 @@
+"""What was commanded before a worker took a partition holds for what that worker sends (contract section 8, 7)."""
+
+from collections.abc import Iterator
+
+from tests.simulation.evidence import Copy, Evidence
+from tests.simulation.loop import EPOCH_MS
+from tests.simulation.workload import Ask
+
+
+def broken_commands(evidence: Evidence) -> Iterator[str]:
+    """Give a sentence for each delivery that a command should have prevented.
+
+    Only where it is plain what should happen: one request, and one command (or one more request) after it. In a run
+    without faults it holds for all that is sent when there has been time to take the command in.
+    """
+    for asks in evidence.by_id.values():
+        pair = _pair(asks)
+        if pair is None:
+            continue
+        request, command = pair
+        for copy in evidence.copies.get(request.source, ()):
+            if _obeys(copy, command):
+                continue
+            began_s = evidence.began(copy.sent, evidence.world.home(request))
+            commanded_s = (command.stamp_ms - EPOCH_MS) / 1000
+            if began_s > commanded_s or (evidence.calm and copy.sent.at_s > commanded_s + evidence.prompt_s):
+                yield (
+                    f"{copy}, sent in a life that began at {began_s:.3f} s, was told to {command.op} at "
+                    f"{commanded_s:.3f} s"
+                )
+
+
+def _pair(asks: list[Ask]) -> tuple[Ask, Ask] | None:
+    """Give a request and the command that came after it, if it is plain that it did."""
+    if len(asks) != 2 or any(ask.said("delay-if-due") for ask in asks):
+        return None
+    request, command = sorted(asks, key=lambda ask: (ask.stamp_ms, ask.offset))
+    if request.op != "schedule":
+        return None
+    if request.partition != command.partition and (command.op != "cancel" or command.stamp_ms == request.stamp_ms):
+        return None  # which of them comes first is nobody's promise
+    return request, command
+
+
+def _obeys(copy: Copy, command: Ask) -> bool:
+    """Tell whether a copy is what a command has asked for."""
+    if command.op == "reschedule":
+        return copy.due_ms == command.due_ms
+    return command.op == "deliver-now" and copy.due_ms == command.stamp_ms

@@ -1,0 +1,121 @@
+"""What stands in the topics when a run is over, and who has written it."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.harness.account import Account
+from tests.simulation.log import Batch, Record, Sent
+from tests.simulation.loop import EPOCH_MS
+from tests.simulation.network import CALM
+from tests.simulation.worker import Worker
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.workload import Ask
+
+#: With nothing in the way a command is in the table after that time, and so many transactions.
+_PROMPT_S, _TRANSACTIONS = 0.5, 4
+
+#: A worker's time with a partition: its name, when it was given the partition, and which.
+Life = tuple[str, float, int]
+
+
+class Copy(NamedTuple):
+    """A delivered record."""
+
+    record: Record
+    sent: Sent
+    at_ms: int
+    source: str
+    due_ms: int
+
+    def __str__(self) -> str:
+        """Say where it is, who sent it and when."""
+        at = f"{self.record.topic}-{self.record.partition}-{self.record.offset}"
+        sent = f"sent by {self.sent.worker} at {self.sent.at_s:.3f} s"
+        return f"{at} of {self.source} (due at {(self.due_ms - EPOCH_MS) / 1000:.3f} s, {sent})"
+
+
+class Told(NamedTuple):
+    """An event, and who sent it."""
+
+    event: dict[str, Any]
+    sent: Sent
+
+
+class Evidence:
+    """Everything that was written in a run, as a read-committed reader sees it."""
+
+    def __init__(self, world: World) -> None:
+        """Read the topics."""
+        self.world, self.exact = world, world.exact
+        self.workers = {worker.name: worker for worker in world.workers}
+        self.stores = world.owned()
+        self.asks = {ask.source: ask for ask in world.asks}
+        self.by_id: dict[str, list[Ask]] = defaultdict(list)
+        for ask in world.asks:
+            self.by_id[ask.name].append(ask)
+        self.told = [
+            Told(json.loads(record.value or b""), sent_of(batch))
+            for batch, record in self.read(world.settings.events_topic)
+        ]
+        self.events = [told.event for told in self.told]
+        pending: Counter[str] = Counter()
+        for store in self.stores.values():
+            pending.update({to: count for to, count in store.counts.destinations.items() if to})
+        self.account = Account.of(self.events, pending)
+        self.copies = self._copies()
+        self.letters: dict[str, list[Record]] = defaultdict(list)
+        for _, record in self.read(world.settings.dead_letters):
+            self.letters[(dict(record.headers)["delay-source"] or b"").decode()].append(record)
+        #: Whether nothing goes wrong in this run, and how long things take then.
+        self.calm = not world.plan.faults and world.plan.weather == CALM
+        self.prompt_s = _PROMPT_S + self.exact * _TRANSACTIONS * world.plan.slowest_marker_s
+
+    def read(self, topic: str) -> Iterator[tuple[Batch, Record]]:
+        """Go through a topic's committed records."""
+        for log in self.world.broker.logs[topic]:
+            for batch in log.committed():
+                for record in batch.records(topic, log.partition):
+                    yield batch, record
+
+    def _copies(self) -> dict[str, list[Copy]]:
+        copies: dict[str, list[Copy]] = defaultdict(list)
+        for topic in self.world.destinations:
+            for batch, record in self.read(topic):
+                said = dict(record.headers)
+                source, due = (said["delay-source"] or b"").decode(), int(said["delay-due"] or b"")
+                copies[source].append(Copy(record, sent_of(batch), batch.at_ms, source, due))
+        return copies
+
+    # lives -----------------------------------------------------------------------------------------------------------
+    def began(self, sent: Sent, number: int) -> float:
+        """Give when a worker had been given a partition, the last time before it sent something."""
+        return self._span(self.workers[sent.worker], sent, number)[0]
+
+    def broken_off(self, sent: Sent, number: int) -> Life | None:
+        """Give the life in which something was sent if it was broken off after that, else None."""
+        worker = self.workers[sent.worker]
+        since, until = self._span(worker, sent, number)
+        broken = any(sent.at_s <= at_s <= until and of in (None, number) for at_s, of in worker.breaks)
+        return (worker.name, since, number) if broken or worker.outlived else None
+
+    def was_zombie(self, sent: Sent, number: int) -> bool:
+        """Tell whether another worker had been given a partition when something of it was sent."""
+        since = self.began(sent, number)
+        given = ((worker.name, at_s) for worker in self.workers.values() for at_s, of in worker.given if of == number)
+        return any(since < at_s <= sent.at_s for name, at_s in given if name != sent.worker)
+
+    @staticmethod
+    def _span(worker: Worker, sent: Sent, number: int) -> tuple[float, float]:
+        given = [at_s for at_s, of in worker.given if of == number]
+        since = max((at_s for at_s in given if at_s <= sent.at_s), default=-1.0)
+        return since, min((at_s for at_s in given if at_s > sent.at_s), default=1e9)
+
+
+def sent_of(batch: Batch) -> Sent:
+    """Give who has sent a batch."""
+    assert batch.sent is not None, "only users' records are written without a worker"
+    return batch.sent

@@ -1,0 +1,115 @@
+"""What goes wrong in one run, by seed: a list of faults with their times, and the weather."""
+
+import random
+from dataclasses import dataclass, field
+
+from tests.simulation.network import CALM, Weather
+
+#: Kinds and how likely each is.
+_KINDS = {
+    "crash": 4,
+    "crash at a point": 5,
+    "crash after some steps": 4,
+    "freeze": 3,
+    "zombie": 5,
+    "cut off": 3,
+    "restart": 3,
+    "rebalance": 3,
+    "one more worker": 2,
+    "refuse": 3,
+    "hold": 3,
+    "node down": 2,
+    "leader": 2,
+    "load": 3,
+    "clock": 3,
+    "lag": 2,
+}
+_DISKS = {"same": 6, "wiped": 2, "short": 3, "old": 2}
+_REFUSALS = (19, 7, 6)
+_WEATHERS = (
+    CALM,
+    CALM,
+    Weather(slow=0.05),
+    Weather(lost=0.01, unanswered=0.01, slow=0.03, error=0.01),
+    Weather(lost=0.03, unanswered=0.03, slow=0.1, error=0.05, slowest_s=1.0),
+    Weather(error=0.15),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong at a time. What its numbers mean depends on its kind."""
+
+    at_s: float
+    kind: str
+    worker: int
+    lasts_s: float
+    number: int
+    disk: str
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        return f"{self.at_s:.2f} s: {self.kind}, worker {self.worker}, {self.lasts_s:.2f} s, {self.number}, {self.disk}"
+
+
+@dataclass(slots=True)
+class Plan:
+    """All of it."""
+
+    workers: int
+    weather: Weather
+    haunting: float
+    span_s: float
+    slowest_marker_s: float
+    shifts_ms: list[int]
+    session_s: float
+    #: How the workers of the run end before the last one reads everything anew.
+    orderly: bool
+    env: dict[str, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+
+def plan(rnd: random.Random) -> Plan:
+    """Make up what goes wrong."""
+    span_s = rnd.choice((2.0, 3.0, 4.0))
+    exact = rnd.random() < 0.5
+    env = {
+        "DELAY_PARTITIONS": str(rnd.randint(2, 3)),
+        "DELAY_DESTINATIONS": "*",
+        "DELAY_REPLICATION_FACTOR": "1",
+        "DELAY_GUARANTEE": "exactly_once" if exact else "at_least_once",
+        "DELAY_FIRE_BATCH": str(rnd.choice((1, 2, 4, 500))),
+        "DELAY_FIRE_DEPTH": str(rnd.choice((1, 2))),
+        "DELAY_DEDUPE_WINDOW": rnd.choice(("0", "0", "PT1S", "PT1M")),
+    }
+    made = Plan(
+        workers=rnd.randint(1, 3),
+        weather=rnd.choice(_WEATHERS),
+        haunting=rnd.choice((0.0, 0.5, 1.0)),
+        span_s=span_s,
+        slowest_marker_s=rnd.choice((0.005, 0.05, 0.05, 0.3)),
+        shifts_ms=[rnd.choice((0, 0, rnd.randint(-80, 80), rnd.randint(-900, 900))) for _ in range(4)],
+        session_s=rnd.choice((0.5, 1.5, 3.0)),
+        orderly=rnd.random() < 0.5,
+        env=env,
+    )
+    kinds, weights = list(_KINDS), list(_KINDS.values())
+    disks, chances = list(_DISKS), list(_DISKS.values())
+    for _ in range(rnd.choice((0, 1, 1, 2, 2, 3, 4, 6))):
+        made.faults.append(
+            Fault(
+                rnd.uniform(0.0, span_s),
+                rnd.choices(kinds, weights)[0],
+                rnd.randrange(3),
+                rnd.choice((0.1, 0.5, 1.0, 2.0)) * rnd.uniform(0.5, 1.5),
+                rnd.randint(1, 60),
+                rnd.choices(disks, chances)[0],
+            )
+        )
+    made.faults.sort(key=lambda fault: fault.at_s)
+    return made
+
+
+def refusal(fault: Fault) -> int:
+    """Give the error code with which a destination refuses."""
+    return _REFUSALS[fault.number % len(_REFUSALS)]

@@ -1,0 +1,178 @@
+"""Each request has come to exactly one end, and what was delivered is what was asked for, not early."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from app.clock import FAST_MS, JUMP_MS
+from tests.harness.account import ENDINGS
+from tests.simulation.evidence import Copy, Evidence, Life
+from tests.simulation.workload import LARGEST, Ask
+
+_OWN = ("delay-id", "delay-due", "delay-source")
+
+
+class Lives:
+    """Looks at each request and command, and at the account."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        """Look at this evidence."""
+        self._evidence, self._exact = evidence, evidence.exact
+        self._left: Counter[Life] = Counter()
+        #: Lives whose ending was told otherwise before.
+        self.retold = 0
+
+    def faults(self) -> Iterator[str]:
+        """Give a sentence for everything that is wrong."""
+        evidence = self._evidence
+        for ask in evidence.world.asks:
+            if ask.poison is not None:
+                yield from self._refused(ask)
+            elif ask.op == "schedule":
+                yield from self._lived(ask)
+            elif not any(event.get("by") == ask.source for event in evidence.events):
+                yield f"nothing says what became of {ask.source}, {ask.op} of {ask.name}"
+        for source in evidence.copies:
+            if source not in evidence.asks or evidence.asks[source].op != "schedule":
+                yield f"{source} was delivered, and never asked for"
+        yield from self._account()
+        # What is on its way to a destination that fails takes no room from the others: a batch each.
+        settings, ways = evidence.world.settings, sum(evidence.world.destinations.values())
+        bound = settings.fire_batch * (settings.fire_depth + ways)
+        for life, count in self._left.items():
+            if count > bound:
+                yield f"{life} has left {count} duplicates, {bound} may be in flight"
+
+    # the account -----------------------------------------------------------------------------------------------------
+    def _account(self) -> Iterator[str]:
+        """See that each life has one ending or waits, and exactly once, that the contract's sum is right.
+
+        At least once, events are written before the changelog: a step that was not kept may be done again in another
+        order, by the same partition's next life, and end a message otherwise.
+        """
+        account = self._evidence.account
+        sums = account.sums
+        if self._exact and 2 * sums["accepted"] != sum(sums.values()):
+            yield f"the account does not balance: {sums}"
+        waiting = Counter(entry.source for store in self._evidence.stores.values() for _, entry in store.rows())
+        kept = self._kept()
+        for source, told in account.lives.items():
+            endings = told & set(ENDINGS)
+            if "accepted" not in told:
+                yield f"{source} was never accepted, yet {told}"
+            certain = endings if self._exact else kept[source]
+            ended = endings or waiting[source] or (not self._exact and self._said("duplicate", source))
+            if len(certain) + waiting[source] > 1 or not ended:
+                yield f"{source} has the endings {sorted(endings)}, and waits {waiting[source]} times"
+            self.retold += len(endings) + waiting[source] > 1
+
+    def _kept(self) -> dict[str, set[str]]:
+        """Give the endings of each source that were told in lives that went on."""
+        kept: dict[str, set[str]] = defaultdict(set)
+        for event, sent in self._evidence.told:
+            if event["event"] in ENDINGS and event["source"] in self._evidence.asks:
+                number = self._evidence.world.home(self._evidence.asks[event["source"]])
+                if self._evidence.broken_off(sent, number) is None:
+                    kept[event["source"]].add(event["event"])
+        return kept
+
+    # requests --------------------------------------------------------------------------------------------------------
+    def _refused(self, ask: Ask) -> Iterator[str]:
+        found = self._evidence.letters[ask.source]
+        if not found or (self._exact and len(found) > 1):
+            yield f"{ask.source}, {ask.poison}, has {len(found)} dead letters"
+        for letter in found:
+            reason = dict(letter.headers)["delay-reason"]
+            if (reason, letter.key, letter.value) != ((ask.poison or "").encode(), ask.key, ask.value):
+                yield f"the dead letter of {ask.source}, {ask.poison}, is {letter}"
+        if not self._said("refused", ask.source):
+            yield f"nothing says that {ask.source} was refused"
+
+    def _said(self, what: str, source: str) -> dict[str, Any] | None:
+        events = self._evidence.events
+        return next((event for event in events if event["event"] == what and event["source"] == source), None)
+
+    def _lived(self, ask: Ask) -> Iterator[str]:
+        """See what became of a request."""
+        evidence = self._evidence
+        told, duplicate = evidence.account.lives.get(ask.source, set()), self._said("duplicate", ask.source) is not None
+        if not told and not duplicate:
+            yield f"{ask.source} ({ask.name}) was lost"
+        if told and duplicate and self._exact:
+            yield f"{ask.source} ({ask.name}) was a duplicate, and {told}"
+        ending, copies = evidence.account.ending(ask.source), evidence.copies.get(ask.source, [])
+        needed = int(ending == "delivered")
+        if len(copies) < needed:
+            yield f"{ask.source} ({ask.name}) is said to be delivered, and is nowhere"
+        for copy in copies:
+            yield from self._altered(ask, copy)
+            yield from self._early(ask, copy)
+        if len(copies) > needed:
+            yield from self._too_many(ask, copies, needed, ending)
+        if ending in ("dropped", "rejected"):
+            yield from self._given_up(ask, ending)
+        if ending == "delivered" and len(ask.value or b"") >= LARGEST:
+            yield f"{ask.source} was delivered, too large as it is"
+
+    def _altered(self, ask: Ask, copy: Copy) -> Iterator[str]:
+        record = copy.record
+        users = tuple((name, value) for name, value in ask.headers if not name.startswith("delay-"))
+        own = zip(_OWN, (ask.name.encode(), b"%d" % copy.due_ms, ask.source.encode()), strict=True)
+        if (record.key, record.value, record.headers) != (ask.key, ask.value, (*users, *own)):
+            yield f"{copy} is altered: {record}"
+        to = ask.said("delay-to-partition")
+        if ask.said("delay-to") != record.topic or to not in (None, str(record.partition)):
+            yield f"{copy} is in the wrong place"
+        if copy.due_ms not in self._dues(ask):
+            yield f"{copy}: nobody has asked for that due time"
+
+    def _dues(self, ask: Ask) -> set[int | None]:
+        """Give the due times that a request may have had."""
+        found = {ask.due_ms}
+        for other in self._evidence.by_id[ask.name]:
+            if other.op == "reschedule":
+                found.add(other.due_ms)
+            elif other.op == "deliver-now":
+                found.add(other.stamp_ms)
+        return found
+
+    def _early(self, ask: Ask, copy: Copy) -> Iterator[str]:
+        if copy.sent.latest_ms < copy.due_ms:
+            yield f"{copy} was early by its worker's clock"
+        if copy.at_ms < copy.due_ms - FAST_MS - JUMP_MS:
+            yield f"{copy} was early by the brokers' clock"
+        limit = ask.said("delay-max-late")  # looked at once: what has to be tried again may come later
+        if self._evidence.calm and limit is not None and ask.said("delay-if-late") in ("drop", "dead-letter"):
+            late = copy.record.timestamp - copy.due_ms
+            if late > int(limit) + self._evidence.prompt_s * 1000:
+                yield f"{copy} was sent {late} ms late, {limit} were allowed"
+
+    def _given_up(self, ask: Ask, ending: str) -> Iterator[str]:
+        """See that a message that was given up was so for a reason, and that its dead letter is there."""
+        event = self._said(ending, ask.source) or {}
+        limit, policy = ask.said("delay-max-late"), ask.said("delay-if-late")
+        if event["reason"] == "too-late":
+            if limit is None or policy != ("drop" if ending == "dropped" else "dead-letter"):
+                yield f"{ask.source} was {ending} for being late, which nobody has asked for"
+            elif ending == "dropped" and event["late"] <= int(limit):
+                yield f"{ask.source} was dropped {event['late']} ms late, {limit} were allowed"
+        elif event["reason"] != "too-large" or len(ask.value or b"") < LARGEST:
+            yield f"{ask.source} was {ending}: {event}"
+        letters = self._evidence.letters[ask.source] if ending == "rejected" else []
+        if ending == "rejected" and (not letters or (self._exact and len(letters) > 1)):
+            yield f"{ask.source} was rejected, and has {len(letters)} dead letters"
+        if any((letter.key, letter.value) != (ask.key, ask.value) for letter in letters):
+            yield f"the dead letter of {ask.source} is altered"
+
+    def _too_many(self, ask: Ask, copies: list[Copy], needed: int, ending: str | None) -> Iterator[str]:
+        """See that copies beyond those needed were in flight when their worker died, or lost its partition."""
+        number = self._evidence.world.home(ask)
+        lives = [life for copy in copies if (life := self._evidence.broken_off(copy.sent, number)) is not None]
+        if self._exact or len(copies) - len(lives) > needed:
+            yield f"{ask.source} ({ask.name}), {ending}, is there too often: {', '.join(map(str, copies))}"
+        self._left.update(lives[: len(copies) - needed])
+
+    @property
+    def duplicates(self) -> int:
+        """How many copies there are too many."""
+        return sum(self._left.values())

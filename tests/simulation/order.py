@@ -1,0 +1,72 @@
+"""Messages of one partition for one destination partition came by (due, arrival), as far as they were known."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tables import keys
+from tables.entry import decode
+from tests.simulation.evidence import Copy, Evidence
+from tests.simulation.loop import EPOCH_MS
+from tests.simulation.workload import LARGEST
+
+#: A row that was there for so long is fired before one that is due later.
+_SEEN_S = 0.02
+
+
+def out_of_order(evidence: Evidence) -> Iterator[str]:
+    """Give a sentence for each pair of first copies in the wrong order."""
+    rows, applied = _row_keys(evidence), _applied(evidence)
+    ways: dict[tuple[int, str, int], list[tuple[Copy, bytes]]] = defaultdict(list)
+    for source, copies in evidence.copies.items():
+        ask = evidence.asks.get(source)
+        if ask is None or (ask.key is None and ask.said("delay-to-partition") is None):
+            continue  # without a key it spreads
+        number = evidence.world.home(ask)
+        rightful = [copy for copy in copies if not evidence.was_zombie(copy.sent, number)]
+        if not rightful:
+            continue
+        # The first to stand there: what a worker has sent before it died may still come after its successor's copy.
+        first = min(rightful, key=lambda copy: copy.record.offset)
+        row = rows.get((source, first.due_ms))
+        if row is None:
+            yield f"{first} was never in the changelog"
+        else:
+            ways[number, first.record.topic, first.record.partition].append((first, row))
+    for way in ways.values():
+        way.sort(key=lambda item: item[0].record.offset)
+        for place, (later, row) in enumerate(way):
+            known_s = applied.get((row, later.source))
+            for copy, other in way[:place]:
+                if other > row and known_s is not None and _chosen_s(evidence, copy) > known_s + _SEEN_S:
+                    yield f"{copy} came before {later}"
+
+
+def _chosen_s(evidence: Evidence, copy: Copy) -> float:
+    """Give when a copy was chosen to be sent; never, if that is not known.
+
+    A worker's clock that has jumped is none to go by, and a batch that is halved, because a message is too large,
+    gives its records the time of the halving.
+    """
+    to = copy.record.topic
+    halved = any(ask.said("delay-to") == to and len(ask.value or b"") >= LARGEST for ask in evidence.world.asks)
+    if halved or evidence.workers[copy.sent.worker].clock.jumped:
+        return -1.0
+    return (copy.record.timestamp - copy.sent.shift_ms - EPOCH_MS) / 1000
+
+
+def _row_keys(evidence: Evidence) -> dict[tuple[str, int], bytes]:
+    """Give the row of each message with a due time, from the changelog."""
+    found = {}
+    for _, record in evidence.read(evidence.world.settings.changelog):
+        if record.key is not None and keys.is_row(record.key) and record.value is not None:
+            found[decode(record.value).source, keys.due_of(record.key)] = record.key
+    return found
+
+
+def _applied(evidence: Evidence) -> dict[tuple[bytes, str], float]:
+    """Give when each row of a source was first in a store."""
+    applied: dict[tuple[bytes, str], float] = {}
+    for worker in evidence.world.workers:
+        for row, at_s in worker.applied.items():
+            applied[row] = min(at_s, applied.get(row, at_s))
+    return applied

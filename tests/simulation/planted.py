@@ -1,0 +1,130 @@
+"""Bugs in the order of operations, to be planted in the production code: the simulation must find each."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from app.deliver import Courier, Load
+from app.exact import ExactJournal
+from app.journal import Journal
+from app.kafka import Ack, Batch
+from app.kafka.ends import EndedId
+from app.kafka.reader import PartitionReader
+from app.ownership import Ownership
+from app.step import Step
+from tables import Changes
+from tables.restore import StaleFilter
+
+_FENCE = ExactJournal.fence
+#: What is replaced: class, name, and what makes the new function of the old one.
+Bug = tuple[type, str, Callable[[Any], Any]]
+
+
+def _removal_first(submit: Any) -> Any:
+    def planted(self: Courier, load: Load, *, first: bool = False) -> None:
+        submit(self, load, first=first)
+        self._delivered(load, Ack(0, -1))
+
+    return planted
+
+
+def _position_first(commit: Any) -> Any:
+    async def planted(self: Journal, partition: int, step: Step) -> None:
+        store, ahead = self._table.stores[partition], Changes()
+        ahead.positions = step.changes.positions
+        store.apply(ahead, store.offset, store.writer, step.now_ms)
+        await commit(self, partition, step)
+
+    return planted
+
+
+def _nothing(_: Any) -> Any:
+    async def planted(*_: Any, **__: Any) -> None:
+        pass
+
+    return planted
+
+
+def _fence_last(claim: Any) -> Any:
+    async def planted(self: ExactJournal, partition: int, now_ms: int) -> Any:
+        await _FENCE(self, partition)
+        return await claim(self, partition, now_ms)
+
+    return planted
+
+
+def _readable_end(_: Any) -> Any:
+    async def planted(self: PartitionReader) -> int:
+        return await self.end()
+
+    return planted
+
+
+def _no_rewrite(_: Any) -> Any:
+    async def planted(self: Journal, partition: int, _now_ms: int) -> None:
+        self._table.stores[partition].doubt.keys.clear()
+
+    return planted
+
+
+def _no_epochs(_: Any) -> Any:
+    def planted(_: StaleFilter, records: Any) -> Iterator[tuple[bytes, bytes | None]]:
+        return ((record.key or b"", record.value) for record in records)
+
+    return planted
+
+
+def _local_first(commit: Any) -> Any:
+    async def planted(self: ExactJournal, partition: int, step: Step) -> None:
+        if not step.loads:
+            store = self._table.stores[partition]
+            store.apply(step.changes, store.offset, store.writer, step.now_ms)
+            step.changes, kept = Changes(), step.changes
+            batch, self._batch = self._batch, lambda _, writer, now: batch(kept, writer, now)  # type: ignore[assignment,method-assign]
+            try:
+                await commit(self, partition, step)
+            finally:
+                self._batch = batch  # type: ignore[method-assign]
+        else:
+            await commit(self, partition, step)
+
+    return planted
+
+
+def _old_numbers(_: Any) -> Any:
+    def planted(_: Batch) -> None:
+        pass
+
+    return planted
+
+
+BUGS: dict[str, list[Bug]] = {
+    "a message is removed before its destination has acknowledged it": [(Courier, "_submit", _removal_first)],
+    "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
+    "a partition fires before it has caught up": [(Ownership, "_catch_up", _nothing)],
+    "exactly once, the last owner is fenced after the changelog's end is read": [
+        (ExactJournal, "fence", _nothing),
+        (ExactJournal, "claim", _fence_last),
+    ],
+    "forwards that are committed and not readable yet are not waited for": [
+        (PartitionReader, "written_end", _readable_end)
+    ],
+    "what a zombie has written is not set right": [(Journal, "rewrite", _no_rewrite)],
+    "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
+    "exactly once, the local write comes before the commit": [(ExactJournal, "commit", _local_first)],
+    "a transaction of which brokers have forgotten markers is not ended again": [(EndedId, "settle", _nothing)],
+    "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
+}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Plant a bug for a while."""
+    before = [getattr(of, what) for of, what, _ in BUGS[name]]
+    for of, what, make in BUGS[name]:
+        setattr(of, what, make(of.__dict__[what]))
+    try:
+        yield
+    finally:
+        for (of, what, _), was in zip(BUGS[name], before, strict=True):
+            setattr(of, what, was)

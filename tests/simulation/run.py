@@ -1,0 +1,99 @@
+"""Runs a seed and says what has come of it."""
+
+import gc
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.simulation.changelog import untrue
+from tests.simulation.commands import broken_commands
+from tests.simulation.evidence import Evidence
+from tests.simulation.lives import Lives
+from tests.simulation.loop import Stuck
+from tests.simulation.order import out_of_order
+from tests.simulation.world import World, simulated
+
+#: Cyclic garbage is looked for after so many runs: dead workers are little else.
+_COLLECT_EVERY = 50
+
+
+@dataclass(slots=True)
+class Result:
+    """What has come of a run."""
+
+    seed: int
+    troubles: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    workers: int = 0
+    crashes: int = 0
+    messages: int = 0
+    deliveries: int = 0
+    duplicates: int = 0
+    retold: int = 0
+
+    def __str__(self) -> str:
+        """Say what is wrong, and how to see it again."""
+        lines = [f"seed {self.seed}:", *(f"  {trouble}" for trouble in self.troubles[:10])]
+        lines += ["faults of the run:", *(f"  {fault}" for fault in self.faults)]
+        return "\n".join([*lines, f"replay it: python -m tests.simulation --seed {self.seed} --trace"])
+
+
+def run(seed: int, *, trace: bool = False) -> Result:
+    """Run a seed."""
+    world = World(seed, trace=trace)
+    result = Result(seed, faults=[f"{world.settings.guarantee}, {world.plan.weather}", *map(str, world.plan.faults)])
+    with simulated(world.loop, world.disks):
+        try:
+            world.run()
+        except Stuck as stuck:
+            result.troubles.append(str(stuck))
+        else:
+            _judge(world, result)
+    result.troubles = world.troubles + result.troubles
+    result.workers, result.crashes, result.trace = len(world.workers), world.crashes, world.broker.trace or []
+    return result
+
+
+def _judge(world: World, result: Result) -> None:
+    evidence = Evidence(world)
+    lives = Lives(evidence)
+    result.troubles += lives.faults()
+    for check in (broken_commands, out_of_order, untrue):
+        result.troubles += check(evidence)
+    result.messages = sum(ask.op == "schedule" for ask in world.asks)
+    result.deliveries = sum(map(len, evidence.copies.values()))
+    result.duplicates, result.retold = lives.duplicates, lives.retold
+
+
+@contextmanager
+def quickly() -> Iterator[None]:
+    """Run seeds without log records, and without looking for garbage all the time."""
+    disabled, collecting = logging.root.manager.disable, gc.isenabled()
+    logging.disable(logging.CRITICAL)
+    gc.disable()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited")  # its worker died before it began
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
+            if collecting:
+                gc.enable()
+            gc.collect()
+
+
+def run_all(seeds: range) -> Iterator[Result]:
+    """Run seeds one after the other."""
+    with quickly():
+        for count, seed in enumerate(seeds):
+            yield run(seed)
+            if count % _COLLECT_EVERY == _COLLECT_EVERY - 1:
+                gc.collect()
+
+
+def run_share(seeds: range) -> list[Result]:
+    """Run seeds in a process of many; one that is started anew finds this by name."""
+    return list(run_all(seeds))

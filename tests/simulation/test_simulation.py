@@ -1,0 +1,77 @@
+"""Workers on simulated brokers, disks and clocks keep the promise, whatever goes wrong in whatever order."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.planted import BUGS, planted
+from tests.simulation.run import Result, quickly, run, run_all
+
+_FEW, _MANY = 50, 1_000
+#: Every planted bug is found within so many seeds, most of them within a few dozen.
+_ENOUGH = 2_000
+_TREE = Path(__file__).parents[2]
+
+
+def failures(results: list[Result]) -> str:
+    return "\n\n".join(str(result) for result in results if result.troubles)
+
+
+def test_the_promise_is_kept_in_some_runs() -> None:
+    results = list(run_all(range(_FEW)))
+
+    assert not failures(results)
+    assert sum(result.crashes for result in results)
+    assert sum(result.deliveries for result in results)
+
+
+@pytest.mark.slow
+def test_the_promise_is_kept_in_many_runs() -> None:
+    results = list(run_all(range(_FEW, _MANY)))
+
+    assert not failures(results)
+    assert sum(result.duplicates for result in results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_bug_in_the_order_of_operations_is_found(bug: str) -> None:
+    with planted(bug):
+        assert any(result.troubles for result in run_all(range(_ENOUGH)))
+
+
+def test_a_failure_says_how_to_see_it_again() -> None:
+    with planted("a message is removed before its destination has acknowledged it"):
+        failed = next(result for result in run_all(range(_ENOUGH)) if result.troubles)
+
+    assert f"python -m tests.simulation --seed {failed.seed} --trace" in str(failed)
+    assert "faults of the run:" in str(failed)
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    with quickly():
+        for seed in range(10):
+            first, second = run(seed, trace=True), run(seed, trace=True)
+            assert first.trace
+            assert first == second
+
+
+@pytest.mark.slow
+def test_the_same_seed_is_the_same_run_in_every_process() -> None:
+    programme = (
+        "import sys\n"
+        "from tests.simulation.run import quickly, run\n"
+        "with quickly():\n"
+        "    for seed in range(60):\n"
+        "        print('\\n'.join(run(seed, trace=True).trace))\n"
+    )
+    traces = []
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(_TREE)}
+        done = subprocess.run([sys.executable, "-c", programme], env=environment, capture_output=True, check=True)
+        traces.append(done.stdout)
+
+    assert traces[0] == traces[1]

@@ -1,0 +1,254 @@
+"""A worker put together as app/engine.py does, of the same parts; below it are a simulated broker, disk and clock."""
+
+import asyncio
+import random
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiokafka.errors as kafka
+
+from app.deliver import Target
+from app.due import DueLoop
+from app.engine import Destinations
+from app.errors import NotOwner
+from app.exact import courier_and_journal
+from app.kafka import Cluster, Sender
+from app.kafka.coordinator import Fenced
+from app.ownership import Ownership
+from app.partition import Partition
+from app.progress import Progress
+from app.settings import Settings
+from app.step import Step
+from app.topics import TopicLimits
+from tables import DelayTable
+from tests.simulation.broker import NODES, Broker
+from tests.simulation.clock import WorkerClock
+from tests.simulation.consumer import Consumer
+from tests.simulation.log import Sent
+from tests.simulation.loop import Died, Loop, Process
+
+_COORDINATOR = NODES[0]
+#: What ends a worker without being a fault of its code: somebody else has its partition.
+EXPECTED = (NotOwner, Fenced)
+
+
+class Node(NamedTuple):
+    """A broker's name."""
+
+    nodeId: int  # noqa: N815 - theirs
+
+
+class Client:
+    """Stands where aiokafka's client stands."""
+
+    def __init__(self, worker: "Worker", broker: Broker, rnd: random.Random) -> None:
+        """Connect `worker` to `broker`."""
+        self._worker, self._network, self._rnd = worker, broker.network, rnd
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def losses(self) -> int:
+        return self._network.losses[self._worker.name]
+
+    @property
+    def cluster(self) -> "Client":
+        return self
+
+    def brokers(self) -> list[Node]:
+        return [Node(node) for node in NODES]
+
+    async def bootstrap(self) -> None:
+        """There is nothing to do."""
+
+    async def send(self, node: int, request: Any, *, group: Hashable = 0) -> Any:
+        self._worker.check()
+        if node in self._network.down:
+            await asyncio.sleep(self._rnd.uniform(0.001, 0.05))
+            raise kafka.NodeNotReadyError("simulated")
+        answer = self._loop.create_future()
+        clock = self._worker.clock
+        sent = Sent(self._worker.name, clock.latest_ms(), clock.shift_ms, self._loop.time())
+        self._network.connection(self._worker.name, node, group).send(request, answer, sent)
+        return await answer
+
+    async def coordinator_lookup(self, _kind: int, _key: str) -> int:
+        await asyncio.sleep(self._rnd.uniform(0.0005, 0.003))
+        if _COORDINATOR in self._network.down:
+            raise kafka.CoordinatorNotAvailableError("simulated")
+        return _COORDINATOR
+
+
+class Table(DelayTable):
+    """The table without Faust around it."""
+
+    def __init__(self, directory: str) -> None:
+        """Keep databases under `directory`, which is no real one."""
+        self.directory = directory
+        self.__post_init__()
+
+    def path(self, partition: int) -> Path:
+        return _Path(f"{self.directory}/{partition}.db")
+
+
+class _Path(type(Path())):  # type: ignore[misc]
+    """A path of a simulated disk."""
+
+    def mkdir(self, *_: Any, **__: Any) -> None:
+        """It is there."""
+
+
+class Worker:
+    """One process, from its start to its end."""
+
+    def __init__(
+        self,
+        slot: str,
+        life: int,
+        loop: Loop,
+        broker: Broker,
+        settings: Settings,
+        shift_ms: int,
+        seed: int,
+        on_end: "Callable[[Worker, BaseException | None], None]",
+    ) -> None:
+        """Belong to `slot`, which is its disk and its place in the group."""
+        self.slot, self.name = slot, f"{slot}.{life}"
+        self._loop, self._broker, self._settings, self._on_end = loop, broker, settings, on_end
+        self._rnd = random.Random(f"{seed}-{self.name}")  # noqa: S311
+        self.process = Process(self.name)
+        self.clock = WorkerClock(loop, shift_ms)
+        self.ready = False
+        #: Whether the group can reach it; one that it cannot reach is a zombie sooner or later.
+        self.reachable = True
+        #: Each time that it was given a partition: the second, and the partition.
+        self.given: list[tuple[float, int]] = []
+        #: Times at which what it had in flight was left to its fate; of one partition, or of all (None).
+        self.breaks: list[tuple[float, int | None]] = []
+        #: Whether others may have been given what it takes for its own.
+        self.outlived = False
+        #: When a row of a source was there to be fired.
+        self.applied: dict[tuple[bytes, str], float] = {}
+        self.points = 0
+
+    # life ------------------------------------------------------------------------------------------------------------
+    def spawn(self, work: Any) -> "asyncio.Task[Any]":
+        """Run a coroutine as part of this process; an error ends the process."""
+        task: asyncio.Task[Any] = self.process.context.run(self._loop.create_task, work)
+        task.add_done_callback(self._report, context=self.process.context)
+        return task
+
+    def _report(self, task: "asyncio.Task[Any]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.fatal(error)
+
+    def fatal(self, error: BaseException) -> None:
+        """End the process."""
+        if self.process.alive:
+            self.end(error)
+        raise Died
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End at once: nothing of it runs any more."""
+        self.process.alive = False
+        self.process.parked.clear()
+        self._loop.dead.add(self.name)
+        self.breaks.append((self._loop.time(), None))
+        if self.ready:
+            self.consumer.forget()
+        self._on_end(self, error)
+
+    def check(self) -> None:
+        """See that this process is alive."""
+        if not self.process.alive:
+            raise Died
+
+    def reached(self, point: str, step: Step | None) -> None:
+        """Pass a point of the journal's; it may be the last one."""
+        self.check()
+        if point == "applied" and step is not None:
+            for key, (entry, _) in step.changes.puts.items():
+                self.applied.setdefault((key, entry.source), self._loop.time())
+        if self.points:
+            self.points -= 1
+            if not self.points:
+                self._broker.note(f"{self.name} dies at {point}")
+                self.end()
+                raise Died
+
+    # -----------------------------------------------------------------------------------------------------------------
+    async def start(self) -> None:
+        """Begin to run, without partitions."""
+        settings, clock = self._settings, self.clock
+        self.cluster = Cluster("simulated")
+        self.cluster._client = Client(self, self._broker, self._rnd)  # type: ignore[assignment]
+        while True:
+            try:
+                await self.cluster.refresh(sorted(settings.internal_topics & set(self._broker.logs)))
+                sender, deliveries = Sender(self.cluster), Sender(self.cluster, recalls=True)
+                await sender.start()
+                await deliveries.start()
+                break
+            except kafka.KafkaError:  # its supervisor would start it again
+                await asyncio.sleep(0.1)
+        self.senders = (sender, deliveries)
+        self.table = Table(self.slot)
+        targets: dict[str | None, Target] = {None: Target(self.cluster, deliveries)}
+        courier, journal = courier_and_journal(settings, clock, targets, self.cluster, sender, self.table)
+        self.due = DueLoop(settings, clock, courier)
+        journal.reached = self.reached  # type: ignore[method-assign]
+        limits, destinations = TopicLimits(1 << 20, 1 << 20), Destinations(self.cluster)
+        progress = Progress(settings, clock, sender, self.due)
+        self.ownership = Ownership(
+            settings,
+            clock,
+            self.cluster,
+            self.table,
+            journal,
+            self.due,
+            lambda number: Partition(number, settings, clock, journal, destinations, limits, self.due.notify),
+            progress.report,
+            self.fatal,
+        )
+        self.consumer = self.ownership.intake = Consumer(self, self._broker, self._rnd)
+        self._turn = asyncio.Lock()
+        self._work = [self.spawn(self.due.run()), self.spawn(progress.run())]
+        self.ready = True
+
+    async def revoke(self) -> None:
+        """Give the partitions back, as app/worker.py does."""
+        async with self._turn:
+            await self._give_back()
+
+    async def _give_back(self) -> None:
+        await self.ownership.revoke()
+        now = self._loop.time()
+        self.breaks += [(now, number) for number, one in self.ownership.partitions.items() if one.claims]
+        if self.outlived:
+            self.outlived = False
+            self.breaks.append((now, None))
+
+    async def assign(self, numbers: list[int], generation: int) -> None:
+        """Take partitions, as app/host.py does."""
+        async with self._turn:
+            self.consumer.forget()
+            await self._give_back()
+            self._broker.note(f"{self.name} is given {numbers} in generation {generation}")
+            self.given += [(self._loop.time(), number) for number in numbers]
+            await self.ownership.assign(numbers, generation)
+
+    async def stop(self) -> None:
+        """Stop in order, as app/engine.py does."""
+        async with self._turn:
+            self.consumer.forget()
+            await self._give_back()
+            await self.ownership.close()
+            for task in self._work:
+                task.cancel()
+            await asyncio.gather(*self._work, return_exceptions=True)
+            await self.due.stop()
+            for sender in self.senders:
+                await sender.stop()
+        self.process.alive = False
+        self._loop.dead.add(self.name)

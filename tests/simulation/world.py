@@ -1,0 +1,261 @@
+"""One run: a workload, workers, faults, and what has come of it."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import app.engine
+import app.lateness
+import tables.counts
+import tables.database
+import tables.doubt
+import tables.memory
+import tables.restore
+import tables.store
+import tables.table
+from app.contract.home import home_partition
+from app.partition import State
+from app.settings import Settings
+from tables import Entry, PartitionStore, keys
+from tests.simulation.broker import Broker
+from tests.simulation.disk import Disks
+from tests.simulation.faults import Fault, Plan, plan
+from tests.simulation.group import Group
+from tests.simulation.loop import EPOCH_MS, Loop, Process, VirtualTime
+from tests.simulation.mishaps import Mishaps
+from tests.simulation.worker import EXPECTED, Worker
+from tests.simulation.workload import LARGEST, Ask, Author
+
+#: A run that is not over by then is stuck.
+_LATEST_S = 120.0
+_LOOK_S = 0.1
+#: Messages that are due within that time of the beginning are to be dealt with.
+_SOON_MS = 3_600_000
+#: The slot of the worker that reads everything anew.
+_LAST = "last"
+
+
+@contextmanager
+def simulated(loop: Loop, disks: Disks) -> Iterator[None]:
+    """Put simulated time and disks where modules have the real ones."""
+    time: Any = VirtualTime(loop)
+    replaced: list[tuple[Any, str, Any]] = [
+        (module, "time", time) for module in (app.engine, app.lateness, tables.restore, tables.table)
+    ]
+    stores = (tables.store, tables.counts, tables.database, tables.memory, tables.doubt)
+    replaced += [(module, "rocksdict", disks) for module in stores]
+    replaced += [(tables.store, "shutil", disks), (PartitionStore, "_options", staticmethod(lambda: None))]
+    before = [module.__dict__[name] for module, name, _ in replaced]
+    for module, name, value in replaced:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for (module, name, _), value in zip(replaced, before, strict=True):
+            setattr(module, name, value)
+
+
+class World:
+    """Everything there is in one run."""
+
+    def __init__(self, seed: int, *, trace: bool = False) -> None:
+        """Make up the run of a seed."""
+        self.seed = seed
+        rnd = random.Random(seed)  # noqa: S311 - the same run for the same seed
+        self.plan: Plan = plan(rnd)
+        self.settings = Settings.from_env(self.plan.env)
+        self.exact = self.settings.guarantee == "exactly_once"
+        self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}
+        self.asks: list[Ask] = Author(rnd, self.settings, self.plan.span_s, self.destinations).write()
+        self.loop, self.disks = Loop(), Disks()
+        self.process = Process("world")
+        self.broker = Broker(self.loop, seed, self.process)
+        if trace:
+            self.broker.trace = []
+        self.group = Group(self.loop, rnd, self.broker, self.settings.partitions)
+        self.group.session_s = self.plan.session_s
+        self.workers: list[Worker] = []
+        #: The worker of each slot, None between two lives; and what its next end is to mean for its disk.
+        self.slots: dict[str, Worker | None] = {}
+        self.fates: dict[str, Fault] = {}
+        self.troubles: list[str] = []
+        self.crashes = 0
+        self._calm = False
+
+    # the run ---------------------------------------------------------------------------------------------------------
+    def run(self) -> None:
+        """Run to the end.
+
+        Raises Stuck if it does not come to one.
+        """
+        random.seed(self.seed)
+        self.loop.run(self._run(), self.process, _LATEST_S)
+        self.troubles += [f"an error that nobody expects: {error!r}" for error in self.loop.errors]
+
+    async def _run(self) -> None:
+        self._set_up()
+        mishaps = Mishaps(self)
+        self.loop.create_task(self.group.watch())
+        for number in range(self.plan.workers):
+            self.start(f"w{number}")
+        for ask in self.asks:
+            self.loop.call_at(ask.at_s, self._send, ask)
+        for fault in self.plan.faults:
+            self.loop.call_at(fault.at_s, mishaps.happen, fault)
+        await asyncio.sleep(max(self.plan.span_s + 0.5, self.asks[-1].at_s + 0.1))
+        self._calm = True
+        mishaps.cease()
+        for slot in list(self.slots):
+            self.start_again(slot)
+        await self._settled()
+        rows = self._rows()
+        await self._begin_anew()
+        if self._delivered_by(_LAST):
+            self.troubles.append("a worker that read everything anew has delivered what was dealt with")
+        if self._rows() != rows:
+            self.troubles.append("a worker that read everything anew has other rows")
+
+    def _set_up(self) -> None:
+        settings, broker = self.settings, self.broker
+        for topic in (settings.requests, settings.forwards, settings.changelog, settings.events_topic):
+            broker.create(topic, settings.partitions)
+        broker.create(settings.dead_letters, settings.partitions)
+        broker.create(settings.progress, 1)
+        for topic, count in self.destinations.items():
+            broker.create(topic, count, append_time=False)
+            broker.largest[topic] = LARGEST
+        broker.network.weather, broker.network.haunting = self.plan.weather, self.plan.haunting
+        broker.coordinator.slowest_s = self.plan.slowest_marker_s
+
+    def _send(self, ask: Ask) -> None:
+        """Have a user send a record."""
+        log = self.broker.logs[self.settings.requests][ask.partition]
+        ask.topic, ask.offset, ask.stamp_ms = log.topic, log.end, self.broker.now_ms()
+        log.append(ask.batch(ask.stamp_ms), ask.stamp_ms, None)
+
+    # workers ---------------------------------------------------------------------------------------------------------
+    def start(self, slot: str) -> None:
+        """Start a worker in a slot."""
+        life = len(self.workers) + 1
+        shift = self.plan.shifts_ms[life % len(self.plan.shifts_ms)]
+        worker = Worker(slot, life, self.loop, self.broker, self.settings, shift, self.seed, self._ended)
+        self.workers.append(worker)
+        self.slots[slot] = worker
+
+        async def begin() -> None:
+            await worker.start()
+            self.loop.call_soon(self._begun, worker, context=self.process.context)
+
+        worker.spawn(begin())
+
+    def start_again(self, slot: str) -> None:
+        """Start a worker in a slot whose last one has ended."""
+        if self.slots.get(slot, self) is None:
+            self.start(slot)
+
+    async def stop(self, worker: Worker) -> bool:
+        """Stop a worker in order; tell whether it came to that."""
+        task = worker.spawn(worker.stop())
+        while worker.process.alive and not task.done():  # noqa: ASYNC110 - it may die
+            await asyncio.sleep(0.02)
+        if self.slots.get(worker.slot) is not worker:
+            return False  # it died meanwhile, and is started again for that
+        self.slots[worker.slot] = None
+        self.disks.unlock(worker.slot)
+        self.group.leave(worker)
+        return True
+
+    def _begun(self, worker: Worker) -> None:
+        if worker.process.alive:
+            self.group.begin(worker)
+
+    def _ended(self, worker: Worker, error: BaseException | None) -> None:
+        """Hear of a worker's end: its disk has its fate, its supervisor starts it again."""
+        self.crashes += 1
+        self.broker.note(f"{worker.name} is no more: {error!r}")
+        if error is not None and not isinstance(error, EXPECTED):
+            self.troubles.append(f"{worker.name} ends: {error!r}")
+        self.disks.unlock(worker.slot)
+        fate, again_s = self.fates.pop(worker.slot, None), 0.2
+        if fate is not None:
+            again_s = fate.lasts_s
+            if fate.disk == "wiped":
+                self.disks.wipe(worker.slot)
+            elif fate.disk == "short":
+                self.disks.lose(worker.slot, fate.number % 8)
+            elif fate.disk == "old":
+                self.disks.rewind(worker.slot, fate.number / 100)
+        if self.slots.get(worker.slot) is worker:
+            self.slots[worker.slot] = None
+            after_s = 0.05 if self._calm else again_s
+            self.loop.call_later(after_s, self.start_again, worker.slot, context=self.process.context)
+
+    # the end ---------------------------------------------------------------------------------------------------------
+    async def _begin_anew(self) -> None:
+        """End all workers, and have one on an empty disk take over."""
+        for worker in [worker for worker in self.slots.values() if worker is not None]:
+            if self.plan.orderly and worker.ready:
+                await self.stop(worker)
+            elif worker.process.alive:
+                self.slots[worker.slot] = None
+                worker.end()
+        self.slots.clear()
+        self.start(_LAST)
+        await self._settled()
+
+    async def _settled(self) -> None:
+        """Wait until everything is dealt with."""
+        while not self.troubles and (len(self.owned()) < self.settings.partitions or self._transacting()):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+
+    def owned(self) -> dict[int, PartitionStore]:
+        """Give the store of each partition that is owned, live, and has nothing left to do."""
+        found = {}
+        for worker in self.group.members.values():
+            if worker.process.alive and worker.ready:
+                for number, partition in worker.ownership.partitions.items():
+                    if partition.state is State.LIVE and self._quiet(worker, number):
+                        found[number] = worker.table.stores[number]
+        return found
+
+    def _quiet(self, worker: Worker, number: int) -> bool:
+        partition, store = worker.ownership.partitions[number], worker.table.stores[number]
+        if partition.claims or not partition.idle or not partition.quiet or store.doubt.keys:
+            return False
+        for topic in (self.settings.requests, self.settings.forwards):
+            position = store.positions.get(topic)
+            last = max((batch.end for batch in self.broker.logs[topic][number].committed()), default=0)
+            if last and (position is None or position.offset < last):
+                return False
+        following = store.next_row(b"")
+        return following is None or keys.due_of(following) > EPOCH_MS + _SOON_MS
+
+    def _transacting(self) -> bool:
+        return any(log.ongoing for logs in self.broker.logs.values() for log in logs)
+
+    def _rows(self) -> dict[int, dict[bytes, Entry]]:
+        return {number: dict(store.rows()) for number, store in self.owned().items()}
+
+    def _delivered_by(self, slot: str) -> bool:
+        """Tell whether the workers of a slot have written to the destinations.
+
+        Others still may when everything is dealt with: at least once, a zombie that has just come to itself sends what
+        it has claimed before it hears of its end. How many such duplicates there may be is looked at elsewhere.
+        """
+        names = {worker.name for worker in self.workers if worker.slot == slot}
+        logs = (log for topic in self.destinations for log in self.broker.logs[topic])
+        return any(batch.sent is not None and batch.sent.worker in names for log in logs for batch in log.batches)
+
+    # for those who look at it ----------------------------------------------------------------------------------------
+    def home(self, ask: Ask) -> int:
+        """Give the partition where a message lives."""
+        if ask.id is None:
+            return ask.partition
+        return home_partition(ask.id, self.settings.inputs, self.settings.partitions)
+
+    def scratch(self) -> PartitionStore:
+        """Give an empty store."""
+        return PartitionStore(Path("scratch.db"))

@@ -1,0 +1,82 @@
+"""Rows and steps for tests of the table, and the whole image of a store."""
+
+import tempfile
+from pathlib import Path
+
+from tables import Changes, Command, Entry, PartitionStore, keys
+from tables.entry import encode
+
+CRC = keys.topic_crc("delay-requests")
+NOW = 1_767_225_600_000
+HOUR = keys.BUCKET_MS
+
+
+def fast_directory() -> Path:
+    """Make a directory, in memory where there is such a place: a test that opens hundreds of databases needs one."""
+    memory = Path("/dev/shm")  # noqa: S108 - mkdtemp names it
+    return Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+
+
+def key(due_ms: int, offset: int = 0, crc: int = CRC) -> bytes:
+    """Give a row key."""
+    return keys.row_key(due_ms, offset, crc)
+
+
+def entry(id_: str = "a", to: str = "orders", *commands: Command) -> Entry:
+    """Give an entry with little in it."""
+    return Entry(id_, to, b"k", b"v", [], "delay-requests-0-0", commands=commands)
+
+
+def put(changes: Changes, row: bytes, what: Entry) -> None:
+    """Add a new row to a step."""
+    changes.put(row, what, encode(what))
+
+
+def rewrite(changes: Changes, row: bytes, what: Entry) -> None:
+    """Give a row another value in a step."""
+    changes.rewrite(row, what, encode(what))
+
+
+def apply(store: PartitionStore, changes: Changes, now_ms: int = NOW) -> list[tuple[bytes, bytes | None]]:
+    """Apply a step as the journal does; give its changelog records."""
+    records = list(changes.records(store.writer))
+    store.apply(changes, store.offset + len(records), store.writer, now_ms)
+    return records
+
+
+def filled(path: Path, rows: dict[bytes, Entry]) -> PartitionStore:
+    """Open a store and put rows in."""
+    store = PartitionStore(path)
+    changes = Changes()
+    for row, what in rows.items():
+        put(changes, row, what)
+    apply(store, changes)
+    return store
+
+
+def image(store: PartitionStore) -> dict[bytes, bytes]:
+    """Give everything that the database holds but how far it is."""
+    return {key: value for key, value in store._db.items() if key[:1] != keys.META}
+
+
+def assert_sound(store: PartitionStore) -> None:
+    """Hold what is kept beside the rows against a full scan of them."""
+    rows = list(store.rows())
+    destinations: dict[str, int] = {}
+    hours: dict[int, int] = {}
+    for row, what in rows:
+        destinations[what.to] = destinations.get(what.to, 0) + 1
+        hours[keys.due_of(row) // HOUR] = hours.get(keys.due_of(row) // HOUR, 0) + 1
+    assert [row for row, _ in rows] == sorted(row for row, _ in rows)
+    assert store.counts.destinations == destinations
+    assert store.counts.hours == hours
+    assert store.counts.total == len(rows)
+    there = dict(rows)
+    ids = {raw[1:].decode(): row for raw, row in image(store).items() if raw[:1] == keys.ID}
+    assert all(there[row].id == id_ for id_, row in ids.items())
+    unmarked = [what.id for what in there.values() if what.url is None and not what.replaced]
+    assert sorted(ids) == sorted(unmarked)
+    for kind, memory in ((keys.CANCEL, store.cancels), (keys.DELIVERED, store.delivered)):
+        marks = [raw for raw in image(store) if raw[:1] == kind]
+        expiries = [raw for raw in image(store) if raw[:2] == keys.EXPIRY + kind]
+        assert memory.count == len(marks) == len(expiries)

@@ -1,0 +1,184 @@
+"""A database that is damaged is never read as if it were whole, and dropped when it is opened next."""
+
+import contextlib
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import rocksdict
+
+from tables import Changes, PartitionStore, StoreCorrupt, StoreLocked, StoreUnusable, keys
+from tables.database import Database
+from tests.tables.rows import NOW, entry, key, put
+
+ROWS = 12_000
+
+
+def write(store: PartitionStore, begin: int, end: int) -> None:
+    """Put rows in, a step for every hundred of them, of bytes that do not compress."""
+    chosen = random.Random(begin)  # noqa: S311 - it makes up values
+    for first in range(begin, end, 100):
+        changes = Changes()
+        for number in range(first, first + 100):
+            put(changes, key(number), entry(f"id-{number}", chosen.randbytes(300).hex()))
+        store.apply(changes, store.offset + 101, 1, NOW)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with several tables, as `kill -9` leaves it."""
+    path = tmp_path_factory.mktemp("whole") / "x.db"
+    code = (
+        "import os, pathlib, sys, tables; from tests.tables.test_damage import ROWS, write;"
+        "store = tables.PartitionStore(pathlib.Path(sys.argv[1])); write(store, 0, ROWS); store._db._db.flush();"
+        "write(store, ROWS, ROWS + 100); os._exit(0)"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60, cwd=root)
+    return path
+
+
+@pytest.fixture
+def path(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it to be damaged."""
+    return Path(shutil.copytree(whole, tmp_path / "x.db"))
+
+
+def scratch(path: Path) -> None:
+    """Overwrite some of a file's bytes, all over it but for the end, where a table has its index."""
+    with path.open("r+b") as file:
+        for place in range(0, path.stat().st_size * 3 // 4, 1_000):
+            file.seek(place)
+            file.write(b"rubbish")
+
+
+def some(path: Path, pattern: str) -> Path:
+    """Give one of a database's files."""
+    return max(path.glob(pattern), key=lambda found: found.stat().st_size)
+
+
+READS: dict[str, Callable[[PartitionStore], object]] = {
+    "due rows": lambda store: store.due(NOW, b"", 1_000_000),
+    "all rows": lambda store: list(store.rows()),
+    "how many are due": lambda store: store.count(0, NOW, 1_000_000),
+    "rows by id": lambda store: store.find_many([f"id-{number}" for number in range(ROWS)]),
+    "a row": lambda store: [store.entry(key(number)) for number in range(ROWS)],
+}
+
+
+@pytest.mark.parametrize("reading", READS)
+def test_reading_what_is_damaged_says_so_and_the_database_is_not_believed_again(path: Path, reading: str) -> None:
+    for table in path.glob("*.sst"):
+        with contextlib.suppress(FileNotFoundError):  # an open database removes those that it has merged
+            scratch(table)
+    with pytest.raises(StoreCorrupt, match=r"Corruption.* It is only a copy of the changelog"):
+        READS[reading](PartitionStore(path))
+
+    with pytest.raises(StoreCorrupt, match="it was found damaged when it was last in use"):
+        PartitionStore(path)
+
+
+@pytest.mark.parametrize("pattern", ["*.sst", "MANIFEST-*", "CURRENT"])
+@pytest.mark.parametrize("how", [scratch, Path.unlink, lambda file: os.truncate(file, 5)], ids=["", "gone", "short"])
+def test_damage_that_shows_at_once_is_no_crash_later(path: Path, pattern: str, how: Callable[[Path], None]) -> None:
+    how(some(path, pattern))
+    with pytest.raises(StoreCorrupt, match="cannot be relied on"):
+        list(PartitionStore(path).rows())
+
+
+def test_rows_that_are_missing_in_between_are_missed(path: Path) -> None:
+    """A MANIFEST that has lost its end knows of fewer tables, and the write-ahead log goes on after them."""
+    manifest = some(path, "MANIFEST-*")
+    os.truncate(manifest, manifest.stat().st_size - 60)
+
+    with pytest.raises(StoreCorrupt, match=f"rows are there, {ROWS + 100} should be"):
+        PartitionStore(path)
+
+
+@pytest.mark.parametrize("share", [0, 3, 10])
+def test_a_write_ahead_log_that_has_lost_its_end_only_puts_the_database_back(path: Path, share: int) -> None:
+    log = some(path, "*.log")
+    os.truncate(log, log.stat().st_size * share // 10)
+    store = PartitionStore(path)
+
+    rows = ROWS + (100 if share == 10 else 0)
+    assert (store.counts.total, store.offset) == (rows, rows // 100 * 101)
+    assert len(list(store.rows())) == rows
+
+
+def test_a_cut_off_flush_is_no_damage(path: Path) -> None:
+    shutil.copy(some(path, "*.sst"), path / "000999.sst")
+
+    assert PartitionStore(path).counts.total == ROWS + 100
+
+
+def test_a_damaged_store_can_be_wiped(path: Path) -> None:
+    store = PartitionStore(path)
+    for table in path.glob("*.sst"):
+        with contextlib.suppress(FileNotFoundError):  # an open database removes those that it has merged
+            scratch(table)
+    with pytest.raises(StoreCorrupt):
+        list(store.rows())
+    store.wipe()
+
+    assert PartitionStore(path).counts.total == 0
+
+
+def test_a_lock_is_free_again_when_what_was_opened_is_not_believed(path: Path) -> None:
+    store = PartitionStore(path)
+    batch = rocksdict.WriteBatch(raw_mode=True)
+    batch.put(keys.META + b"format", keys.long_bytes(2))
+    store._db.write(batch)
+    store.close()
+
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt, match=r"it has format 2, this version knows up to 1"):
+            PartitionStore(path)
+
+
+class Broken:
+    """A RocksDB on a disk that has something to say."""
+
+    def __init__(self, said: str) -> None:
+        self._said = said
+
+    def write(self, *_: object) -> None:
+        raise Exception(self._said)  # noqa: TRY002 - as rocksdict does
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("IO error: No space left on device: While appending to file: /x/000004.log", StoreUnusable),
+        ("IO error: While open a file for appending: /x/000009.sst: Read-only file system", StoreUnusable),
+        ("Corruption: block checksum mismatch", StoreCorrupt),
+        ("something else", Exception),
+    ],
+)
+def test_what_a_disk_says_is_put_into_words(tmp_path: Path, said: str, meant: type[Exception]) -> None:
+    database = Database(tmp_path / "x.db", PartitionStore._options())
+    database.close()
+    database._db = Broken(said)
+    with pytest.raises(Exception, match=r"No space|Read-only|block|something") as raised:
+        database.write(rocksdict.WriteBatch(raw_mode=True))
+
+    assert type(raised.value) is meant
+
+
+def test_a_disk_that_cannot_be_written_is_no_damage(tmp_path: Path) -> None:
+    place = tmp_path / "a-file"
+    place.touch()
+    with pytest.raises(StoreUnusable, match=r"cannot be used .*Not a directory.*nothing is lost"):
+        PartitionStore(place / "x.db")
+
+
+def test_a_store_in_use_is_no_damage(path: Path) -> None:
+    store = PartitionStore(path)
+    with pytest.raises(StoreLocked):
+        PartitionStore(path)
+    store.close()

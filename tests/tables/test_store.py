@@ -1,0 +1,253 @@
+"""What the store does at its edges: clashes of ids, marks, locks, damage, and where reads begin."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tables import Changes, Command, Entry, PartitionStore, StoreCorrupt, StoreLocked, UnknownRecordKind, keys
+from tables.entry import encode
+from tests.tables.rows import NOW, apply, assert_sound, entry, filled, image, key, put, rewrite
+
+REPLACED = Command("replace", "delay-requests-0-9")
+
+
+def test_a_new_store_holds_nothing(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+
+    assert (store.offset, store.seen_ms, store.writer) == (0, 0, 0)
+    assert (store.positions, store.origins, store.counts.total) == ({}, {}, 0)
+    assert store.due(NOW, b"", 10) == []
+    assert [store.next_row(b""), store.find("a"), store.raw(key(1))] == [None, None, None]
+    assert store.entry(key(1)) is None
+    assert store.cancels.get("a") is None
+    assert store.delivered.get("a") is None
+    assert store.cancels.get_many(["a", "b"]) == [None, None]
+    assert store.cancels.expired(NOW, 10) == []
+
+
+def test_a_step_is_written_with_the_offset_that_it_stands_for(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    store.apply(Changes(), 17, 5, NOW)
+    store.close()
+    store = PartitionStore(tmp_path / "x.db")
+
+    assert (store.offset, store.writer, store.seen_ms) == (17, 5, NOW)
+
+
+def test_what_the_changelog_has_under_a_key_can_be_read_as_it_is(tmp_path: Path) -> None:
+    store = filled(tmp_path / "x.db", {key(1): entry()})
+
+    assert store.raw(key(1)) == encode(entry())
+    assert store.entry(key(1)) == entry()
+
+
+# ids that two rows have ---------------------------------------------------------------------------------------------
+def test_a_row_that_is_marked_as_replaced_leaves_its_id_to_the_later_one(tmp_path: Path) -> None:
+    store = filled(tmp_path / "x.db", {key(1): entry()})
+    changes = Changes()
+    rewrite(changes, key(1), entry("a", "orders", REPLACED))
+    put(changes, key(2), entry())
+    apply(store, changes)
+
+    assert store.find("a") == key(2)
+    changes = Changes()
+    changes.remove(key(1), entry("a", "orders", REPLACED))
+    apply(store, changes)
+    assert store.find("a") == key(2)
+    assert_sound(store)
+
+
+def test_an_id_is_nobodys_when_the_later_row_goes_first(tmp_path: Path) -> None:
+    for together in (True, False):
+        store = filled(tmp_path / f"{together}.db", {key(1): entry()})
+        changes = Changes()
+        rewrite(changes, key(1), entry("a", "orders", REPLACED))
+        put(changes, key(2), entry())
+        if not together:
+            apply(store, changes)
+            changes = Changes()
+        changes.remove(key(2), entry())
+        apply(store, changes)
+
+        assert store.find("a") is None
+        assert_sound(store)
+
+
+def test_a_row_of_the_same_id_found_in_recovery_is_a_clash_and_the_later_one_has_the_id(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    store.replay([(key(5), encode(entry())), (key(3), encode(entry()))], 2, NOW)
+
+    assert store.clashes == {key(5)}
+    assert store.find("a") == key(3)
+    changes = Changes()
+    changes.remove(key(5), entry())
+    apply(store, changes)
+    assert store.find("a") == key(3)
+    assert store.clashes == set()
+
+
+def test_a_clash_that_the_changelog_itself_ends_is_none(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    store.replay([(key(5), encode(entry()))], 1, NOW)
+    store.replay([(key(3), encode(entry()))], 2, NOW)
+    store.replay([(key(5), None)], 3, NOW)
+
+    assert store.clashes == set()
+    assert store.find("a") == key(3)
+    assert_sound(store)
+
+
+def test_a_failure_callback_has_no_claim_to_the_id_of_its_message(tmp_path: Path) -> None:
+    callback = Entry("a", "", None, b"{}", [], "delay-requests-0-0", url="https://example.com")
+    store = filled(tmp_path / "x.db", {key(1): entry(), key(2): callback})
+
+    assert store.find("a") == key(1)
+    restored = PartitionStore(tmp_path / "y.db")
+    restored.replay([(key(1), encode(entry())), (key(2), encode(callback))], 2, NOW)
+    assert image(restored) == image(store)
+    changes = Changes()
+    changes.remove(key(2), callback)
+    apply(store, changes)
+    assert store.find("a") == key(1)
+
+
+def test_the_writers_epoch_only_grows_in_recovery(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    store.replay([(keys.WRITER, keys.long_bytes(4))], 1, NOW)
+    store.replay([(keys.WRITER, keys.long_bytes(3)), (keys.WRITER, None)], 3, NOW)
+
+    assert store.writer == 4
+
+
+def test_counts_are_right_after_a_replay_in_which_rows_come_and_go(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    rows: list[tuple[bytes, bytes | None]] = [
+        (key(number * 500_000, number), encode(entry(f"id-{number}", f"topic-{number % 7}"))) for number in range(5_000)
+    ]
+    gone: list[tuple[bytes, bytes | None]] = [(row, None) for row, _ in rows[::3]]
+    for number, begin in enumerate(range(0, 5_000, 1_000)):
+        store.replay(rows[begin : begin + 1_000], number, NOW)
+    store.replay(gone, 5_001, NOW)
+    store.replay(gone + rows[:3] + gone[:1], 5_005, NOW)
+
+    assert store.counts.total == 5_000 - len(gone)
+    assert_sound(store)
+    store.close()
+    assert_sound(PartitionStore(tmp_path / "x.db"))
+
+
+# reads that stay short ----------------------------------------------------------------------------------------------
+def test_what_is_new_below_the_low_water_mark_is_seen(tmp_path: Path) -> None:
+    store = filled(tmp_path / "x.db", {key(10): entry()})
+    store.low = key(10)
+    changes = Changes()
+    put(changes, key(5), entry("b"))
+    apply(store, changes)
+
+    assert store.next_row(b"") == key(5)
+    store.low = key(10)
+    store.replay([(key(7), encode(entry("c")))], store.offset + 1, NOW)
+    assert store.next_row(b"") == key(7)
+
+
+def test_looking_at_the_head_does_not_wade_through_what_has_been_delivered(tmp_path: Path) -> None:
+    number = 100_000
+    store = filled(tmp_path / "x.db", {key(NOW, offset): entry(f"{offset}") for offset in range(number)})
+    changes = Changes()
+    for offset in range(number):
+        changes.remove(key(NOW, offset), entry(f"{offset}"))
+    put(changes, key(NOW + 1), entry("head"))
+    apply(store, changes)
+    wading = shortest(lambda: store.next_row(b""))
+    store.low = key(NOW, number)
+
+    assert store.next_row(b"") == key(NOW + 1)
+    assert [row for row, _ in store.due(NOW + 1, b"", 10)] == [key(NOW + 1)]
+    assert store.count(0, NOW + 1, 10) == 1
+    assert shortest(lambda: store.next_row(b"")) < max(wading / 10, 0.001)
+
+
+def shortest(look: Callable[[], object]) -> float:
+    times = []
+    for _ in range(10):
+        began = time.perf_counter()
+        look()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def test_what_is_read_is_bounded_by_time_and_limit(tmp_path: Path) -> None:
+    store = filled(tmp_path / "x.db", {key(due): entry(f"{due}") for due in range(10)})
+
+    assert [keys.due_of(row) for row, _ in store.due(5, b"", 100)] == [0, 1, 2, 3, 4, 5]
+    assert [keys.due_of(row) for row, _ in store.due(5, key(2) + b"\0", 2)] == [3, 4]
+    assert store.count(3, 8, 100) == 6
+    assert store.count(3, 8, 4) == 4
+
+
+# opening ------------------------------------------------------------------------------------------------------------
+def test_a_store_that_this_process_has_open_is_locked(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+
+    with pytest.raises(StoreLocked) as raised:
+        PartitionStore(tmp_path / "x.db")
+
+    assert str(raised.value) == (
+        f"the database {tmp_path / 'x.db'} is in use by another process. Give each worker a data directory of its own "
+        "(DATADIR or PORT), or stop the other worker."
+    )
+    store.close()
+    PartitionStore(tmp_path / "x.db").close()
+
+
+def test_a_store_that_another_process_has_open_is_locked(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    code = "import sys, pathlib, tables; tables.PartitionStore(pathlib.Path(sys.argv[1]))"
+    other = subprocess.run(
+        [sys.executable, "-c", code, str(store.path)], capture_output=True, text=True, check=False, timeout=30
+    )
+
+    assert "tables.errors.StoreLocked" in other.stderr
+
+
+def test_a_damaged_store_says_that_it_is_only_a_copy_also_if_its_path_speaks_of_locks(tmp_path: Path) -> None:
+    path = tmp_path / "clocks" / "x.db"
+    path.parent.mkdir()
+    PartitionStore(path).close()
+    for manifest in path.glob("MANIFEST-*"):
+        manifest.write_bytes(b"rubbish" * 100)
+
+    with pytest.raises(StoreCorrupt) as raised:
+        PartitionStore(path)
+
+    assert str(raised.value).startswith(f"the database {path} cannot be relied on (")
+    assert str(raised.value).endswith(
+        "It is only a copy of the changelog: when a worker opens it next, it is dropped and restored from there."
+    )
+
+
+@pytest.mark.parametrize("value", [b"x", None])
+def test_a_changelog_record_of_an_unknown_kind_is_from_a_newer_version(tmp_path: Path, value: bytes | None) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    with pytest.raises(UnknownRecordKind) as raised:
+        store.replay([(key(1), encode(entry())), (b"zebra", value)], 2, NOW)
+
+    assert str(raised.value) == (
+        "the changelog has a record of a kind that this worker does not know (its key is b'zebra'). "
+        "Upgrade this worker: a newer one has written to the changelog."
+    )
+    store.close()
+    store = PartitionStore(tmp_path / "x.db")
+    assert (store.offset, store.counts.total) == (0, 0)
+
+
+def test_a_wiped_store_is_gone_from_the_disk(tmp_path: Path) -> None:
+    store = filled(tmp_path / "x.db", {key(1): entry()})
+    store.wipe()
+
+    assert not store.path.exists()
+    assert PartitionStore(store.path).next_row(b"") is None

@@ -1,0 +1,199 @@
+"""The store against plain dicts, whatever happens in whatever order; and its image rebuilt from the changelog."""
+
+import shutil
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from tables import Cancel, Changes, Command, Entry, PartitionStore, Position, keys
+from tables.changes import Delivered
+from tests.tables.changelog import compacted, cut, replay
+from tests.tables.rows import HOUR, NOW, apply, assert_sound, entry, fast_directory, image, key, put, rewrite
+
+IDS = ["a", "b", "c"]
+WORK = ["schedule"] * 4 + ["remove"] * 2 + ["move", "command", "remember", "remember_delivery", "forget", "read_on"]
+#: Few due times, so that many rows share one; two of them in one hour.
+DUES = [NOW + delta for delta in (0, 1, 2, HOUR, HOUR + 1, 3 * HOUR)]
+
+ids = st.sampled_from(IDS)
+dues = st.sampled_from(DUES)
+destinations = st.sampled_from(["orders", "payments", "r"])
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Gathers changes as ingest and outcomes do, applies them, and compares with what they mean."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.place = fast_directory()
+        self.store = PartitionStore(self.place / "live.db")
+        self.follower = PartitionStore(self.place / "follower.db")
+        self.log: list[tuple[bytes, bytes | None]] = []
+        self.step = Changes()
+        self.rows: dict[bytes, Entry] = {}
+        self.index: dict[str, bytes] = {}
+        self.cancels: dict[str, Cancel] = {}
+        self.delivered: dict[str, Delivered] = {}
+        self.positions: dict[str, Position] = {}
+        self.origins: dict[bytes, int] = {}
+        self.offset = 0
+        self.restored = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "place"):
+            self.store.close()
+            self.follower.close()
+            shutil.rmtree(self.place)
+
+    # what a step may hold --------------------------------------------------------------------------------------------
+    @rule(data=st.data(), work=st.lists(st.sampled_from(WORK), min_size=1, max_size=8))
+    def do_several_things_in_one_step(self, data: st.DataObject, work: list[str]) -> None:
+        for what in work:
+            getattr(self, what)(data)
+        self.log += apply(self.store, self.step, NOW + len(self.log))
+        self.step = Changes()
+
+    def schedule(self, data: st.DataObject) -> None:
+        """A new row; a pending one of the same id is replaced, now or, if it is being sent, by its outcome."""
+        what = entry(data.draw(ids), data.draw(destinations))
+        before = self.index.get(what.id)
+        if before is not None and self._is_being_sent(data, before):
+            self._mark(before, Command("replace", "x"))
+        elif before is not None:
+            self._remove(before)
+        self._put(data.draw(dues), what)
+
+    def remove(self, data: st.DataObject) -> None:
+        if self.rows:
+            self._remove(data.draw(st.sampled_from(sorted(self.rows))))
+
+    def move(self, data: st.DataObject) -> None:
+        if self.index:
+            row = self.index[data.draw(st.sampled_from(sorted(self.index)))]
+            what = self.rows[row]
+            self._remove(row)
+            self._put(data.draw(dues), entry(what.id, what.to))
+
+    def command(self, data: st.DataObject) -> None:
+        """A command on a row that is being sent is written on it."""
+        rows = sorted(row for row in self.index.values() if row not in self.step.fresh)
+        if rows:
+            self._mark(data.draw(st.sampled_from(rows)), Command("cancel", "x"))
+
+    def remember(self, data: st.DataObject) -> None:
+        id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
+        self.cancels[id_] = self.step.cancels[id_] = Cancel(NOW, expires, "orders-0-1")
+
+    def remember_delivery(self, data: st.DataObject) -> None:
+        id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
+        self.delivered[id_] = self.step.delivered[id_] = Delivered(data.draw(dues), expires)
+
+    def forget(self, data: st.DataObject) -> None:
+        if self.cancels:
+            id_ = data.draw(st.sampled_from(sorted(self.cancels)))
+            del self.cancels[id_]
+            self.step.cancels[id_] = None
+        if self.delivered:
+            id_ = data.draw(st.sampled_from(sorted(self.delivered)))
+            del self.delivered[id_]
+            self.step.delivered[id_] = None
+
+    def read_on(self, data: st.DataObject) -> None:
+        topic, origin = data.draw(destinations), keys.origin_key("orders", data.draw(st.integers(0, 2)))
+        self.offset += 1
+        self.positions[topic] = self.step.positions[topic] = Position(self.offset, NOW, self.offset * 7)
+        self.origins[origin] = self.step.origins[origin] = self.offset
+
+    # the life of a store ---------------------------------------------------------------------------------------------
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = PartitionStore(self.place / "live.db")
+        assert self.store.offset == len(self.log)
+
+    @rule(data=st.data())
+    def follow_some_of_the_changelog(self, data: st.DataObject) -> None:
+        """A second store reads on from where it is, in chunks of any size, and may begin again further back."""
+        again = data.draw(st.integers(0, self.follower.offset), label="begins again at")
+        end = data.draw(st.integers(self.follower.offset, len(self.log)), label="reads to")
+        replay(self.follower, cut(data, self.log[again:end]), again)
+
+    @rule(data=st.data(), drop=st.booleans(), twice=st.booleans())
+    def restore_from_nothing(self, data: st.DataObject, *, drop: bool, twice: bool) -> None:
+        self.restored += 1
+        store = PartitionStore(self.place / f"restored-{self.restored}.db")
+        clean = data.draw(st.integers(0, len(self.log)), label="compacted up to")
+        records = compacted(self.log, clean, drop_tombstones=drop)
+        for _ in range(1 + twice):
+            replay(store, cut(data, records), 0)
+        self._same(store)
+        store.wipe()
+
+    # what holds ------------------------------------------------------------------------------------------------------
+    @invariant()
+    def it_is_what_the_dicts_say(self) -> None:
+        assert dict(self.store.rows()) == self.rows
+        assert self.store.find_many(IDS) == [self.index.get(id_) for id_ in IDS]
+        assert [self.store.find(id_) for id_ in IDS] == [self.index.get(id_) for id_ in IDS]
+        assert self.store.cancels.get_many(IDS) == [self.cancels.get(id_) for id_ in IDS]
+        assert [self.store.delivered.get(id_) for id_ in IDS] == [self.delivered.get(id_) for id_ in IDS]
+        assert (self.store.positions, self.store.origins) == (self.positions, self.origins)
+        assert_sound(self.store)
+
+    @rule(data=st.data(), now=dues, limit=st.integers(1, 5))
+    def what_is_due_comes_in_order_from_any_start(self, data: st.DataObject, now: int, limit: int) -> None:
+        start = data.draw(st.sampled_from([b"", *sorted(self.rows), key(now), key(now + 1)]))
+        following = sorted(row for row in self.rows if row >= start)
+        due = [row for row in following if keys.due_of(row) <= now]
+
+        assert [row for row, _ in self.store.due(now, start, limit)] == due[:limit]
+        assert self.store.next_row(start) == (following[0] if following else None)
+        assert self.store.count(DUES[1], now, 100) == sum(DUES[1] <= keys.due_of(row) <= now for row in self.rows)
+
+    @rule(now=st.integers(NOW - 1, NOW + 6), limit=st.integers(1, 3))
+    def what_is_remembered_ends_in_order(self, now: int, limit: int) -> None:
+        cancels = sorted((mark.expires_ms, id_) for id_, mark in self.cancels.items() if mark.expires_ms <= now)
+        delivered = sorted((mark.expires_ms, id_) for id_, mark in self.delivered.items() if mark.expires_ms <= now)
+
+        assert self.store.cancels.expired(now, limit) == [id_ for _, id_ in cancels[:limit]]
+        assert self.store.delivered.expired(now, limit) == [id_ for _, id_ in delivered[:limit]]
+
+    @rule()
+    def a_follower_that_has_read_everything_is_the_same(self) -> None:
+        replay(self.follower, [self.log[self.follower.offset :]], self.follower.offset)
+        self._same(self.follower)
+
+    def _same(self, other: PartitionStore) -> None:
+        assert image(other) == image(self.store)
+        assert_sound(other)
+        assert (other.positions, other.origins) == (self.store.positions, self.store.origins)
+
+    # -----------------------------------------------------------------------------------------------------------------
+    def _is_being_sent(self, data: st.DataObject, row: bytes) -> bool:
+        written = row not in self.step.fresh
+        return written and (bool(self.rows[row].commands) or data.draw(st.booleans(), label="is being sent"))
+
+    def _put(self, due: int, what: Entry) -> None:
+        self.offset += 1
+        row = key(due, self.offset)
+        put(self.step, row, what)
+        self.rows[row] = what
+        self.index[what.id] = row
+
+    def _remove(self, row: bytes) -> None:
+        what = self.rows.pop(row)
+        self.step.remove(row, what)
+        if self.index.get(what.id) == row:
+            del self.index[what.id]
+
+    def _mark(self, row: bytes, command: Command) -> None:
+        what = self.rows[row]
+        marked = self.rows[row] = entry(what.id, what.to, *what.commands, command)
+        rewrite(self.step, row, marked)
+        if command.op == "replace":
+            del self.index[what.id]
+
+
+TestStore = StoreMachine.TestCase
+TestStore.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)

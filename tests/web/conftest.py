@@ -1,0 +1,80 @@
+"""Builders of progress records, and a worker's state that tests set by hand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.web.progress import ProgressReader, Report, decode_progress
+from app.web.state import Recovery
+
+NOW_MS = 1_800_000_000_000
+
+Record = Callable[..., dict[str, Any]]
+
+
+def _record(partition: int = 0, **changes: Any) -> dict[str, Any]:
+    return {
+        "partition": partition,
+        "at": NOW_MS,
+        "fired_to": NOW_MS - 5,
+        "positions": {"delay-requests": 1234},
+        "pending": {"orders": 10},
+        "overdue": 0,
+        "next_due": NOW_MS + 60_000,
+        "held": {},
+        "lateness": {},
+        "worker": "http://127.0.0.1:6066",
+        "version": "0.1.0",
+    } | changes
+
+
+@pytest.fixture
+def record() -> Record:
+    """Makes the value of a progress record as a dict, with the given fields changed."""
+    return _record
+
+
+@pytest.fixture
+def reports() -> Callable[..., dict[int, Report]]:
+    """Makes reports by partition from such dicts, all appended at the same time."""
+
+    def make(*records: dict[str, Any], appended_ms: int = NOW_MS) -> dict[int, Report]:
+        decoded = [decode_progress(b"%d" % one["partition"], msgspec.json.encode(one)) for one in records]
+        return {progress.partition: Report(progress, 0, appended_ms) for progress in decoded}
+
+    return make
+
+
+@dataclass
+class FakeState:
+    app_id: str = "delay"
+    partitions: int = 2
+    worker_url: str = "http://127.0.0.1:6066"
+    version: str = "0.1.0"
+    reason: str | None = None
+    restores: list[Recovery] = field(default_factory=list)
+    now: int = NOW_MS
+    reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
+
+    def ready_reason(self) -> str | None:
+        return self.reason
+
+    def recovery(self) -> list[Recovery]:
+        return self.restores
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def report(self, record: dict[str, Any], appended_ms: int = NOW_MS) -> None:
+        assert self.reader.absorb(b"%d" % record["partition"], msgspec.json.encode(record), 0, appended_ms)
+
+
+@pytest.fixture
+def state() -> FakeState:
+    """A worker that is ready and has read everything; no report yet."""
+    fake = FakeState()
+    fake.reader.caught_up.set()
+    return fake

@@ -1,0 +1,63 @@
+"""The metrics of one worker: what a sum over all workers must count once."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from app.web.metrics import exposition
+from app.web.routes import register
+
+if TYPE_CHECKING:
+    from tests.web.conftest import FakeState
+
+NOW_MS = 1_800_000_000_000
+
+Record = Callable[..., dict[str, Any]]
+
+
+def lines(state: "FakeState") -> set[str]:
+    return set(exposition(state).decode().splitlines())
+
+
+def test_a_worker_counts_only_the_partitions_that_it_reports(state: "FakeState", record: Record) -> None:
+    state.report(record(0, pending={"orders": 10, 'od"d': 1}, overdue=2))
+    state.report(record(1, pending={"orders": 500}, overdue=9, worker="http://other:6066"))
+    assert {
+        'delay_pending_messages{destination="orders"} 10.0',
+        'delay_pending_messages{destination="od\\"d"} 1.0',
+        "delay_overdue_messages 2.0",
+        "delay_next_due_timestamp_seconds 1.80000006e+09",
+        'delay_partition_owner_info{partition="0",worker="http://127.0.0.1:6066"} 1.0',
+        "delay_recovery_remaining_records 0.0",
+    } <= lines(state)
+    assert not [line for line in lines(state) if 'partition="1"' in line]
+
+
+def test_a_partition_that_is_no_longer_reported_is_not_counted(state: "FakeState", record: Record) -> None:
+    state.report(record(0, overdue=2), appended_ms=NOW_MS - 20_000)
+    found = lines(state)
+    assert "delay_overdue_messages 0.0" in found
+    assert not [line for line in found if line.startswith(("delay_pending_messages{", "delay_next_due"))]
+
+
+def test_the_rest_of_a_recovery_is_counted(state: "FakeState") -> None:
+    state.restores = [{"partition": 3, "done": 100, "total": 1100, "rows_per_s": None, "seconds_left": None}]
+    assert "delay_recovery_remaining_records 1000.0" in lines(state)
+
+
+def test_metrics_of_the_whole_process_are_included(state: "FakeState") -> None:
+    assert [line for line in lines(state) if line.startswith("python_info{")]
+
+
+@pytest.mark.parametrize("reason", [None, "restoring partition 3"])
+async def test_metrics_are_served_whether_the_worker_is_ready_or_not(state: "FakeState", reason: str | None) -> None:
+    state.reason = reason
+    web_app = web.Application()
+    register(web_app, state)
+    async with TestClient(TestServer(web_app)) as client:
+        answer = await client.get("/metrics")
+        assert (answer.status, answer.content_type) == (200, "text/plain")
+        assert "delay_overdue_messages 0.0" in await answer.text()

@@ -1,0 +1,53 @@
+"""Numbers and times in words."""
+
+import pytest
+
+from app.lateness import BOUNDS
+from app.web import wording
+from app.web.percentiles import percentiles
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "words"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1 s"),
+        (61_000, "1 min 1 s"),
+        (3_600_000, "1 h"),
+        (3_661_000, "1 h 1 min"),
+        (90_061_000, "1 d 1 h"),
+        (86_400_000 * 1826, "1826 d"),
+    ],
+)
+def test_a_duration_names_its_two_largest_units(span_ms: int, words: str) -> None:
+    assert wording.duration(span_ms) == words
+
+
+def test_a_relative_time_looks_both_ways() -> None:
+    assert wording.relative(65_000, 0) == "in 1 min 5 s"
+    assert wording.relative(0, 65_000) == "1 min 5 s ago"
+    assert wording.relative(0, 999) == "now"
+
+
+def test_an_absolute_time_names_its_zone_and_survives_any_number() -> None:
+    assert wording.absolute(1_800_000_000_999) == "2027-01-15 08:00:00 UTC"
+    assert wording.absolute(10**18) == f"{10**18} ms after 1970"
+
+
+def test_partition_numbers_draw_runs_together() -> None:
+    assert wording.partitions([]) == ""
+    assert wording.partitions([0, 1, 2, 7, 9, 10]) == "0\N{EN DASH}2, 7, 9\N{EN DASH}10"
+
+
+def test_a_percentile_reads_as_the_bound_that_it_is() -> None:
+    late = percentiles([{"5": 50, "2000": 10, "inf": 40}])
+    assert wording.percentile(late, late.p50_ms) == "≤ 5 ms"
+    assert wording.percentile(late, 2000) == "≤ 2 s"
+    assert wording.percentile(late, late.p99_ms) == f"> {wording.duration(BOUNDS[-1])}"
+    assert wording.percentile(percentiles([]), None) == wording.DASH
+
+
+def test_counts_are_exact_and_in_the_right_number() -> None:
+    assert wording.counted(1, "worker") == "1 worker"
+    assert wording.counted(12_345, "worker") == "12,345 workers"
