@@ -1,0 +1,60 @@
+"""`python -m benchmarks`: measure, print, perhaps save and compare."""
+
+import signal
+import sys
+
+from confluent_kafka import KafkaException
+
+from app.embedded import BrokerError, broker_or_given
+from benchmarks import comparison, machine, report
+from benchmarks.errors import BenchmarkError
+from benchmarks.options import Options, parse
+from benchmarks.result import Result
+from benchmarks.run import run
+
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+def main() -> int:
+    """Do what the command line says; give the exit code."""
+    options = parse()
+    for signal_ in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background jobs are started without it
+        signal.signal(signal_, signal.default_int_handler)
+    try:
+        then = Result.load(options.against) if options.against else None
+        where = machine.look()
+        if where.busy:
+            _say(f"The load average is {where.load_before:g}: other work disturbs what is measured.")
+        with broker_or_given() as bootstrap:
+            now = run(options, bootstrap, where)
+    except (BenchmarkError, BrokerError, KafkaException) as error:
+        _say("\n".join(["", str(error), *getattr(error, "__notes__", [])]))
+        return 1
+    except KeyboardInterrupt:
+        _say("\nStopped; nothing is left running.")
+        return _INTERRUPTED
+    print(report.heading(now), report.table(now), sep="\n\n")
+    return _after(options, now, then)
+
+
+def _after(options: Options, now: Result, then: Result | None) -> int:
+    """Save and compare; give the exit code."""
+    if options.save:
+        _say(f"Saved to {now.save(options.save)}")
+    if then is None:
+        return 0
+    print("", comparison.table(now, then), sep="\n")
+    for difference in comparison.differences(now, then):
+        _say(f"Hard to compare: {difference}.")
+    worse = comparison.slower(now.figures, then.figures)
+    for sentence in worse:
+        _say(f"Slower: {sentence}.")
+    return 1 if worse else 0
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

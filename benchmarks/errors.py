@@ -1,0 +1,39 @@
+"""What can make a run fail. Each message says the cause and what to do.
+
+BenchmarkError
+├── PromiseBroken      something was lost, early, changed or delivered twice
+├── TooSlow            the machine, or the load, did not keep up: there is nothing to report
+├── ProcessFailed      the worker or the load generator ended by itself
+└── ResultUnusable     a file that is no saved result
+"""
+
+
+class BenchmarkError(Exception):
+    """A run that gives no result."""
+
+
+class PromiseBroken(BenchmarkError):
+    """What came out is not what was asked for."""
+
+    def __init__(self, experiment: str, faults: list[str]) -> None:
+        super().__init__(f"{experiment}: what came out is not what was asked for: {'; '.join(faults)}.")
+
+
+class TooSlow(BenchmarkError):
+    """Something did not happen in time."""
+
+
+class ProcessFailed(BenchmarkError):
+    """A process that is needed has ended."""
+
+    def __init__(self, what: str, code: int, log_end: str) -> None:
+        super().__init__(f"The {what} ended by itself with exit code {code}. The end of its log:\n{log_end}")
+
+
+class ResultUnusable(BenchmarkError):
+    """A file that cannot be compared with."""
+
+    def __init__(self, path: object, cause: object) -> None:
+        super().__init__(
+            f"{path} is not a result that `--save` has written ({cause}). Give one from benchmarks/results."
+        )

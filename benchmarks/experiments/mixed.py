@@ -1,0 +1,40 @@
+"""Ingest at full speed while messages fall due: how late those are."""
+
+from benchmarks.clock import now_ms
+from benchmarks.errors import TooSlow
+from benchmarks.figures import Figures, spread
+from benchmarks.installation import Installation
+from benchmarks.sizes import Sizes
+
+_AHEAD_MS = 5_000
+_INTO_MS = 2_000
+
+
+def measure(bootstrap: str, sizes: Sizes) -> Figures:
+    """Take in `mixed_burst` messages that are due much later, while `rate` a second fall due.
+
+    The steady messages are requested before, so that what is measured is how long ingest keeps them waiting, not how
+    long they stand in the same queue. Lateness is of those that fell due between the first request of the burst and
+    the commit of its last.
+
+    Raises TooSlow if nothing fell due in that time.
+    """
+    with Installation(bootstrap, "mixed") as here:
+        first = now_ms() + _AHEAD_MS
+        step_us = 1_000_000 // sizes.rate
+        steady = here.plan(
+            "steady", sizes.rate * sizes.mixed_seconds, first, step_us=step_us, value_bytes=sizes.value_bytes
+        )
+        here.send(steady)
+        start = first + _INTO_MS
+        burst = here.plan_far("far", sizes.mixed_burst, start_ms=start, value_bytes=sizes.value_bytes)
+        with here.sending(burst) as load:
+            taken = here.wait_accepted()
+            began = load.wait().began_ms
+        here.wait_settled()
+        found = here.tally().deliveries(steady)
+        late = [delivery.late_ms for delivery in found if began <= delivery.due_ms <= taken]
+        if not late:
+            raise TooSlow("mixed: nothing fell due while the burst was taken in. Run on a quiet machine.")
+        figures = spread(late)
+        return {"mixed": {**figures, "due_meanwhile": len(late), "ingest_per_s": burst.count / (taken - began) * 1_000}}

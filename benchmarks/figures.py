@@ -1,0 +1,120 @@
+"""Figures: what they are called, in which unit, and how several runs become one."""
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Figures = dict[str, dict[str, float]]
+"""Values by experiment and figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a figure is shown, and which way is better."""
+
+    label: str
+    unit: str
+    digits: int = 0
+    better: Literal["low", "high", ""] = "low"
+
+
+_LATE = {
+    "p50_ms": Kind("late, p50", "ms"),
+    "p90_ms": Kind("late, p90", "ms"),
+    "p99_ms": Kind("late, p99", "ms"),
+    "p999_ms": Kind("late, p99.9", "ms"),
+    "max_ms": Kind("late, most", "ms"),
+}
+_SEEN = {
+    "seen_p50_ms": Kind("seen by a consumer, p50", "ms"),
+    "seen_p99_ms": Kind("seen by a consumer, p99", "ms"),
+    "seen_p999_ms": Kind("seen by a consumer, p99.9", "ms"),
+    "cpu_s_per_30k": Kind("worker CPU", "s/30,000", 1),
+}
+_CPU = {
+    "cpu_us": Kind("worker CPU", "µs/message", 1),
+    "cpu_loops": Kind("the same, calibrated", "loops/million", 1),
+}
+
+KINDS: Mapping[str, Mapping[str, Kind]] = {
+    "lateness": {**_LATE, **_SEEN},
+    "ingest": {
+        "per_s": Kind("until durable", "messages/s", better="high"),
+        "producer_per_s": Kind("load generator", "messages/s", better=""),
+        **_CPU,
+    },
+    "drain": {
+        "per_s": Kind("until appended", "messages/s", better="high"),
+        **_CPU,
+        "late_p99_ms": Kind("late, p99", "ms"),
+        "peak_mib": Kind("worker RSS, peak", "MiB"),
+    },
+    "exactly-once": {
+        **_LATE,
+        **_SEEN,
+        "ingest_per_s": Kind("ingest until durable", "messages/s", better="high"),
+        "ingest_cpu_us": Kind("ingest, worker CPU", "µs/message", 1),
+        "drain_per_s": Kind("drain until appended", "messages/s", better="high"),
+        "drain_cpu_us": Kind("drain, worker CPU", "µs/message", 1),
+    },
+    "mixed": {
+        **_LATE,
+        "due_meanwhile": Kind("fell due meanwhile", "messages", better=""),
+        "ingest_per_s": Kind("ingest until committed", "messages/s", better="high"),
+    },
+    "restore": {
+        "rows_per_s": Kind("empty disk", "rows/s", better="high"),
+        "net_rows_per_s": Kind("the same, start taken off", "rows/s", better="high"),
+        "empty_disk_ready_s": Kind("empty disk, until ready", "s", 1),
+        "same_disk_ready_s": Kind("same disk, until ready", "s", 1),
+        "same_disk_delivery_s": Kind("same disk, first delivery", "s", 1),
+        "kill_delivery_s": Kind("kill -9 to next delivery", "s", 1),
+    },
+    "footprint": {
+        "rss_mib": Kind("worker RSS", "MiB"),
+        "peak_mib": Kind("worker RSS, peak", "MiB"),
+        "disk_bytes": Kind("disk", "bytes/pending"),
+        "pending": Kind("pending", "messages", better=""),
+    },
+    "calibration": {"loop_ms": Kind("CPU of the loop", "ms", 1)},
+}
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Give the usual percentiles of values in milliseconds, by rank, without interpolation."""
+    ordered = sorted(values)
+
+    def at(share: float) -> float:
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    shares = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999, "max_ms": 1.0}
+    return {name: at(share) for name, share in shares.items()}
+
+
+def medians(runs: Iterable[Figures]) -> Figures:
+    """Give the median of each figure over all runs that have it."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for run in runs:
+        for group, figures in run.items():
+            for name, value in figures.items():
+                found.setdefault(group, {}).setdefault(name, []).append(value)
+    return {
+        group: {name: statistics.median(values) for name, values in figures.items()} for group, figures in found.items()
+    }
+
+
+def calibrated(figures: Figures, loop_s: float) -> Figures:
+    """Add CPU per message in calibration loops: how many loops' CPU a million messages take."""
+    return {
+        group: {**values, "cpu_loops": values["cpu_us"] / loop_s} if "cpu_us" in values else values
+        for group, values in figures.items()
+    }
+
+
+def listed(figures: Figures) -> Iterator[tuple[str, str, Kind, float]]:
+    """Go through group, name, kind and value of all figures, in the order of `KINDS`."""
+    for group, kinds in KINDS.items():
+        for name, kind in kinds.items():
+            if name in figures.get(group, {}):
+                yield group, name, kind, figures[group][name]

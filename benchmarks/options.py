@@ -1,0 +1,62 @@
+"""What the command line says."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.experiments import NAMES
+from benchmarks.result import DIRECTORY
+from benchmarks.sizes import FULL, SHORT, SMOKE, Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A run."""
+
+    only: tuple[str, ...]
+    sizes: Sizes
+    runs: int
+    save: Path | None
+    against: Path | None
+
+
+def parse(arguments: Sequence[str] | None = None) -> Options:
+    """Read the command line; ends the process with code 2 if it makes no sense."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure Punctual on a real Kafka: KAFKA_BOOTSTRAP_SERVERS, else one that is started for it.",
+        epilog="DELAY_* variables reach the worker that is measured. Exit codes: 0 fine; 1 something was lost, early, "
+        "or failed, or the hot path has become slower; 2 the command line makes no sense.",
+    )
+    parser.add_argument(
+        "--only", action="append", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}; again for more"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--full", action="store_const", dest="sizes", const=FULL, default=SHORT, help="a million pending, longer loads"
+    )
+    form.add_argument(
+        "--smoke", action="store_const", dest="sizes", const=SMOKE, help="see that all works; the figures mean nothing"
+    )
+    parser.add_argument("--lead", type=float, metavar="S", help="seconds from the burst's requests to its due time")
+    parser.add_argument("--runs", type=int, default=1, metavar="K", help="measure K times and give medians")
+    parser.add_argument(
+        "--save",
+        type=Path,
+        nargs="?",
+        const=DIRECTORY,
+        metavar="DIR",
+        help="write a JSON file, by default to benchmarks/results",
+    )
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="FILE",
+        help="compare with a saved result; code 1 if the hot path needs over 30 %% more CPU",
+    )
+    given = parser.parse_args(arguments)
+    if given.runs < 1:
+        parser.error("--runs takes 1 or more")
+    sizes: Sizes = given.sizes if given.lead is None else replace(given.sizes, lead_s=given.lead)
+    return Options(tuple(given.only or NAMES), sizes, given.runs, given.save, given.against)

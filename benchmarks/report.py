@@ -1,0 +1,46 @@
+"""A result as people read it."""
+
+from collections.abc import Collection, Sequence
+
+from benchmarks.figures import Kind, listed
+from benchmarks.result import Result
+
+
+def shown(value: float, kind: Kind) -> str:
+    """Give a figure with its digits, thousands apart."""
+    return f"{value:,.{kind.digits}f}"
+
+
+def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
+    """Give rows in columns; those in `right` are aligned to the right. A repeated first cell is left out."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines, group = [], ""
+    for first, *rest in rows:
+        cells = ["" if first == group else first, *rest]
+        group = first
+        padded = (
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def table(result: Result) -> str:
+    """Give all figures of a result; with several runs the medians, and the least and the most beside them."""
+    rows = []
+    for group, name, kind, value in listed(result.figures):
+        every = [run[group][name] for run in result.runs if name in run.get(group, {})]
+        between = f"{shown(min(every), kind)} … {shown(max(every), kind)}" if len(every) > 1 else ""
+        rows.append((group, kind.label, shown(value, kind), kind.unit, between))
+    return aligned(rows, right=(2,))
+
+
+def heading(result: Result) -> str:
+    """Give one line on what was measured where."""
+    machine, sizes = result.machine, result.sizes
+    commit = f"commit {machine.commit}, " if machine.commit else ""
+    return (
+        f"{machine.date}, {commit}{sizes.name} form, {len(result.runs)} run{'s' * (len(result.runs) > 1)}; "
+        f"{machine.cores} cores, Kafka {machine.kafka}, {machine.python}"
+    )

@@ -1,0 +1,48 @@
+"""How much work a run is."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Counts are messages, of `value_bytes` each."""
+
+    name: str
+    backlog: int
+    """Pending far ahead, below the steady load of `lateness`."""
+    rate: int = 1_000
+    """Messages a second of a steady load."""
+    seconds: int
+    """How long `lateness` sends."""
+    due_from_ms: int = 1_000
+    due_to_ms: int = 10_000
+    """How far ahead of its request a message of `lateness` is due."""
+    burst: int
+    """What `ingest` takes in and `drain` sends."""
+    lead_s: float = 20.0
+    """From the first request of the burst to its first due time: ingest must be over by then."""
+    mixed_burst: int
+    """What is taken in at full speed while a steady load falls due."""
+    mixed_seconds: int = 10
+    rows: int
+    """What is pending in `restore` and `footprint`."""
+    value_bytes: int = 200
+
+
+SHORT = Sizes(name="short", backlog=100_000, seconds=15, burst=200_000, mixed_burst=100_000, rows=200_000)
+FULL = Sizes(
+    name="full", backlog=1_000_000, seconds=60, burst=200_000, mixed_burst=500_000, mixed_seconds=20, rows=1_000_000
+)
+#: Shows that the tool works; the figures mean nothing.
+SMOKE = Sizes(
+    name="smoke",
+    backlog=1_000,
+    rate=200,
+    seconds=2,
+    due_to_ms=2_000,
+    burst=1_000,
+    lead_s=6.0,
+    mixed_burst=1_000,
+    mixed_seconds=3,
+    rows=1_000,
+)

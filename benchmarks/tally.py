@@ -1,0 +1,64 @@
+"""What was asked for against what came out: nothing lost, early, changed or doubled, or there is no result."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The first copy of a message at its destination; times are epoch milliseconds, `at_ms` the broker's."""
+
+    id: str
+    due_ms: int
+    at_ms: int
+
+    @property
+    def late_ms(self) -> int:
+        """How late it was; negative is early."""
+        return self.at_ms - self.due_ms
+
+
+class Tally:
+    """Takes what was delivered, record by record, and compares it with plans."""
+
+    def __init__(self, plans: Iterable[Plan]) -> None:
+        self._plans = {plan.name: plan for plan in plans}
+        self._due = {
+            plan.id(number): due_ms for plan in self._plans.values() for number, due_ms in enumerate(plan.due_times())
+        }
+        self._found: dict[str, Delivery] = {}
+        self._duplicates = self._early = 0
+        self._wrong: list[str] = []
+
+    def add(self, key: bytes | None, value: bytes | None, at_ms: int, due: bytes | None) -> None:
+        """Count one record: its key, value and append time, and what its `delay-due` header says."""
+        id_ = (key or b"").decode(errors="replace")
+        due_ms = self._due.get(id_)
+        name, _, number = id_.rpartition("-")
+        if due_ms is None or value != self._plans[name].value(int(number)) or due != b"%d" % due_ms:
+            self._wrong.append(id_)
+            return
+        self._early += at_ms < due_ms
+        if id_ in self._found:
+            self._duplicates += 1
+        else:
+            self._found[id_] = Delivery(id_, due_ms, at_ms)
+
+    def deliveries(self, *plans: Plan) -> Sequence[Delivery]:
+        """Give the deliveries of these plans, in no order."""
+        names = {plan.name for plan in plans}
+        return [found for id_, found in self._found.items() if id_.rpartition("-")[0] in names]
+
+    def faults(self, *, duplicates_allowed: bool = False) -> list[str]:
+        """Say all that is wrong; duplicates are allowed only where a worker was killed."""
+        lost = len(self._due) - len(self._found)
+        found = [f"{lost} of {len(self._due)} are lost"] if lost else []
+        if self._early:
+            found.append(f"{self._early} came early (is the brokers' clock the workers'?)")
+        if self._wrong:
+            found.append(f"{len(self._wrong)} are not what was sent, such as {self._wrong[0]!r}")
+        if self._duplicates and not duplicates_allowed:
+            found.append(f"{self._duplicates} came twice")
+        return found

@@ -1,0 +1,88 @@
+"""Topics read from outside: their records, when they were last appended to, how far a group has read them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+_TIMEOUT_S = 30.0
+_CHUNK = 10_000
+#: The end of a partition may hold records without content, the marks of transactions: the last record lies before them.
+_BEFORE_END = 20
+
+
+def consumer(bootstrap: str, group: str = "benchmarks", *, partition_eof: bool = False) -> Consumer:
+    """Make a consumer of committed records that commits nothing."""
+    usual = {"enable.auto.commit": False, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    eof = {"enable.partition.eof": partition_eof}
+    return Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0, **usual, **eof})
+
+
+def create(bootstrap: str, topic: str, partitions: int, replicas: int) -> None:
+    """Create a topic whose records get the broker's append time."""
+    new = NewTopic(topic, partitions, replicas, config={"message.timestamp.type": "LogAppendTime"})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})  # kept: without it the future fails
+    admin.create_topics([new])[topic].result(_TIMEOUT_S)
+
+
+def delete_all(bootstrap: str, app_id: str) -> None:
+    """Delete an installation's topics and its consumer group."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    topics = [name for name in admin.list_topics(timeout=_TIMEOUT_S).topics if name.startswith(f"{app_id}-")]
+    for deleted in (admin.delete_topics(topics) if topics else {}).values():
+        deleted.result(_TIMEOUT_S)
+    for left in admin.delete_consumer_groups([app_id]).values():
+        left.exception(_TIMEOUT_S)  # a group that a dead worker still seems to be in goes by itself
+
+
+def read(bootstrap: str, topic: str) -> Iterator[Any]:
+    """Read a topic's records (confluent_kafka messages) from its beginning to its present end."""
+    yield from _read(bootstrap, topic, lambda _low, _high: 0)
+
+
+def last_append_ms(bootstrap: str, topic: str) -> int:
+    """Give the latest append time of a topic's last records, in epoch milliseconds; 0 if it is empty."""
+    tails = _read(bootstrap, topic, lambda low, high: max(low, high - _BEFORE_END))
+    return max((message.timestamp()[1] for message in tails), default=0)
+
+
+def _read(bootstrap: str, topic: str, first: Any) -> Iterator[Any]:
+    reader = consumer(bootstrap, partition_eof=True)
+    try:
+        partitions = [TopicPartition(topic, number) for number in _partitions(reader, topic)]
+        for partition in partitions:
+            partition.offset = first(*reader.get_watermark_offsets(partition, _TIMEOUT_S))
+        reader.assign(partitions)
+        left = {partition.partition for partition in partitions}
+        while left:
+            for message in reader.consume(_CHUNK, 0.2):
+                if not message.error():
+                    yield message
+                elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - that is its public name
+                    left.discard(message.partition())  # told again whenever a growing topic is read to its end
+                else:
+                    raise KafkaException(message.error())
+    finally:
+        reader.close()
+
+
+def _partitions(reader: Consumer, topic: str) -> list[int]:
+    return sorted(reader.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
+
+
+class Committed:
+    """How far a consumer group has read a topic."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        self._consumer = consumer(bootstrap, group)
+        self._partitions = [TopicPartition(topic, number) for number in _partitions(self._consumer, topic)]
+
+    def total(self) -> int:
+        """Give the sum of the committed offsets of all partitions."""
+        found = self._consumer.committed(self._partitions, timeout=_TIMEOUT_S)
+        return sum(partition.offset for partition in found if partition.offset > 0)
+
+    def close(self) -> None:
+        """Leave Kafka alone."""
+        self._consumer.close()

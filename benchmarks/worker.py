@@ -1,0 +1,113 @@
+"""The worker that is measured: a process of its own, started as anyone starts one, configured by the environment."""
+
+import os
+import shutil
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+
+from app.embedded.ports import free_port
+from app.embedded.process import GuardedProcess
+from benchmarks.clock import now_ms, wait_for
+from benchmarks.errors import ProcessFailed
+
+ROOT = Path(__file__).parents[1]
+_READY_S, _STOP_S = 180.0, 60.0
+_LINES = 20
+
+
+class Worker:
+    """One worker and its data directory.
+
+    Args:
+        directory: for its data and its log; removed if this process dies.
+        settings: environment variables, on top of this process's own.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        self.data, self._directory = directory / "data", directory
+        self._log = directory / "worker.log"
+        self._port = free_port()
+        places = {"PORT": str(self._port), "DATADIR": str(self.data), "HOST": "127.0.0.1", "WORKER_URL": ""}
+        self._settings = {**settings, **places, "PYTHONPATH": str(ROOT)}
+        self._process: GuardedProcess | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id; it must run."""
+        assert self._process is not None, "start it first"
+        return self._process.pid
+
+    def start(self) -> int:
+        """Start it without waiting; give the time just before, in epoch milliseconds."""
+        # Its guard passes this process's environment on; env(1) adds the worker's part and becomes the worker.
+        command = [shutil.which("env") or "env", *(f"{name}={value}" for name, value in self._settings.items())]
+        command += [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "warning"]
+        began = now_ms()
+        with self._log.open("ab") as log:
+            self._process = GuardedProcess([command], log, self._directory)
+        return began
+
+    def check(self) -> None:
+        """See that it runs. Raises ProcessFailed with the end of its log."""
+        code = 0 if self._process is None else self._process.exit_code()
+        if code is not None:
+            raise ProcessFailed("worker", code, self.log_end())
+
+    def log_end(self) -> str:
+        """Give the last lines that it has said."""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-_LINES:])
+
+    def wait_ready(self) -> int:
+        """Return once /health/ready says so, and give the time in epoch milliseconds."""
+
+        def ready() -> bool:
+            self.check()
+            return self._answers()
+
+        return wait_for(ready, _READY_S, "The worker's readiness")
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/health/ready", timeout=2) as answer:
+                return bool(answer.status == HTTPStatus.OK)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        """Stop it gracefully; return when it is gone."""
+        os.kill(self.pid, signal.SIGTERM)
+        self._reap()
+
+    def kill(self) -> int:
+        """Kill it with SIGKILL; give the time just before, in epoch milliseconds."""
+        killed = now_ms()
+        os.kill(self.pid, signal.SIGKILL)
+        self._reap()
+        return killed
+
+    def wipe(self) -> None:
+        """Lose its disk; it must not run."""
+        assert self._process is None, "stop it first"
+        shutil.rmtree(self.data)
+
+    def close(self) -> None:
+        """End it in whatever state it is, together with its directory."""
+        if self._process is not None:
+            self._process.abandon()
+            self._process = None
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _reap(self) -> None:
+        process = self._process
+        assert process is not None, "start it first"
+        wait_for(lambda: process.exit_code() is not None, _STOP_S, "The worker's end")
+        process.stop()
+        self._process = None
