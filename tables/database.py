@@ -107,6 +107,7 @@ class Database:
             look.seek(start)
             look.status()
         except Exception as error:  # noqa: BLE001 - theirs
+            del look  # the traceback would keep it, and it the database open and locked
             self._trouble(error)
 
     def _trouble(self, error: Exception) -> NoReturn:

@@ -30,8 +30,13 @@ from tables.entry import Entry, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
 from tables.memory import Memory
 
-_META_FORMAT, _META_ROWS = keys.META + b"format", keys.META + b"rows"
+_META_FORMAT, _META_STEPS, _META_SLOT = keys.META + b"format", keys.META + b"steps", keys.META + b"#"
 _META_OFFSET, _META_SEEN, _META_WRITER = keys.META + b"offset", keys.META + b"seen", keys.META + b"writer"
+
+#: Each step leaves its number in one of so many slots, in turn: one that is missing leaves an older number there. What
+#: can go missing in between lies right before the write-ahead logs, and those hold at most three write buffers; a step
+#: takes some 350 bytes of them at least, so that is 36,000 steps.
+_SLOTS = 1 << 16
 
 #: The layout of the database, its keys and what they mean; a newer one is not read but restored.
 FORMAT = 1
@@ -83,15 +88,18 @@ class PartitionStore:
         self.low = b""
         #: Rows found in recovery whose id has a later row: what is left of them is replaced.
         self.clashes: set[bytes] = set()
-        if self._db.cut_off and self.format:
-            self._count_rows()
+        self._steps = self._long(_META_STEPS)
+        if self._db.cut_off:
+            self._assure_steps()
 
-    def _count_rows(self) -> None:
-        """See that there are as many rows as there should be (3 million a second): some may be missing in between."""
-        rows, noted = sum(1 for _ in self._db.keys(b"", keys.ROWS_END)), self._long(_META_ROWS)
-        if rows != noted:
+    def _assure_steps(self) -> None:
+        """See that all of the last steps are there (30 ms): some may be missing in between."""
+        there = {int.from_bytes(value, "big") for _, value in self._scan(_META_SLOT)}
+        last = range(max(0, self._steps - _SLOTS) + 1, self._steps + 1)
+        missing = sum(step not in there for step in last)
+        if missing:
             self._db.condemn()
-            raise StoreCorrupt(str(self.path), f"{rows} rows are there, {noted} should be")
+            raise StoreCorrupt(str(self.path), f"{missing:,} of its last {len(last):,} steps are missing")
 
     @classmethod
     def _options(cls) -> rocksdict.Options:
@@ -291,9 +299,11 @@ class PartitionStore:
         if self.format < FORMAT:
             batch.put(_META_FORMAT, keys.long_bytes(FORMAT))
         batch.put(_META_OFFSET, keys.long_bytes(offset))
-        batch.put(_META_ROWS, keys.long_bytes(self.counts.total))
+        step = self._steps + 1
+        batch.put(_META_STEPS, keys.long_bytes(step))
+        batch.put(_META_SLOT + (step % _SLOTS).to_bytes(2, "big"), keys.long_bytes(step))
         batch.put(_META_SEEN, keys.long_bytes(now_ms))
         batch.put(_META_WRITER, keys.long_bytes(writer))
         self._db.write(batch)
-        self.format = FORMAT
+        self.format, self._steps = FORMAT, step
         self.offset, self.seen_ms, self.writer = offset, now_ms, writer

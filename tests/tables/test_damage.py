@@ -1,6 +1,7 @@
 """A database that is damaged is never read as if it were whole, and dropped when it is opened next."""
 
 import contextlib
+import multiprocessing
 import os
 import random
 import shutil
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 import rocksdict
 
-from tables import Changes, PartitionStore, StoreCorrupt, StoreLocked, StoreUnusable, keys
+from tables import Cancel, Changes, PartitionStore, StoreCorrupt, StoreLocked, StoreUnusable, keys
 from tables.database import Database
-from tests.tables.rows import NOW, entry, key, put
+from tests.harness.damage import WAYS, damage
+from tests.tables.rows import NOW, entry, fast_directory, image, key, put
 
 ROWS = 12_000
 
@@ -91,13 +93,45 @@ def test_damage_that_shows_at_once_is_no_crash_later(path: Path, pattern: str, h
         list(PartitionStore(path).rows())
 
 
-def test_rows_that_are_missing_in_between_are_missed(path: Path) -> None:
-    """A MANIFEST that has lost its end knows of fewer tables, and the write-ahead log goes on after them."""
+@pytest.mark.parametrize("flushed", [1, 2])
+def test_a_step_that_is_missing_in_between_is_missed(tmp_path: Path, flushed: int) -> None:
+    """A MANIFEST that has lost its end knows of fewer tables, and the write-ahead log goes on after them.
+
+    One step suffices, even a database's first, and even one after which there are as many rows as before.
+    """
+    path = left(tmp_path / "x.db", flushed)
     manifest = some(path, "MANIFEST-*")
     os.truncate(manifest, manifest.stat().st_size - 60)
 
-    with pytest.raises(StoreCorrupt, match=f"rows are there, {ROWS + 100} should be"):
+    with pytest.raises(StoreCorrupt, match=rf"1 of its last {flushed + 1} steps are missing"):
         PartitionStore(path)
+    with pytest.raises(StoreCorrupt, match="it was found damaged when it was last in use"):
+        PartitionStore(path)
+
+
+def left(path: Path, flushed: int) -> Path:
+    """Give a database as `kill -9` leaves it, with so many steps in tables of their own and one in its log."""
+    process = multiprocessing.get_context("spawn").Process(target=leave, args=(path, flushed))
+    process.start()
+    process.join(60)
+    return path
+
+
+def leave(path: Path, flushed: int) -> None:
+    """Write it and die."""
+    store, there = PartitionStore(path), key(0)
+    for number in range(flushed + 1):
+        changes = Changes()
+        if number:
+            moved = store.entry(there)
+            assert moved is not None
+            changes.removals[there] = moved
+        there = key(number)
+        put(changes, there, entry())
+        store.apply(changes, store.offset + 3, 1, NOW)
+        if number < flushed:
+            store._db._db.flush()
+    os._exit(0)
 
 
 @pytest.mark.parametrize("share", [0, 3, 10])
@@ -109,6 +143,61 @@ def test_a_write_ahead_log_that_has_lost_its_end_only_puts_the_database_back(pat
     rows = ROWS + (100 if share == 10 else 0)
     assert (store.counts.total, store.offset) == (rows, rows // 100 * 101)
     assert len(list(store.rows())) == rows
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_opens_after_any_damage_is_the_whole_image_of_a_prefix(seed: int) -> None:
+    """Several lives, each ended by `kill -9` and damage: what is believed holds all steps up to its offset."""
+    chosen = random.Random(seed)  # noqa: S311 - it chooses damage
+    place = fast_directory()
+    try:
+        images = {0: dict[bytes, bytes]()}
+        store = PartitionStore(place / "0.db")
+        for life in range(5):
+            work(store, chosen, images)
+            copy = place / f"{life + 1}.db"
+            kill(store, copy)
+            damage(copy, chosen.choice(sorted(WAYS)), chosen)
+            try:
+                store = PartitionStore(copy)
+                found = image(store)
+            except StoreCorrupt:
+                shutil.rmtree(copy)
+                images, store = {0: {}}, PartitionStore(copy)
+                continue
+            assert found == images[store.offset], f"life {life}"
+            images = {offset: known for offset, known in images.items() if offset <= store.offset}
+        store.close()
+    finally:
+        shutil.rmtree(place)
+
+
+def work(store: PartitionStore, chosen: random.Random, images: dict[int, dict[bytes, bytes]]) -> None:
+    """Apply steps that add, remove and remember, and note what the database holds after each."""
+    for _ in range(chosen.choice([3, 30, 100])):
+        changes = Changes()
+        rows = [row for row, _ in store.rows()]
+        for row in chosen.sample(rows, min(len(rows), chosen.choice([0, 1, 3]))):
+            removed = store.entry(row)
+            assert removed is not None
+            changes.removals[row] = removed
+        for number in range(chosen.choice([0, 1, 3])):
+            due = store.offset + number
+            put(changes, key(due), entry(f"{due}", chosen.randbytes(chosen.choice([8, 2_000])).hex()))
+        changes.cancels[f"{store.offset}"] = Cancel(NOW, NOW + 1, "delay-requests-0-0", None)
+        store.apply(changes, store.offset + 5, 1, NOW)
+        images[store.offset] = image(store)
+
+
+def kill(store: PartitionStore, copy: Path) -> None:
+    """Leave in `copy` what `kill -9` would have left of a database."""
+    while True:
+        try:
+            shutil.copytree(store.path, copy)
+            break
+        except shutil.Error:  # a file has gone meanwhile: RocksDB merges tables
+            shutil.rmtree(copy)
+    store.close()
 
 
 def test_a_cut_off_flush_is_no_damage(path: Path) -> None:
@@ -139,6 +228,20 @@ def test_a_lock_is_free_again_when_what_was_opened_is_not_believed(path: Path) -
     for _ in range(2):
         with pytest.raises(StoreCorrupt, match=r"it has format 2, this version knows up to 1"):
             PartitionStore(path)
+
+
+def test_a_lock_is_free_again_when_damage_has_ended_a_look(path: Path) -> None:
+    database = Database(path, PartitionStore._options())
+    database._db.compact_range(None, None)
+    scratch(some(path, "*.sst"))
+    try:
+        list(database.items())
+    except StoreCorrupt:  # what is known of the error keeps what led to it
+        database.close()
+        shutil.rmtree(path)
+        Database(path, PartitionStore._options()).close()
+    else:
+        pytest.fail("the damage was not seen")
 
 
 class Broken:

@@ -2,10 +2,8 @@
 
 import itertools
 import json
-import os
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +13,7 @@ from tests.chaos.patient import compare, last_words, start_again
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.chaos.volume import Volume
+from tests.harness.damage import WAYS, damage
 from tests.harness.kafka import Requests, now_ms, read
 from tests.harness.worker import Worker, eventually
 
@@ -129,7 +128,7 @@ def read_only(run: Run, worker: Worker, volume: Volume) -> None:
 def damaged_disk(run: Run) -> None:
     worker = run.worker("one").start()
     worker.wait_ready()
-    ways = itertools.cycle(_WAYS)
+    ways = itertools.cycle(WAYS)
     with run.traffic(200, far_ms=(9_000, 12_000)):
         for number in run.rounds(6, 40):
             time.sleep(run.random.uniform(0.5, 1.5 if run.short else 4))
@@ -143,10 +142,8 @@ def damaged_disk(run: Run) -> None:
 def damaged(run: Run, worker: Worker, way: str) -> None:
     """Kill a worker, damage all of its databases in one way, and start it again."""
     run.kill(worker)
-    pattern, damage = _WAYS[way]
     for path in worker.tables():
-        for file in path.glob(pattern):
-            damage(run, file)
+        damage(path, way, run.random)
     run.did(way)
     # Damage deep in a table is found when it is read: the worker ends, and is started again.
     ended = start_again(run, worker)
@@ -230,36 +227,3 @@ def removed(run: Run, worker: Worker) -> None:
     run.measure("removal_noticed_ms", last_words(run, worker, "cannot be used"))
     run.did("data directories removed under a worker")
     run.expect(not start_again(run, worker), "a worker ended again although its data directory had only been removed")
-
-
-def scratch(run: Run, file: Path) -> None:
-    """Overwrite bytes at random places."""
-    size = file.stat().st_size
-    with file.open("r+b") as opened:
-        for _ in range(1 + size // 4_000):
-            opened.seek(run.random.randrange(size + 1))
-            opened.write(run.random.randbytes(8))
-
-
-def truncate(run: Run, file: Path) -> None:
-    """Cut off the end."""
-    os.truncate(file, run.random.randrange(file.stat().st_size + 1))
-
-
-def remove(_: Run, file: Path) -> None:
-    """Remove it."""
-    file.unlink()
-
-
-#: In an order that gives each what it damages: tables are there after a start that has replayed a write-ahead log.
-_WAYS: dict[str, tuple[str, Callable[[Run, Path], None]]] = {
-    "scratched write-ahead logs": ("*.log", scratch),
-    "scratched tables": ("*.sst", scratch),
-    "truncated write-ahead logs": ("*.log", truncate),
-    "truncated tables": ("*.sst", truncate),
-    "truncated MANIFESTs": ("MANIFEST-*", truncate),
-    "removed write-ahead logs": ("*.log", remove),
-    "scratched MANIFESTs": ("MANIFEST-*", scratch),
-    "scratched CURRENTs": ("CURRENT", scratch),
-    "removed files": ("*", remove),
-}
