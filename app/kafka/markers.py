@@ -63,9 +63,16 @@ async def open_in(cluster: Cluster, places: Iterable[Place]) -> Open:
     Raises aiokafka.errors.KafkaError if no broker answers.
     """
     chosen = set(places)
+    seen = await _look(cluster, _leaders(cluster, chosen))
+    if not seen.unseen:
+        return seen
     gone = await cluster.refresh({topic for topic, _ in chosen})
-    leaders = {place: cluster.leader(*place) for place in chosen if place[0] not in gone}
-    return await _look(cluster, {place: -1 if leader is None else leader for place, leader in leaders.items()})
+    return await _look(cluster, _leaders(cluster, {place for place in chosen if place[0] not in gone}))
+
+
+def _leaders(cluster: Cluster, places: set[Place]) -> dict[Place, int]:
+    known = {place: cluster.leader(*place) for place in places}
+    return {place: -1 if leader is None else leader for place, leader in known.items()}
 
 
 async def _look(cluster: Cluster, leaders: dict[Place, int]) -> Open:
