@@ -14,15 +14,15 @@ ALARM_MS, FAST_MS = 100, 1_000
 class Clock:
     """The time by which messages are due, in epoch milliseconds.
 
-    A jump forward makes the clock suspect: nothing is fired until the brokers' clock has confirmed it, for a message
-    that is sent cannot be taken back.
+    A clock is suspect at the start and after a jump forward: nothing is fired until the brokers' clock has confirmed
+    it, for a message that is sent cannot be taken back.
     """
 
     def __init__(self) -> None:
-        """Trust the clock as it is."""
+        """Know nothing of the brokers' clock."""
         self.jumps = 0
         self.offset_ms = 0
-        self.suspect = False
+        self.suspect = True
         self._base = self.wall_ms() - self.monotonic_ms()
         #: How far the clock has moved since it was compared with the brokers', without a jump.
         self._drift_ms = 0

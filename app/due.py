@@ -105,7 +105,7 @@ class DueLoop:
             partition.tell(Unsent(key))
         elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "drop":
             partition.claim(key, entry)
-            partition.tell(Dropped(key))
+            partition.tell(Dropped(key, late))
         elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "dead-letter":
             sentence = (
                 f"it is {late} ms late, delay-max-late allows {entry.max_late_ms}. Send it again if it still matters."

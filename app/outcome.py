@@ -40,9 +40,10 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """This row is too late, and its sender wants it dropped then."""
+    """This row is too late, by so much when it was looked at, and its sender wants it dropped then."""
 
     row: bytes
+    late_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,8 @@ class Outcomes:
         elif isinstance(outcome, Uncalled):
             self._uncalled(step, outcome, entry)
         elif isinstance(outcome, Dropped):
-            due = keys.due_of(outcome.row)
             step.remove(outcome.row, entry)
-            ended(step, "dropped", due, entry, late=step.now_ms - due, reason="too-late")
+            ended(step, "dropped", keys.due_of(outcome.row), entry, late=outcome.late_ms, reason="too-late")
 
     def _delivered(self, step: Step, outcome: Delivered, row: bytes, offset: int) -> None:
         entry = self._claims[row]

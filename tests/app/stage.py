@@ -163,6 +163,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         """Put it together for `partitions` partitions."""
         self.settings = Settings.from_env({**BROAD, "DELAY_PARTITIONS": "1", **env})
         self.clock = SimulatedClock()
+        self.clock.compare(self.clock.wall, self.clock.wall, self.clock.wall)
         self.sender, self.destinations, self.journal = ScriptedSender(), Destinations(), Applied(self)
         target = Target(cast("Cluster", self.destinations), cast("Sender", self.sender))
         self.courier = Courier(self.settings, self.clock, {None: target})

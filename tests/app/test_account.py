@@ -109,7 +109,7 @@ class AccountMachine(RuleBasedStateMachine):
             return self.bench.delivered(row)
         if kind == "unsent":
             return Unsent(row)
-        return Dropped(row) if kind == "dropped" else Rejected(row, Reason.UNDELIVERABLE, "It failed for long.")
+        return Dropped(row, 1) if kind == "dropped" else Rejected(row, Reason.UNDELIVERABLE, "It failed for long.")
 
     @rule(data=st.data(), records=st.integers(1, 5))
     def the_worker_dies_between_events_and_changelog(self, data: st.DataObject, records: int) -> None:

@@ -27,7 +27,18 @@ class SimulatedClock(Clock):
 
 @pytest.fixture
 def clock() -> SimulatedClock:
-    return SimulatedClock()
+    made = SimulatedClock()
+    made.compare(made.wall, made.wall, made.wall)
+    return made
+
+
+def test_nothing_is_fired_before_the_brokers_clock_is_known() -> None:
+    clock = SimulatedClock()
+    clock.confirm(clock.now_ms(), clock.jumps, -1)
+    assert not clock.may_fire()
+    clock.confirm(clock.now_ms(), clock.jumps, clock.wall)
+
+    assert clock.may_fire()
 
 
 def test_a_clock_that_runs_is_trusted(clock: SimulatedClock) -> None:
