@@ -1,5 +1,6 @@
 """A Kafka cluster: connections and metadata. Asking for a topic never creates it."""
 
+import asyncio
 import logging
 import random
 from collections.abc import Collection
@@ -9,6 +10,9 @@ import aiokafka.errors
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import CloseReason
 from aiokafka.protocol.metadata import MetadataRequest
+
+from app.kafka.offsets import Offsets
+from app.kafka.together import Together
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +41,8 @@ class Cluster:
         self._client: _Client | None = None
         self._leaders: dict[str, list[int]] = {}
         self._leaderless = 0
+        self._is_there = Together(self._ask_for)
+        self.offsets = Offsets(lambda node, request: self.client.send(node, request, group="read"))
 
     async def start(self, anchor: str) -> None:
         """Connect. `anchor` is an existing topic, whose metadata the client refreshes (none would mean all topics)."""
@@ -88,17 +94,22 @@ class Cluster:
 
         Raises aiokafka.errors.KafkaError if no broker answers.
         """
+        there = await asyncio.gather(*(self._is_there(topic) for topic in topics))
+        return {topic for topic, is_there in zip(topics, there, strict=True) if not is_there}
+
+    async def _ask_for(self, topics: Collection[str]) -> dict[str, bool]:
+        """Learn who leads topics; give for each whether it is there."""
         response = await self.ask(MetadataRequest(list(topics), allow_auto_topic_creation=False))
-        missing = set()
+        there = dict.fromkeys(topics, True)
         for error, topic, _, partitions in response.topics:
             if error in (aiokafka.errors.UnknownTopicOrPartitionError.errno, aiokafka.errors.InvalidTopicError.errno):
-                missing.add(topic)
+                there[topic] = False
                 self._leaders.pop(topic, None)
             elif not error:
                 leaders = {number: leader for _, number, leader, *_ in partitions}
                 self._look_for_losses(topic, leaders)
                 self._leaders[topic] = [leaders.get(i, -1) for i in range(max(leaders, default=-1) + 1)]
-        return missing
+        return there
 
     def _look_for_losses(self, topic: str, leaders: dict[int, int]) -> None:
         """Count a partition that has a leader no more: its broker may be gone without a word on our connections."""

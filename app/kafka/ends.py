@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import aiokafka.errors as kafka
 from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.coordinator import COMPLETE, PREPARED, SLOWLY_S, TIMEOUT_MS, Stuck, TransactionalId, places_of
 from app.kafka.identity import NOBODY, NextEpoch
-from app.kafka.markers import Lookout, Open, Place, open_in
+from app.kafka.markers import Lookout, Place, open_in
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,8 @@ _COMMITTED = {state: state.endswith("Commit") for state in (*PREPARED, *COMPLETE
 #: A broker that has just started may not know of a topic yet; one that so many looks have not found is gone.
 _LOOKS = 20
 _NEVER = -1
+
+T = TypeVar("T")
 
 
 class Ended(NamedTuple):
@@ -61,7 +63,7 @@ class EndedId(TransactionalId):
         """
         state, producer, epoch, places = await self._decided()
         committed = self._remember(state, producer, epoch)
-        while (await self._patiently(lambda: open_in(self._cluster, [home]))).unseen:  # noqa: ASYNC110 - Kafka's news
+        while not await self._patiently(lambda: lookout.sees(home)):  # noqa: ASYNC110 - it is Kafka that changes
             await asyncio.sleep(SLOWLY_S)  # with a new epoch the coordinator forgets the end: then home must be there
         self._producer, self._ended, self._unseen = NOBODY, None, frozenset()
         await self.init()
@@ -80,7 +82,7 @@ class EndedId(TransactionalId):
                 self._ended = Ended(committed, part, _NEVER)
                 await self.settle()
 
-    async def _patiently(self, work: Callable[[], Awaitable[Open]]) -> Open:
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         while True:
             try:
                 return await work()

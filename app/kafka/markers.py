@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 import aiokafka.errors as kafka
@@ -10,6 +10,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.cluster import Cluster
 from app.kafka.describe import DescribeProducers
+from app.kafka.together import Together
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,18 @@ class Lookout:
         self._cluster, self._wanted = cluster, wanted
         self._present: asyncio.Task[Open] | None = None
         self._next: asyncio.Task[Open] | None = None
+        self._seen = Together(self._see)
+
+    async def sees(self, place: Place) -> bool:
+        """Tell whether a partition has a leader, which answers.
+
+        Raises aiokafka.errors.KafkaError if no broker answers.
+        """
+        return await self._seen(place)
+
+    async def _see(self, places: Collection[Place]) -> dict[Place, bool]:
+        unseen = (await open_in(self._cluster, places)).unseen
+        return {place: place not in unseen for place in places}
 
     async def look(self) -> Open:
         """Give what is found by a look that begins after this call.

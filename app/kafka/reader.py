@@ -2,18 +2,20 @@
 
 import asyncio
 import struct
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import aiokafka.errors as kafka
 from aiokafka.protocol.fetch import FetchRequest
-from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.kafka import lenient
 from app.kafka.cluster import Cluster
+from app.kafka.offsets import Asked
 
-_CONSUMER, _READ_UNCOMMITTED, _READ_COMMITTED = -1, 0, 1
+T = TypeVar("T")
+
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _EARLIEST, _LATEST = -2, -1
 _FETCH_BYTES = 4 << 20
 _WAIT_MS = 200
@@ -83,7 +85,10 @@ class PartitionReader:
     async def _fetch(self) -> None:
         where = [(self._topic, [(self._partition, self._next_fetch, _FETCH_BYTES)])]
         request = FetchRequest(_WAIT_MS, 1, _FETCH_BYTES, _READ_COMMITTED, where)
-        response = await self._ask(request, lambda answer: answer.topics[0][1][0][1])
+        response = await self._ask(
+            lambda leader: self._cluster.client.send(leader, request, group="read"),
+            lambda answer: answer.topics[0][1][0][1],
+        )
         _, _, _, _, _, aborted, *_, raw = response.topics[0][1][0]
         self._pending = self._records(bytes(raw or b""), aborted or [])
 
@@ -117,12 +122,14 @@ class PartitionReader:
         return iter(found)
 
     async def _offset(self, which: int, isolation: int = _READ_COMMITTED) -> int:
-        request = OffsetRequest(_CONSUMER, isolation, [(self._topic, [(self._partition, which)])])
-        response = await self._ask(request, lambda answer: answer.topics[0][1][0][1])
-        offset: int = response.topics[0][1][0][3]
-        return offset
+        place = (self._topic, self._partition)
+        answer = await self._ask(
+            lambda leader: self._cluster.offsets.ask(Asked(leader, isolation, which), place),
+            lambda answer: answer.error_code,
+        )
+        return answer.offset
 
-    async def _ask(self, request: Any, error_of: Any) -> Any:
+    async def _ask(self, ask: Callable[[int], Awaitable[T]], error_of: Callable[[T], int]) -> T:
         """Ask the partition's leader until it answers.
 
         Raises aiokafka's OffsetOutOfRangeError, which waiting does not mend.
@@ -134,7 +141,7 @@ class PartitionReader:
                     await self._cluster.refresh([self._topic])
                     leader = self._cluster.leader(self._topic, self._partition)
                 if leader is not None:
-                    response = await self._cluster.client.send(leader, request, group="read")
+                    response = await ask(leader)
                     error = kafka.for_code(error_of(response))
                     if error is kafka.NoError:
                         return response

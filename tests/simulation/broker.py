@@ -192,12 +192,19 @@ class Broker:
         return Topics([(log.topic, [(log.partition, _NONE, log.end, log.stable_end, 0, dead, raw)])])
 
     def _offsets(self, call: Call) -> tuple[Any, float]:
-        [(topic, [(number, which)])] = call.request._topics
-        if self.leaders.get((topic, number)) != call.node:
-            return Topics([(topic, [(number, _NOT_LEADER, -1, -1)])]), 0.0
-        log = self.logs[topic][number]
-        end = log.stable_end if call.request._isolation_level == _COMMITTED else log.end
-        return Topics([(topic, [(number, _NONE, -1, 0 if which == _EARLIEST else end)])]), 0.0
+        committed = call.request._isolation_level == _COMMITTED
+        topics: list[Any] = []
+        for topic, partitions in call.request._topics:
+            answers: list[Any] = []
+            for number, which in partitions:
+                if self.leaders.get((topic, number)) != call.node:
+                    answers.append((number, _NOT_LEADER, -1, -1))
+                    continue
+                log = self.logs[topic][number]
+                end = log.stable_end if committed else log.end
+                answers.append((number, _NONE, -1, 0 if which == _EARLIEST else end))
+            topics.append((topic, answers))
+        return Topics(topics), 0.0
 
     def _metadata(self, call: Call) -> tuple[Any, float]:
         topics: list[Any] = []

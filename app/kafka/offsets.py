@@ -1,0 +1,57 @@
+"""Where partitions begin and end, as their leaders say."""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, NamedTuple
+
+from aiokafka.protocol.offset import OffsetRequest
+
+from app.kafka.together import Together
+
+_CONSUMER = -1
+
+Place = tuple[str, int]
+
+
+class Asked(NamedTuple):
+    """Whom to ask for which offset: -2 the earliest, -1 the latest; isolation 0 of all records, 1 of committed ones."""
+
+    leader: int
+    isolation: int
+    which: int
+
+
+class Answer(NamedTuple):
+    """A partition's offset, or why there is none."""
+
+    error_code: int
+    offset: int
+
+
+class Offsets:
+    """Asks for the offsets of many partitions in few requests."""
+
+    def __init__(self, send: Callable[[int, Any], Any]) -> None:
+        """Send with `send`, which is given a broker and a request."""
+        self._send = send
+        self._asking: dict[Asked, Together[Place, Answer]] = {}
+
+    async def ask(self, asked: Asked, place: Place) -> Answer:
+        """Give an offset of one partition.
+
+        Raises aiokafka.errors.KafkaError if the leader does not answer.
+        """
+        if asked not in self._asking:
+            self._asking[asked] = Together(partial(self._ask, asked))
+        return await self._asking[asked](place)
+
+    async def _ask(self, asked: Asked, places: Collection[Place]) -> dict[Place, Answer]:
+        topics: dict[str, list[tuple[int, int]]] = {}
+        for topic, number in places:
+            topics.setdefault(topic, []).append((number, asked.which))
+        response = await self._send(asked.leader, OffsetRequest(_CONSUMER, asked.isolation, list(topics.items())))
+        return {
+            (topic, number): Answer(code, offset)
+            for topic, partitions in response.topics
+            for number, code, _, offset, *_ in partitions
+        }
