@@ -63,10 +63,12 @@ class EndedId(TransactionalId):
         """
         state, producer, epoch, places = await self._decided()
         committed = self._remember(state, producer, epoch)
-        while not await self._patiently(lambda: lookout.sees(home)):  # noqa: ASYNC110 - it is Kafka that changes
+        while (open_at_home := await self._patiently(lambda: lookout.open_at(home))) is None:  # noqa: ASYNC110
             await asyncio.sleep(SLOWLY_S)  # with a new epoch the coordinator forgets the end: then home must be there
         self._producer, self._ended, self._unseen = NOBODY, None, frozenset()
         await self.init()
+        if committed is not None and (producer in open_at_home or home in places):
+            await self._end_in(frozenset([home]), committed=committed)  # at once: then the coordinator knows it again
         found = await self._patiently(lookout.look)
         places |= found.by_producer.get(producer, set())
         if committed is None and places:
@@ -78,9 +80,12 @@ class EndedId(TransactionalId):
             )
         elif committed is not None:
             self._unseen = found.unseen
-            for part in (places & {home}, places):  # home first: then the coordinator knows the end again
-                self._ended = Ended(committed, part, _NEVER)
-                await self.settle()
+            await self._end_in(places, committed=committed)
+
+    async def _end_in(self, places: frozenset[Place], *, committed: bool) -> None:
+        """End a transaction in partitions in which it may not have."""
+        self._ended = Ended(committed, places, _NEVER)
+        await self.settle()
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
         while True:

@@ -34,18 +34,19 @@ class Lookout:
         self._cluster, self._wanted = cluster, wanted
         self._present: asyncio.Task[Open] | None = None
         self._next: asyncio.Task[Open] | None = None
-        self._seen = Together(self._see)
+        self._at = Together(self._look_at)
 
-    async def sees(self, place: Place) -> bool:
-        """Tell whether a partition has a leader, which answers.
+    async def open_at(self, place: Place) -> set[int] | None:
+        """Give the producer ids whose transactions are open in a partition, None if it has no leader that answers.
 
         Raises aiokafka.errors.KafkaError if no broker answers.
         """
-        return await self._seen(place)
+        return await self._at(place)
 
-    async def _see(self, places: Collection[Place]) -> dict[Place, bool]:
-        unseen = (await open_in(self._cluster, places)).unseen
-        return {place: place not in unseen for place in places}
+    async def _look_at(self, places: Collection[Place]) -> dict[Place, set[int] | None]:
+        found = await open_in(self._cluster, places)
+        at = {place: {one for one, of in found.by_producer.items() if place in of} for place in places}
+        return {place: None if place in found.unseen else at[place] for place in places}
 
     async def look(self) -> Open:
         """Give what is found by a look that begins after this call.

@@ -97,7 +97,9 @@ class Transactions(EndedId):
         Raises Fenced, after which nobody knows whether it was committed: the state must be read again.
         """
         await self._end(committed=True)
-        if self._stray:  # it could end the next transaction before its time
+        # A stray one could end the next transaction before its time. But a new epoch makes the coordinator forget how
+        # this one ended: as long as that is needed, the id rests, and gets its epoch after it is settled.
+        if self._stray and not self.doubtful:
             await self.init()
 
     async def abort(self) -> None:

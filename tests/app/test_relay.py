@@ -46,6 +46,8 @@ class Ending(Coordinated):
         self.used: list[str] = []
         self.asked: list[str] = []
         self.silent: asyncio.Event | None = None
+        #: What was done to each id, in order: it got an epoch, or its transaction was ended.
+        self.done: list[tuple[str, str]] = []
 
     async def send(self, node: int, request: Any, *, group: Hashable) -> Any:
         own: dict[type, Callable[[str, Any], Any]] = {
@@ -54,7 +56,7 @@ class Ending(Coordinated):
             MetadataRequest: lambda *_: SimpleNamespace(topics=[_ORDERS]),
             NextEpoch: self._next,
             AddPartitionsToTxnRequest: self._join,
-            EndTxnRequest: lambda id_, _: self.ended[id_].append(self._added.pop(id_)),
+            EndTxnRequest: self._end,
         }
         id_ = getattr(request, "_transactional_id", "")
         answer = own[type(request)](id_, request) if type(request) in own else None
@@ -78,6 +80,7 @@ class Ending(Coordinated):
         if code:
             return SimpleNamespace(error_code=code)
         self.epochs[id_] = self.epochs.get(id_, -1) + 1
+        self.done.append((id_, "epoch"))
         return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epochs[id_])
 
     def _join(self, id_: str, request: Any) -> Any:
@@ -86,6 +89,10 @@ class Ending(Coordinated):
             return SimpleNamespace(errors=[(topic, [(n, code) for n in of]) for topic, of in request._topics])
         self._added[id_] |= {(topic, number) for topic, of in request._topics for number in of}
         return None
+
+    def _end(self, id_: str, _: EndTxnRequest) -> None:
+        self.done.append((id_, "end"))
+        self.ended[id_].append(self._added.pop(id_, set()))
 
     def _state(self, id_: str) -> tuple[Any, ...]:
         code = _LOADING if id_ in self.loading else 0
@@ -233,4 +240,19 @@ async def test_what_was_under_way_when_a_broker_was_lost_is_ended_again_first(
     await deliver_until(relay, lambda: cluster.used.count(first) == 2)
 
     assert cluster.ended[first] == [{("orders", 3)}] * 3  # the one between them was empty
+    relay.close()
+
+
+async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_is_settled(
+    cluster: Ending, listener: Listener
+) -> None:
+    """A coordinator that gives a new epoch forgets the end; who dies then leaves what nobody can decide."""
+    relay = await relay_of(cluster, listener)
+    cluster.down, cluster.losing = True, [EndTxnRequest]
+    await relay.run(deliver)
+    first = cluster.used[0]
+    await deliver_until(relay, lambda: cluster.used.count(first) == 2)
+
+    assert [what for id_, what in cluster.done if id_ == first][:5] == ["epoch", "end", "end", "end", "epoch"]
+    assert cluster.ended[first][2] == {("orders", 3)}  # an empty one, before another epoch is asked for
     relay.close()

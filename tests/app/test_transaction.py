@@ -26,6 +26,8 @@ class Coordinated:
 
     def __init__(self) -> None:
         self.epoch, self.losses = -1, 0
+        #: Whether an answer is lost with its broker.
+        self.down = False
         self.script: dict[str, deque[int]] = defaultdict(deque)
         #: What is wrong with a topic when its partitions are to be added, one code for each asking.
         self.refused: dict[str, deque[int]] = defaultdict(deque)
@@ -63,6 +65,7 @@ class Coordinated:
             self.epoch += 1
         if type(request) in self.losing:
             self.losing.remove(type(request))
+            self.losses += self.down
             raise kafka.RequestTimedOutError
         return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epoch)
 
