@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import random
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection
 from typing import Any
 
 import aiokafka.errors
@@ -18,13 +19,17 @@ log = logging.getLogger(__name__)
 
 
 class _Client(AIOKafkaClient):
-    """Counts the connections that end in the midst of use."""
+    """Tells of connections that end in the midst of use."""
 
-    losses = 0
+    def __init__(self, lose: Callable[[int], None], **options: Any) -> None:
+        """Tell `lose` which broker they were to."""
+        super().__init__(**options)
+        self._lose = lose
 
     def _on_connection_closed(self, conn: Any, reason: Any) -> None:
         if reason is not CloseReason.IDLE_DROP:
-            self.losses += 1
+            for node in {node for (node, _), known in self._conns.items() if known is conn}:
+                self._lose(node)
         super()._on_connection_closed(conn, reason)
 
 
@@ -40,13 +45,13 @@ class Cluster:
         self._arguments = {"bootstrap_servers": bootstrap, "request_timeout_ms": request_timeout_ms, **options}
         self._client: _Client | None = None
         self._leaders: dict[str, list[int]] = {}
-        self._leaderless = 0
+        self._losses = Counter[tuple[str, int]]()
         self._is_there = Together(self._ask_for)
         self.offsets = Offsets(lambda node, request: self.client.send(node, request, group="read"))
 
     async def start(self, anchor: str) -> None:
         """Connect. `anchor` is an existing topic, whose metadata the client refreshes (none would mean all topics)."""
-        self._client = _Client(metadata_max_age_ms=60_000, **self._arguments)
+        self._client = _Client(self.lose, metadata_max_age_ms=60_000, **self._arguments)
         self._client._topics = {anchor}  # noqa: SLF001 - set_topics() waits for a connection that isn't there yet
         await self._client.bootstrap()
 
@@ -61,10 +66,14 @@ class Cluster:
         assert self._client is not None, "start() comes first"
         return self._client
 
-    @property
-    def losses(self) -> int:
-        """How often brokers seem to have been lost so far: what was under way may have been lost with one."""
-        return self.client.losses + self._leaderless
+    def lose(self, node: int) -> None:
+        """Hear that a connection to a broker has ended in the midst of use."""
+        for topic, leaders in self._leaders.items():
+            self._losses.update((topic, number) for number, leader in enumerate(leaders) if leader == node)
+
+    def losses(self, place: tuple[str, int]) -> int:
+        """Give how often a partition's leader seems to have been lost so far: what was under way may have been too."""
+        return self._losses[place]
 
     async def id(self) -> str:
         """Ask for the cluster's own id, which stays with it; a broker that has none gives `unknown`.
@@ -114,7 +123,7 @@ class Cluster:
     def _look_for_losses(self, topic: str, leaders: dict[int, int]) -> None:
         """Count a partition that has a leader no more: its broker may be gone without a word on our connections."""
         before = self._leaders.get(topic, ())
-        self._leaderless += sum(leaders.get(number, -1) < 0 <= was for number, was in enumerate(before))
+        self._losses.update((topic, number) for number, was in enumerate(before) if leaders.get(number, -1) < 0 <= was)
 
     async def ask(self, request: Any) -> Any:
         """Send a request to any broker that answers.

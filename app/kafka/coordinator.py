@@ -56,7 +56,8 @@ class TransactionalId:
         self._cluster, self._id = cluster, transactional_id
         self._coordinator: int | None = None
         self._producer = NOBODY
-        self._added: set[Place] = set()
+        #: The transaction's partitions, and how often the leader of each had been lost before it became one of them.
+        self._added: dict[Place, int] = {}
         #: Whether a request of this transaction may still reach the coordinator, after its answer was given up.
         self._stray = False
 
@@ -95,13 +96,14 @@ class TransactionalId:
     async def _join(self, places: Iterable[Place], stuck_s: float | None) -> tuple[Place, int] | None:
         """Make partitions part of the transaction: all, or none if one is refused, which is given with the code."""
         topics: dict[str, list[int]] = {}
-        for topic, partition in places:
+        losses = {place: self._cluster.losses(place) for place in places}
+        for topic, partition in losses:
             topics.setdefault(topic, []).append(partition)
         request = AddPartitionsToTxnRequest(self._id, *self._producer, list(topics.items()))
         response = await self._ask(request, _whole, None if self._added else stuck_s)
         refused = next((one for one in _codes(response) if one[1] in _OF_PARTITION), None)
         if refused is None:
-            self._added |= set(places)
+            self._added |= losses
         return refused
 
     async def _end(self, *, committed: bool) -> None:

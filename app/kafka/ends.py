@@ -30,11 +30,10 @@ T = TypeVar("T")
 
 
 class Ended(NamedTuple):
-    """How a transaction was ended, where (as far as known), and how many connections had been lost by then."""
+    """How a transaction was ended, and where, with how often each partition's leader had been lost before it began."""
 
     committed: bool
-    places: frozenset[Place]
-    losses: int
+    places: dict[Place, int]
 
 
 class Last(NamedTuple):
@@ -84,7 +83,7 @@ class EndedId(TransactionalId):
 
     async def _end_in(self, places: frozenset[Place], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""
-        self._ended = Ended(committed, places, _NEVER)
+        self._ended = Ended(committed, dict.fromkeys(places, _NEVER))
         await self.settle()
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -118,21 +117,23 @@ class EndedId(TransactionalId):
 
     @property
     def doubtful(self) -> bool:
-        """Whether a transaction may be open somewhere: a broker was lost while it ended, or there was none to ask."""
+        """Whether a transaction may be open somewhere: a broker was lost meanwhile, or there was none to ask."""
         return self._half_ended is not None or any(self._cluster.leader(*place) is not None for place in self._unseen)
 
     @property
     def _half_ended(self) -> Ended | None:
-        """How the last transaction was ended, if a broker was lost while that was done."""
-        ended = self._ended
-        return ended if ended is not None and ended.places and ended.losses != self._cluster.losses else None
+        """How the last transaction was ended, if a leader was lost since it began: it may still have been away then."""
+        if self._ended is None:
+            return None
+        lost = any(self._cluster.losses(place) != before for place, before in self._ended.places.items())
+        return self._ended if lost else None
 
     async def settle(self) -> None:
         """See that the last transaction has ended in each of its partitions, if that is in doubt."""
         while self.doubtful:
             ended = self._half_ended
             if ended is not None:
-                await self._end_again(ended.committed, ended.places)
+                await self._end_again(ended.committed, frozenset(ended.places))
             else:
                 await self._look_again()
 
@@ -167,10 +168,10 @@ class EndedId(TransactionalId):
             self._ended = None
 
     async def _end(self, *, committed: bool) -> None:
-        places, losses = frozenset(self._added), self._cluster.losses
+        places = dict(self._added)
         await super()._end(committed=committed)
         if places:
-            self._ended = Ended(committed, places, losses)
+            self._ended = Ended(committed, places)
 
     async def _led(self, places: frozenset[Place]) -> frozenset[Place]:
         """Wait until the coordinator itself knows leaders of all these partitions; gives those that are there."""

@@ -108,7 +108,7 @@ class Transactions(EndedId):
 
     async def _add(self, batches: dict[Place, Batch], deadline: float | None) -> None:
         """Make partitions part of the transaction: all, or none if one of them cannot be, which is Untaken."""
-        new, first = batches.keys() - self._added, not self._added
+        new, first = batches.keys() - self._added.keys(), not self._added
         if not new:
             return
         while (refused := await self._join(new, _STUCK_S)) is not None:

@@ -236,7 +236,7 @@ async def test_what_was_under_way_when_a_broker_was_lost_is_ended_again_first(
 ) -> None:
     relay = await relay_of(cluster, listener)
     await relay.run(deliver)
-    first, cluster.losses = cluster.used[0], 1
+    first, cluster.lost = cluster.used[0], 1
     await deliver_until(relay, lambda: cluster.used.count(first) == 2)
 
     assert cluster.ended[first] == [{("orders", 3)}] * 3  # the one between them was empty

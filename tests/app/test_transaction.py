@@ -25,7 +25,7 @@ class Coordinated:
     """A cluster of one node, which gives a new epoch at each asking; answers to batches may be on a script."""
 
     def __init__(self) -> None:
-        self.epoch, self.losses = -1, 0
+        self.epoch, self.lost = -1, 0
         #: Whether an answer is lost with its broker.
         self.down = False
         self.script: dict[str, deque[int]] = defaultdict(deque)
@@ -42,6 +42,9 @@ class Coordinated:
 
     def leader(self, _topic: str, _partition: int) -> int:
         return 0
+
+    def losses(self, _place: object) -> int:
+        return self.lost
 
     async def ask(self, request: Any) -> Any:
         return await self.send(0, request, group="any")
@@ -65,7 +68,7 @@ class Coordinated:
             self.epoch += 1
         if type(request) in self.losing:
             self.losing.remove(type(request))
-            self.losses += self.down
+            self.lost += self.down
             raise kafka.RequestTimedOutError
         return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epoch)
 

@@ -1,7 +1,7 @@
 """Connections between workers and brokers: requests of one go in order, take their time, and get lost."""
 
 import random
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -125,7 +125,7 @@ class Connection:
             return
         self.broken = True
         network = self._network
-        network.losses[self._worker] += 1
+        network.losing[self._worker](self._node)
         for pending in self._pending:
             if not pending.arrived and self._rnd.random() < network.haunting:
                 late_s = self._rnd.uniform(0, 1.0)
@@ -150,8 +150,8 @@ class Network:
         #: Nodes that do not answer, and the chance that a request outlives its connection.
         self.down: set[int] = set()
         self.haunting = 0.0
-        #: How many connections each worker has lost.
-        self.losses: Counter[str] = Counter()
+        #: Who hears that a worker has lost a connection to a node.
+        self.losing: dict[str, Callable[[int], None]] = {}
         self._connections: dict[tuple[str, int, Hashable], Connection] = {}
         self._made = 0
 

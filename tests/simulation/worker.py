@@ -48,10 +48,6 @@ class Client:
         self._loop = asyncio.get_running_loop()
 
     @property
-    def losses(self) -> int:
-        return self._network.losses[self._worker.name]
-
-    @property
     def cluster(self) -> "Client":
         return self
 
@@ -183,6 +179,7 @@ class Worker:
         settings, clock = self._settings, self.clock
         self.cluster = Cluster("simulated")
         self.cluster._client = Client(self, self._broker, self._rnd)  # type: ignore[assignment]
+        self._broker.network.losing[self.name] = self.cluster.lose
         while True:
             try:
                 await self.cluster.refresh(sorted(settings.internal_topics & set(self._broker.logs)))

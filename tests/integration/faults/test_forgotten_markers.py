@@ -26,7 +26,7 @@ class Forgotten(Transactions):
 
     async def _join(self, places: Iterable[Place], stuck_s: float | None) -> tuple[Place, int] | None:
         refused = await super()._join(set(places) - self.forgets, stuck_s)
-        self._added |= set(places)
+        self._added |= {place: self._cluster.losses(place) for place in self.forgets}
         return refused
 
 
@@ -77,20 +77,25 @@ def read_with(broker: Broker, value: bytes) -> set[Place]:
     return {(TOPIC, record.partition) for record in read(broker.bootstrap, TOPIC) if record.value == value}
 
 
+@pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize("committed", [True, False])
 async def test_who_loses_a_broker_ends_its_last_transaction_again(
-    broker: Broker, cluster: Cluster, *, committed: bool
+    broker: Broker, cluster: Cluster, *, committed: bool, early: bool
 ) -> None:
-    value = b"owner %d" % committed
+    """A broker that was lost before the transaction ended may have been away when it did."""
+    value = b"owner %d %d" % (committed, early)
     owner = Forgotten(cluster, value.decode(), forgets={HOME, OTHER})
     await owner.init()
     await owner.send(batches(value, HOME, OTHER, THIRD))
+    if early:
+        cluster.lose(1)
     await (owner.commit() if committed else owner.abort())
     await assert_open(cluster, HOME, OTHER)
-    assert not owner.doubtful
 
     owner.forgets.clear()
-    cluster.client.losses += 1
+    if not early:
+        assert not owner.doubtful
+        cluster.lose(1)
     assert owner.doubtful
     await owner.settle()
 
@@ -122,8 +127,8 @@ async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker:
 
     async def lose_a_broker(transactions: Transactions) -> None:
         await transactions.send(batches(b"relay", HOME, OTHER))
-        if not cluster.client.losses % 2:
-            cluster.client.losses += 1
+        if not cluster.losses(HOME) % 2:
+            cluster.lose(1)
         await transactions.commit()
 
     for _ in range(12):
