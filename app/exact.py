@@ -25,14 +25,13 @@ from app.kafka.relay import Relay
 from app.kafka.transaction import Transactions, Untaken
 from app.outcome import Delivered
 from app.partition import Partition, Way
+from app.patience import Patience
 from app.settings import Settings
 from app.step import Step
 from tables import Changes, DelayTable
 
 log = logging.getLogger(__name__)
 
-#: A destination that does not take its batch within this time leaves the transaction, and is tried again later.
-_PATIENCE_S = 0.15
 _BACKOFF_S, _BACKOFF_MAX_S = 0.25, 5.0
 
 
@@ -45,6 +44,7 @@ class ExactJournal(Journal):
         self._relays: dict[int, Relay] = {}
         self._lookout = Lookout(self._cluster, self._may_write)
         self._stuck = stuck
+        self._patience = Patience()
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
         """Give a reader of a partition's changelog, whose last records may be committed and not readable yet."""
@@ -83,11 +83,12 @@ class ExactJournal(Journal):
 
     async def _once(self, transactions: Transactions, partition: int, step: Step) -> int:
         """Make a transaction of a step; give the offset after it in the changelog."""
-        await self._deliver(transactions, step)
+        await self._deliver(transactions, partition, step)
         self.reached("before-events", step)
         batch = self._batch(step.changes, self._table.stores[partition].writer, step.now_ms)
         own = [*self._outgoing(partition, step), (self._settings.changelog, partition, batch)]
-        acks = await self._send_own(transactions, own)
+        with self._patience.measured():
+            acks = await self._send_own(transactions, own)
         self.reached("changelog-acked", step)
         await transactions.commit()
         self.reached("committed", step)
@@ -100,12 +101,15 @@ class ExactJournal(Journal):
         except Untaken as error:
             raise error.error or error from error
 
-    async def _deliver(self, transactions: Transactions, step: Step) -> None:
+    async def _deliver(self, transactions: Transactions, partition: int, step: Step) -> None:
         if not step.loads:
             return
         self.reached("before-send", None)
         batches = [(load.way[1], load.way[2], load.batch) for load in step.loads]
-        acks = await transactions.send(batches, _PATIENCE_S)
+        own = [(self._settings.changelog, partition)]
+        if self._settings.events == "on":
+            own.append((self._settings.events_topic, partition))
+        acks = await transactions.send(batches, self._patience.limit_s, own)
         self.reached("acked", None)
         for load, ack in zip(step.loads, acks, strict=True):
             load.taken()

@@ -6,7 +6,7 @@ destination that does not take its batch fails the transaction, so that others n
 
 import asyncio
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
 import aiokafka.errors as kafka
@@ -70,16 +70,19 @@ class Transactions(EndedId):
         await super().init()
         self._sequences.clear()
 
-    async def send(self, batches: Sequence[Outgoing], limit_s: float | None = None) -> list[Ack]:
+    async def send(
+        self, batches: Sequence[Outgoing], limit_s: float | None = None, also: Collection[Place] = ()
+    ) -> list[Ack]:
         """Send batches within the transaction, those of one partition in order; give their acks.
 
+        `also` names partitions for which batches will follow: they become part of the transaction at the same time.
         Raises Untaken if a partition has not taken its batch within `limit_s` or never will, Stuck if the transaction
         cannot begin, Fenced.
         """
         for _, _, batch in batches:
             batch.renumber()  # it may have been part of a transaction that was aborted
         deadline = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
-        await self._add({(topic, partition): batch for topic, partition, batch in reversed(batches)}, deadline)
+        await self._add({(topic, partition): batch for topic, partition, batch in reversed(batches)}, also, deadline)
         acks: list[Ack | None] = [None] * len(batches)
         waiting = list(range(len(batches)))
         while waiting:
@@ -106,13 +109,16 @@ class Transactions(EndedId):
         """Abort; init() must follow: with another epoch, late batches of this transaction are refused."""
         await self._end(committed=False)
 
-    async def _add(self, batches: dict[Place, Batch], deadline: float | None) -> None:
+    async def _add(self, batches: dict[Place, Batch], also: Collection[Place], deadline: float | None) -> None:
         """Make partitions part of the transaction: all, or none if one of them cannot be, which is Untaken."""
         new, first = batches.keys() - self._added.keys(), not self._added
         if not new:
             return
-        while (refused := await self._join(new, _STUCK_S)) is not None:
+        while (refused := await self._join(sorted({*new, *also}), _STUCK_S)) is not None:
             where, code = refused
+            if where not in batches:
+                also = ()  # what is wrong with it shows when its batch comes
+                continue
             error, why = permanent(where[0], code), kafka.for_code(code).__name__
             await self._refresh({where[0]})  # it may have been deleted
             if error is not None or (deadline is not None and asyncio.get_running_loop().time() > deadline):

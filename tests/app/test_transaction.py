@@ -31,6 +31,8 @@ class Coordinated:
         self.script: dict[str, deque[int]] = defaultdict(deque)
         #: What is wrong with a topic when its partitions are to be added, one code for each asking.
         self.refused: dict[str, deque[int]] = defaultdict(deque)
+        #: The topics that each request was to add.
+        self.added: list[list[str]] = []
         #: Kinds of requests whose next answer is lost.
         self.losing: list[type] = []
         #: Epoch, first sequence and answer of each batch, by topic.
@@ -61,6 +63,7 @@ class Coordinated:
                 topics=[(topic, [self._take(topic, *one) for one in of]) for topic, of in request._topics]
             )
         if isinstance(request, AddPartitionsToTxnRequest):
+            self.added.append([topic for topic, _ in request._topics])
             return SimpleNamespace(errors=self._add(request._topics))
         if isinstance(request, NextEpoch):
             if request._producer not in (NOBODY, (7, self.epoch)):
@@ -173,6 +176,27 @@ async def test_a_destination_that_cannot_be_added_is_left_out(code: int, error: 
     await transactions.commit()
 
     assert cluster.taken["orders"] == [(1, 0, 0)]
+
+
+async def test_partitions_for_which_batches_follow_are_added_at_the_same_time() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    await transactions.send([("orders", 0, batch(b"a"))], 1.0, [("changelog", 3), ("events", 3)])
+    await transactions.send([("changelog", 3, batch(b"b")), ("events", 3, batch(b"c"))])
+
+    assert cluster.added == [["changelog", "events", "orders"]]
+
+
+async def test_what_is_wrong_with_a_partition_for_later_holds_up_nothing_now() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    await transactions.init()
+    cluster.refused["changelog"].append(kafka.UnknownTopicOrPartitionError.errno)
+    await transactions.send([("orders", 0, batch(b"a"))], 1.0, [("changelog", 3)])
+    await transactions.send([("changelog", 3, batch(b"b"))])
+
+    assert cluster.added == [["changelog", "orders"], ["orders"], ["changelog"]]
 
 
 async def test_our_own_topics_are_added_as_soon_as_the_coordinator_knows_them() -> None:

@@ -1,0 +1,30 @@
+"""How long one destination may hold up a transaction in which others are too."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+#: At least so long, or so many times what our own topics took lately, up to a longest time.
+_LEAST_S, _TIMES, _MOST_S = 0.15, 4, 2.0
+_SMOOTHING = 0.1
+
+
+class Patience:
+    """How long a destination is waited for: longer while our own topics are slow, for then it is not alone in that."""
+
+    def __init__(self) -> None:
+        """Know nothing of our topics."""
+        self._usual_s = 0.0
+
+    @property
+    def limit_s(self) -> float:
+        """How long the next one is waited for; then it leaves the transaction, and is tried again later."""
+        return min(_MOST_S, max(_LEAST_S, _TIMES * self._usual_s))
+
+    @contextlib.contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measure how long our own topics take to take something."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        yield
+        self._usual_s += (loop.time() - began - self._usual_s) * _SMOOTHING
