@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from app.kafka import Cluster
+from app.kafka.place import Place
 from app.kafka.reader import PartitionReader, Stored
 from app.partition import Partition, State
 from app.settings import Settings
@@ -20,9 +21,6 @@ _LOOK_S = 0.02
 _REPORTS = 8
 #: Ends that are so little ahead may be ends of transactions, which are no records.
 _MARKERS = 100
-
-#: A topic's partition.
-Place = tuple[str, int]
 
 
 class _Report(msgspec.Struct):

@@ -19,7 +19,8 @@ from app.journal import Journal, Outgoing
 from app.kafka import Ack, Cluster, Sender
 from app.kafka.batch import Batch
 from app.kafka.coordinator import Fenced
-from app.kafka.markers import Lookout, Place
+from app.kafka.markers import Lookout
+from app.kafka.place import Place
 from app.kafka.reader import PartitionReader, WrittenReader
 from app.kafka.relay import Relay
 from app.kafka.transaction import Transactions, Untaken

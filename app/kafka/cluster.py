@@ -13,6 +13,7 @@ from aiokafka.conn import CloseReason
 from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.offsets import Offsets
+from app.kafka.place import Place
 from app.kafka.together import Together
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class Cluster:
         self._arguments = {"bootstrap_servers": bootstrap, "request_timeout_ms": request_timeout_ms, **options}
         self._client: _Client | None = None
         self._leaders: dict[str, list[int]] = {}
-        self._losses = Counter[tuple[str, int]]()
+        self._losses = Counter[Place]()
         self._is_there = Together(self._ask_for)
         self.offsets = Offsets(lambda node, request: self.client.send(node, request, group="read"))
 
@@ -71,7 +72,7 @@ class Cluster:
         for topic, leaders in self._leaders.items():
             self._losses.update((topic, number) for number, leader in enumerate(leaders) if leader == node)
 
-    def losses(self, place: tuple[str, int]) -> int:
+    def losses(self, place: Place) -> int:
         """Give how often a partition's leader seems to have been lost so far: what was under way may have been too."""
         return self._losses[place]
 

@@ -12,7 +12,7 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 from app.kafka.cluster import Cluster
 from app.kafka.describe import Describe
 from app.kafka.identity import NOBODY, NextEpoch
-from app.kafka.markers import Place
+from app.kafka.place import Place
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ def _state_error(response: Any) -> int:
     return 0 if code == _UNKNOWN_ID else code
 
 
-def _codes(response: Any) -> list[tuple[tuple[str, int], int]]:
+def _codes(response: Any) -> list[tuple[Place, int]]:
     """Give the error code of each partition that was to be added."""
     return [((topic, partition), code) for topic, codes in response.errors for partition, code in codes]
 

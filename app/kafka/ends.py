@@ -17,7 +17,8 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.coordinator import COMPLETE, PREPARED, SLOWLY_S, TIMEOUT_MS, Stuck, TransactionalId, places_of
 from app.kafka.identity import NOBODY, NextEpoch
-from app.kafka.markers import Lookout, Place, open_in
+from app.kafka.markers import Lookout, open_in
+from app.kafka.place import Place
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,12 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.cluster import Cluster
 from app.kafka.describe import DescribeProducers
+from app.kafka.place import Place
 from app.kafka.together import Together
 
 log = logging.getLogger(__name__)
 
 _NONE_OPEN = -1
-
-Place = tuple[str, int]
 
 
 class Open(NamedTuple):

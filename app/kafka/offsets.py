@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 from aiokafka.protocol.offset import OffsetRequest
 
+from app.kafka.place import Place
 from app.kafka.together import Together
 
 _CONSUMER = -1
-
-Place = tuple[str, int]
 
 
 class Asked(NamedTuple):

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from app.kafka.cluster import Cluster
 from app.kafka.coordinator import Fenced, Stuck
-from app.kafka.markers import Lookout, Place
+from app.kafka.markers import Lookout
+from app.kafka.place import Place
 from app.kafka.transaction import Road, Transactions, Untaken
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from app.kafka.cluster import Cluster
 from app.kafka.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fenced
 from app.kafka.ends import EndedId
 from app.kafka.errors import SendError, permanent
-from app.kafka.markers import Place
+from app.kafka.place import Place
 from app.kafka.sender import Ack
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class Transactions(EndedId):
         deadline: float | None,
     ) -> None:
         """Send one batch a partition, each leader's in one request; what fails for now is left for the next round."""
-        leaders: dict[int, list[tuple[str, int]]] = {}
+        leaders: dict[int, list[Place]] = {}
         lost: set[str] = set()
         for where in batches:
             leader = self._cluster.leader(*where)
@@ -147,7 +147,7 @@ class Transactions(EndedId):
             {leader: {where: batches[where] for where in of} for leader, of in leaders.items()}, deadline
         )
         failed = ""
-        worst: tuple[str, int] | None = next(((topic, p) for topic, p in batches if topic in lost), None)
+        worst: Place | None = next(((topic, p) for topic, p in batches if topic in lost), None)
         for answer in answers:
             for where, (code, offset, timestamp_ms) in answer.items():
                 if code == 0:

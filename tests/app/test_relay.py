@@ -15,7 +15,8 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 from app.kafka.coordinator import Fenced
 from app.kafka.describe import Describe, DescribeProducers
 from app.kafka.identity import NextEpoch
-from app.kafka.markers import Lookout, Place
+from app.kafka.markers import Lookout
+from app.kafka.place import Place
 from app.kafka.relay import Relay
 from app.kafka.transaction import Transactions, Untaken
 from tests.app.fake_kafka import batch

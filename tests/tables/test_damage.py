@@ -1,12 +1,11 @@
 """A database that is damaged is never read as if it were whole, and dropped when it is opened next."""
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,18 +30,33 @@ def write(store: PartitionStore, begin: int, end: int) -> None:
         store.apply(changes, store.offset + 101, 1, NOW)
 
 
+def killed(path: Path, act: Callable[[PartitionStore], None]) -> Path:
+    """Give the database at `path` as `kill -9` leaves it after `act`, which a process of its own does."""
+    process = multiprocessing.get_context("spawn").Process(target=die_after, args=(path, act))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    return path
+
+
+def die_after(path: Path, act: Callable[[PartitionStore], None]) -> None:
+    """Do it and die, with the database still open."""
+    store = PartitionStore(path)
+    act(store)
+    os._exit(0)
+
+
+def write_all(store: PartitionStore) -> None:
+    """Write ROWS rows to tables, and some more to the write-ahead log."""
+    write(store, 0, ROWS)
+    store._db._db.flush()
+    write(store, ROWS, ROWS + 100)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database with several tables, as `kill -9` leaves it."""
-    path = tmp_path_factory.mktemp("whole") / "x.db"
-    code = (
-        "import os, pathlib, sys, tables; from tests.tables.test_damage import ROWS, write;"
-        "store = tables.PartitionStore(pathlib.Path(sys.argv[1])); write(store, 0, ROWS); store._db._db.flush();"
-        "write(store, ROWS, ROWS + 100); os._exit(0)"
-    )
-    root = Path(__file__).parents[2]
-    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60, cwd=root)
-    return path
+    return killed(tmp_path_factory.mktemp("whole") / "x.db", write_all)
 
 
 @pytest.fixture
@@ -99,7 +113,7 @@ def test_a_step_that_is_missing_in_between_is_missed(tmp_path: Path, flushed: in
 
     One step suffices, even a database's first, and even one after which there are as many rows as before.
     """
-    path = left(tmp_path / "x.db", flushed)
+    path = killed(tmp_path / "x.db", functools.partial(write_steps, flushed=flushed))
     manifest = some(path, "MANIFEST-*")
     os.truncate(manifest, manifest.stat().st_size - 60)
 
@@ -109,17 +123,9 @@ def test_a_step_that_is_missing_in_between_is_missed(tmp_path: Path, flushed: in
         PartitionStore(path)
 
 
-def left(path: Path, flushed: int) -> Path:
-    """Give a database as `kill -9` leaves it, with so many steps in tables of their own and one in its log."""
-    process = multiprocessing.get_context("spawn").Process(target=leave, args=(path, flushed))
-    process.start()
-    process.join(60)
-    return path
-
-
-def leave(path: Path, flushed: int) -> None:
-    """Write it and die."""
-    store, there = PartitionStore(path), key(0)
+def write_steps(store: PartitionStore, flushed: int) -> None:
+    """Move a row with each step: so many of them to tables of their own, and one more to the write-ahead log."""
+    there = key(0)
     for number in range(flushed + 1):
         changes = Changes()
         if number:
@@ -131,7 +137,6 @@ def leave(path: Path, flushed: int) -> None:
         store.apply(changes, store.offset + 3, 1, NOW)
         if number < flushed:
             store._db._db.flush()
-    os._exit(0)
 
 
 @pytest.mark.parametrize("share", [0, 3, 10])

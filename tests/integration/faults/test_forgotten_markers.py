@@ -8,7 +8,8 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from app.embedded import Broker
 from app.kafka import Batch, Cluster
-from app.kafka.markers import Lookout, Place
+from app.kafka.markers import Lookout
+from app.kafka.place import Place
 from app.kafka.relay import Relay
 from app.kafka.transaction import Transactions
 from tests.harness.kafka import create_topic, now_ms, read
