@@ -12,6 +12,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import CloseReason
 from aiokafka.protocol.metadata import MetadataRequest
 
+from app.kafka.coordinators import Coordinators
 from app.kafka.offsets import Offsets
 from app.kafka.place import Place
 from app.kafka.together import Together
@@ -49,6 +50,7 @@ class Cluster:
         self._losses = Counter[Place]()
         self._is_there = Together(self._ask_for)
         self.offsets = Offsets(lambda node, request: self.client.send(node, request, group="read"))
+        self.coordinators = Coordinators(self.ask, self.ask_coordinator)
 
     async def start(self, anchor: str) -> None:
         """Connect. `anchor` is an existing topic, whose metadata the client refreshes (none would mean all topics)."""
@@ -125,6 +127,13 @@ class Cluster:
         """Count a partition that has a leader no more: its broker may be gone without a word on our connections."""
         before = self._leaders.get(topic, ())
         self._losses.update((topic, number) for number, was in enumerate(before) if leaders.get(number, -1) < 0 <= was)
+
+    async def ask_coordinator(self, node: int, request: Any) -> Any:
+        """Send a request to a coordinator, by a connection that no batches delay.
+
+        Raises aiokafka.errors.KafkaError if it does not answer.
+        """
+        return await self.client.send(node, request, group="coordinator")
 
     async def ask(self, request: Any) -> Any:
         """Send a request to any broker that answers.

@@ -2,15 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import aiokafka.errors as kafka
-from aiokafka.client import CoordinationType
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
 from app.kafka.cluster import Cluster
-from app.kafka.describe import Describe
 from app.kafka.identity import NOBODY, NextEpoch
 from app.kafka.place import Place
 
@@ -56,6 +54,8 @@ class TransactionalId:
         self._cluster, self._id = cluster, transactional_id
         self._coordinator: int | None = None
         self._producer = NOBODY
+        #: Whether an epoch has been asked for that may have been given already.
+        self.asking = False
         #: The transaction's partitions, and how often the leader of each had been lost before it became one of them.
         self._added: dict[Place, int] = {}
         #: Whether a request of this transaction may still reach the coordinator, after its answer was given up.
@@ -72,8 +72,12 @@ class TransactionalId:
         Raises Fenced.
         """
         request = NextEpoch(self._id, TIMEOUT_MS, self._producer)
-        response = await self._ask(request, lambda answer: answer.error_code)
-        self._producer = (response.producer_id, response.producer_epoch)
+        self.asking = True
+        try:
+            response = await self._ask(request, lambda answer: answer.error_code)
+            self._producer = (response.producer_id, response.producer_epoch)
+        finally:
+            self.asking = False
         self._stray = False
         self._added.clear()
 
@@ -113,10 +117,14 @@ class TransactionalId:
             self._added.clear()
 
     async def _describe(self) -> Any:
-        response = await self._ask(Describe(self._id), _state_error)
-        return response.states[0]
+        return await self._answer(lambda node: self._cluster.coordinators.describe(node, self._id), _state_error)
 
     async def _ask(self, request: Any, code_of: Callable[[Any], int], stuck_s: float | None = None) -> Any:
+        return await self._answer(lambda node: self._cluster.ask_coordinator(node, request), code_of, stuck_s)
+
+    async def _answer(
+        self, ask: Callable[[int], Awaitable[Any]], code_of: Callable[[Any], int], stuck_s: float | None = None
+    ) -> Any:
         """Ask the transaction coordinator until it answers for good.
 
         Raises Fenced, Stuck if the last transaction is not over after `stuck_s`, or the KafkaError of an answer that
@@ -127,10 +135,8 @@ class TransactionalId:
         while True:
             try:
                 if self._coordinator is None:
-                    self._coordinator = await self._cluster.client.coordinator_lookup(
-                        CoordinationType.TRANSACTION, self._id
-                    )
-                response = await self._cluster.client.send(self._coordinator, request, group="coordinator")
+                    self._coordinator = await self._cluster.coordinators.find(self._id)
+                response = await ask(self._coordinator)
             except kafka.KafkaError:
                 self._coordinator, self._stray = None, True
                 await asyncio.sleep(SLOWLY_S)
@@ -148,7 +154,7 @@ class TransactionalId:
             elif error not in _PASSING and not getattr(error, "retriable", False):
                 raise error(self._id)
             elif error is kafka.UnknownError:
-                log.warning("transaction %s: the coordinator fails: %r", self._id, request)
+                log.warning("transaction %s: its coordinator fails", self._id)
             await asyncio.sleep(BACKOFF_S if error is kafka.ConcurrentTransactions else SLOWLY_S)
 
 
@@ -157,9 +163,9 @@ def places_of(topics: Any) -> frozenset[Place]:
     return frozenset((topic, number) for topic, numbers, _ in topics for number in numbers)
 
 
-def _state_error(response: Any) -> int:
+def _state_error(state: Any) -> int:
     """Give the error of a description; that the id has had no transaction is none."""
-    code = int(response.states[0][0])
+    code = int(state[0])
     return 0 if code == _UNKNOWN_ID else code
 
 

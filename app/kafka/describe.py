@@ -1,5 +1,7 @@
 """Asks how transactions stand (KIP-664), which aiokafka does not know."""
 
+from collections.abc import Collection
+
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
@@ -41,17 +43,17 @@ class _Struct(RequestStruct):
 
 
 class Describe(Request[_Struct]):
-    """Asks for the state of a transactional id's last transaction: its topics are those that have not taken its end."""
+    """Asks how the last transactions of ids stand: their topics are those that have not taken the end."""
 
     API_KEY = 65
 
-    def __init__(self, transactional_id: str) -> None:
-        """Ask about one id."""
-        self._transactional_id = transactional_id
+    def __init__(self, transactional_ids: Collection[str]) -> None:
+        """Ask about these ids."""
+        self.transactional_ids = list(transactional_ids)
 
     def build(self, request_struct_class: type[_Struct]) -> _Struct:
         """Give what goes over the wire."""
-        return request_struct_class([self._transactional_id], {})
+        return request_struct_class(self.transactional_ids, {})
 
 
 class _ProducersResponse(Response):

@@ -50,7 +50,6 @@ class Relay:
         self._name, self._home, self._lookout, self._stuck = name, home, lookout, stuck
         self._free: deque[Transactions] = deque()
         self._mending: dict[Transactions, asyncio.Task[None]] = {}
-        self._asking: set[Transactions] = set()
 
     async def fence(self) -> None:
         """Take over all ids: whoever had one can write no more under it.
@@ -79,10 +78,10 @@ class Relay:
             try:
                 done = await work(transactions)
             except Stuck:
-                await self._rest(transactions, 0)
+                self._leave_aside(transactions, self._retake_watched(transactions, 0))
             except Untaken:
                 await transactions.abort()
-                await self._rest(transactions, _USUAL_S)
+                self._leave_aside(transactions, self._retake_watched(transactions, _USUAL_S))
                 raise
             else:
                 self._free.rotate(-1)  # while its transaction is ended everywhere, the next one is used
@@ -96,7 +95,7 @@ class Relay:
         self._raise_failed()
         for transactions in list(self._free):
             if transactions.doubtful:
-                self._leave_aside(transactions)
+                self._leave_aside(transactions, self._retake(transactions))
             else:
                 await transactions.confirm()
 
@@ -108,7 +107,7 @@ class Relay:
         self._raise_failed()
         while True:
             while self._free and self._free[0].doubtful:
-                self._leave_aside(self._free[0])
+                self._leave_aside(self._free[0], self._retake(self._free[0]))
             if self._free:
                 return self._free[0]
             done, _ = await asyncio.wait(self._mending.values(), timeout=_USUAL_S, return_when=asyncio.FIRST_COMPLETED)
@@ -122,42 +121,38 @@ class Relay:
             if task.done():
                 task.result()
 
-    def _leave_aside(self, transactions: Transactions) -> "asyncio.Task[None]":
+    def _leave_aside(self, transactions: Transactions, retake: Coroutine[Any, Any, None]) -> None:
         """Use an id no more until its last transaction is over everywhere."""
         self._free.remove(transactions)
-        return self._mend(transactions, self._retake(transactions))
+        self._mend(transactions, retake)
 
-    async def _rest(self, transactions: Transactions, usual_s: float) -> None:
-        """Leave an id aside; after `usual_s` look which destination delays it."""
-        task = self._leave_aside(transactions)
-        await asyncio.wait([task], timeout=usual_s)
-        if task.done():
-            task.result()
-            return
-        places = await transactions.unfinished()
-        if places:
-            mended = self._stuck(places)
-            task.add_done_callback(lambda _: mended())
-            log.warning("transactions %s: %s do not take its end; going on with another", transactions, sorted(places))
+    async def _retake_watched(self, transactions: Transactions, usual_s: float) -> None:
+        """Get an id's next epoch; after `usual_s` tell which destinations delay that."""
+        task = asyncio.get_running_loop().create_task(self._retake(transactions))
+        try:
+            await asyncio.wait([task], timeout=usual_s)
+            places = frozenset[Place]() if task.done() else await transactions.unfinished()
+            if places:
+                mended = self._stuck(places)
+                task.add_done_callback(lambda _: mended())
+                log.warning("transactions %s: %s do not take its end", transactions, sorted(places))
+            await task
+        finally:
+            task.cancel()
 
     def close(self) -> None:
         """Wait for nothing any more."""
         for task in self._mending.values():
             task.cancel()
         self._mending.clear()
-        self._asking.clear()
 
     async def _retake(self, transactions: Transactions) -> None:
         """Get an id's next epoch, and see that no other id has been taken: the new owner need not wait for this one."""
-        self._asking.add(transactions)
-        try:
-            await transactions.settle()
-            await transactions.init()
-        finally:
-            self._asking.discard(transactions)
+        await transactions.settle()
+        await transactions.init()
         for other in self._all:
             while await other.taken():
-                if other not in self._asking:
+                if not other.asking:
                     raise Fenced(f"{other}: another producer has its epoch")
                 await asyncio.sleep(_LOOK_S)
 

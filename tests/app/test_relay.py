@@ -52,7 +52,7 @@ class Ending(Coordinated):
 
     async def send(self, node: int, request: Any, *, group: Hashable) -> Any:
         own: dict[type, Callable[[str, Any], Any]] = {
-            Describe: lambda id_, _: SimpleNamespace(states=[self._state(id_)]),
+            Describe: lambda _, asked: SimpleNamespace(states=[self._state(id_) for id_ in asked.transactional_ids]),
             DescribeProducers: self._producers,
             MetadataRequest: lambda *_: SimpleNamespace(topics=[_ORDERS]),
             NextEpoch: self._next,

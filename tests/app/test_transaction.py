@@ -12,6 +12,7 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.kafka.coordinator import Fenced
+from app.kafka.coordinators import Coordinators, Find
 from app.kafka.errors import NotAuthorised, Rejected, TooLarge
 from app.kafka.identity import NOBODY, NextEpoch
 from app.kafka.transaction import Transactions, Untaken
@@ -37,6 +38,7 @@ class Coordinated:
         self.losing: list[type] = []
         #: Epoch, first sequence and answer of each batch, by topic.
         self.taken: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+        self.coordinators = Coordinators(self.ask, self.ask_coordinator)
 
     @property
     def client(self) -> "Coordinated":
@@ -54,14 +56,16 @@ class Coordinated:
     async def refresh(self, _topics: object) -> set[str]:
         return set()
 
-    async def coordinator_lookup(self, _kind: int, _id: str) -> int:
-        return 0
+    async def ask_coordinator(self, node: int, request: Any) -> Any:
+        return await self.send(node, request, group="coordinator")
 
     async def send(self, _node: int, request: Any, *, group: Hashable) -> Any:  # noqa: ARG002 - as aiokafka has it
         if isinstance(request, ProduceRequest):
             return SimpleNamespace(
                 topics=[(topic, [self._take(topic, *one) for one in of]) for topic, of in request._topics]
             )
+        if isinstance(request, Find):
+            return SimpleNamespace(coordinators=[(id_, 0, "", 0, 0, None, {}) for id_ in request.transactional_ids])
         if isinstance(request, AddPartitionsToTxnRequest):
             self.added.append([topic for topic, _ in request._topics])
             return SimpleNamespace(errors=self._add(request._topics))

@@ -10,6 +10,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
+from app.kafka.coordinators import Find
 from app.kafka.describe import Describe, DescribeProducers
 from app.kafka.identity import NextEpoch
 from tests.simulation.coordinator import Coordinator, Place
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 NODES = (1, 2)
 _NONE, _UNKNOWN_TOPIC, _NOT_LEADER, _TIMED_OUT, _TOO_LARGE = 0, 3, 6, 7, 10
-_LOADING, _NOT_COORDINATOR, _FEW_REPLICAS, _FEW_REPLICAS_AFTER, _OUT_OF_RANGE = 14, 16, 19, 20, 1
+_LOADING, _NO_COORDINATOR, _NOT_COORDINATOR, _FEW_REPLICAS, _FEW_REPLICAS_AFTER, _OUT_OF_RANGE = 14, 15, 16, 19, 20, 1
 _BEFORE, _AFTER = (_NOT_LEADER, _FEW_REPLICAS), (_FEW_REPLICAS_AFTER, _TIMED_OUT)
 _COORDINATOR = NODES[0]
 _UNKNOWN_ID = 105
@@ -65,6 +66,12 @@ class Ended(NamedTuple):
     """An answer to EndTxn."""
 
     error_code: int
+
+
+class Coordinators(NamedTuple):
+    """An answer to FindCoordinator."""
+
+    coordinators: list[tuple[Any, ...]]
 
 
 class States(NamedTuple):
@@ -111,6 +118,7 @@ class Broker:
             NextEpoch: self._next_epoch,
             AddPartitionsToTxnRequest: self._add,
             EndTxnRequest: self._end,
+            Find: self._find,
             Describe: self._describe,
             DescribeProducers: self._producers,
         }
@@ -220,13 +228,18 @@ class Broker:
         return Topics(topics), 0.0
 
     # transactions ----------------------------------------------------------------------------------------------------
-    def _unable(self, call: Call) -> int:
+    def _find(self, call: Call) -> tuple[Any, float]:
+        code = _NO_COORDINATOR if _COORDINATOR in self.network.down else _NONE
+        ids = call.request.transactional_ids
+        return Coordinators([(id_, -1 if code else _COORDINATOR, "", 0, code, None, {}) for id_ in ids]), 0.0
+
+    def _unable(self, call: Call, id_: str = "") -> int:
         """Give the error of a coordinator that cannot answer, 0 if it can."""
         error = self.network.weather.error
         if call.node != _COORDINATOR or (error > 0 and call.rnd.random() < error):
             return _NOT_COORDINATOR
-        id_ = crc32(call.request._transactional_id.encode())
-        return _LOADING if any((id_ - number) % 3 == 0 for number in self.loading) else _NONE
+        of = crc32((id_ or call.request._transactional_id).encode())
+        return _LOADING if any((of - number) % 3 == 0 for number in self.loading) else _NONE
 
     def _new_producer(self, _: Call) -> tuple[Any, float]:
         return Identity(_NONE, self.coordinator.new_producer(), 0), 0.0
@@ -248,12 +261,14 @@ class Broker:
         return Errors([(topic, [(number, code)]) for topic, number in places]), 0.0
 
     def _describe(self, call: Call) -> tuple[Any, float]:
-        id_ = call.request._transactional_id
-        found, unable = self.coordinator.transactions.get(id_), self._unable(call)
+        return States([self._state(call, id_) for id_ in call.request.transactional_ids]), 0.0
+
+    def _state(self, call: Call, id_: str) -> tuple[Any, ...]:
+        found, unable = self.coordinator.transactions.get(id_), self._unable(call, id_)
         if found is None or unable:
-            return States([(unable or _UNKNOWN_ID, id_, "", 0, 0, -1, -1, [], {})]), 0.0
+            return (unable or _UNKNOWN_ID, id_, "", 0, 0, -1, -1, [], {})
         waiting: list[Any] = [(topic, [number], {}) for topic, number in sorted(found.waiting)]
-        return States([(_NONE, id_, found.state_name, 0, 0, found.producer, found.epoch, waiting, {})]), 0.0
+        return (_NONE, id_, found.state_name, 0, 0, found.producer, found.epoch, waiting, {})
 
     def _producers(self, call: Call) -> tuple[Any, float]:
         topics: list[Any] = []

@@ -1,5 +1,6 @@
 """Bugs in the order of operations, to be planted in the production code: the simulation must find each."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from tables import Changes
 from tables.restore import StaleFilter
 
 _FENCE = ExactJournal.fence
+_LATE_S = 0.05
 #: What is replaced: class, name, and what makes the new function of the old one.
 Bug = tuple[type, str, Callable[[Any], Any]]
 
@@ -47,6 +49,7 @@ def _nothing(_: Any) -> Any:
 
 def _fence_last(claim: Any) -> Any:
     async def planted(self: ExactJournal, partition: int, now_ms: int) -> Any:
+        await asyncio.sleep(_LATE_S)
         await _FENCE(self, partition)
         return await claim(self, partition, now_ms)
 

@@ -68,12 +68,6 @@ class Client:
         self._network.connection(self._worker.name, node, group).send(request, answer, sent)
         return await answer
 
-    async def coordinator_lookup(self, _kind: int, _key: str) -> int:
-        await asyncio.sleep(self._rnd.uniform(0.0005, 0.003))
-        if _COORDINATOR in self._network.down:
-            raise kafka.CoordinatorNotAvailableError("simulated")
-        return _COORDINATOR
-
 
 class Table(DelayTable):
     """The table without Faust around it."""

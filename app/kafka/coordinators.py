@@ -1,0 +1,100 @@
+"""Which brokers coordinate transactional ids, and what these say of them: many ids in one request.
+
+aiokafka's FindCoordinator stops at version 1, which asks about one id (KIP-699 brought the others in version 4).
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+import aiokafka.errors as kafka
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import CompactArray, CompactString, Int8, Int16, Int32, Schema, TaggedFields
+
+from app.kafka.describe import Describe
+from app.kafka.together import Together
+
+_TRANSACTION = 1
+
+
+class _Response(Response):
+    API_KEY = 10
+    API_VERSION = 4
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "coordinators",
+            CompactArray(
+                ("transactional_id", CompactString("utf-8")),
+                ("node", Int32),
+                ("host", CompactString("utf-8")),
+                ("port", Int32),
+                ("error_code", Int16),
+                ("error_message", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _Struct(RequestStruct):
+    FLEXIBLE_VERSION = True
+    API_KEY = 10
+    API_VERSION = 4
+    RESPONSE_TYPE = _Response
+    SCHEMA = Schema(
+        ("key_type", Int8), ("transactional_ids", CompactArray(CompactString("utf-8"))), ("tags", TaggedFields)
+    )
+
+
+class Find(Request[_Struct]):
+    """Asks any broker for the coordinators of transactional ids."""
+
+    API_KEY = 10
+
+    def __init__(self, transactional_ids: Collection[str]) -> None:
+        """Ask about these ids."""
+        self.transactional_ids = list(transactional_ids)
+
+    def build(self, request_struct_class: type[_Struct]) -> _Struct:
+        """Give what goes over the wire."""
+        return request_struct_class(_TRANSACTION, self.transactional_ids, {})
+
+
+class Coordinators:
+    """Asks about many transactional ids in few requests."""
+
+    def __init__(self, ask: Callable[[Any], Any], send: Callable[[int, Any], Any]) -> None:
+        """Ask any broker with `ask`, a certain one with `send`."""
+        self._ask, self._send = ask, send
+        self._finding = Together(self._find)
+        self._describing: dict[int, Together[str, Any]] = {}
+
+    async def find(self, transactional_id: str) -> int:
+        """Give the broker that coordinates an id.
+
+        Raises aiokafka.errors.KafkaError if none does at the moment.
+        """
+        code, node = await self._finding(transactional_id)
+        error = kafka.for_code(code)
+        if error is not kafka.NoError:
+            raise error(transactional_id)
+        return node
+
+    async def _find(self, ids: Collection[str]) -> dict[str, tuple[int, int]]:
+        response = await self._ask(Find(ids))
+        return {id_: (code, node) for id_, node, _, _, code, *_ in response.coordinators}
+
+    async def describe(self, node: int, transactional_id: str) -> Any:
+        """Give what a coordinator says of an id's last transaction, as Describe names it.
+
+        Raises aiokafka.errors.KafkaError if it does not answer.
+        """
+        if node not in self._describing:
+            self._describing[node] = Together(partial(self._describe, node))
+        return await self._describing[node](transactional_id)
+
+    async def _describe(self, node: int, ids: Collection[str]) -> dict[str, Any]:
+        response = await self._send(node, Describe(ids))
+        return {state[1]: state for state in response.states}
