@@ -29,11 +29,13 @@ from app.partition import Partition, Way
 from app.patience import Patience
 from app.settings import Settings
 from app.step import Step
-from tables import Changes, DelayTable
+from tables import Changes, DelayTable, Entry
 
 log = logging.getLogger(__name__)
 
 _BACKOFF_S, _BACKOFF_MAX_S = 0.25, 5.0
+#: Another message is tried if nothing is heard of the first one after a failure.
+_PROBE_S = 2.0
 
 
 class ExactJournal(Journal):
@@ -190,6 +192,15 @@ class ExactCourier(Courier):
 
     def _load(self, way: Way) -> Load:
         return super()._load(way) if way[0] is not None else ExactLoad(way, self)
+
+    def add(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
+        """Take a due row along in this cycle; the first one for a way that has failed goes alone.
+
+        If it fails again, only its own partition's transaction was held up.
+        """
+        super().add(partition, key, entry, way)
+        if way in self._failing:
+            self._failing[way] = (self._loop.time() + _PROBE_S, *self._failing[way][1:])
 
     def _submit(self, load: Load, *, first: bool = False) -> None:
         if not isinstance(load, ExactLoad):
