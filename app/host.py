@@ -97,6 +97,19 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         finally:
             driver.aiokafka.AIOKafkaConsumer = made
 
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Have nothing fetched until each partition is sought.
+
+        Else aiokafka asks for the committed offset of one partition after the other (fetcher.py,
+        _update_fetch_positions), and fetches nothing from a broker as long as that goes on.
+        """
+        assignment = self._ensure_consumer()._subscription.subscription.assignment
+        for tp in assigned:
+            state = assignment.state_value(aiokafka.TopicPartition(tp.topic, tp.partition))
+            state.pause()
+            state.seek(0)
+        await super().on_partitions_assigned(assigned, generation_id)
+
 
 class Consumer(driver.Consumer):
     """Fetches in chunks, with as much on its way as the partitions can take, and commits the table's positions."""
@@ -138,15 +151,17 @@ class Consumer(driver.Consumer):
             await self.wait(self.can_resume_flow, timeout=1.0)
             return
         open_ = {tp for tp in self._get_active_partitions() if self._ahead.get(tp, 0) < _AHEAD}
-        full = len(open_) < len(self._get_active_partitions())
+        # What is full or paused may be open before anything comes for the others.
+        aside = self._paused_partitions or len(open_) < len(self._get_active_partitions())
+        poll_s = _BUSY_POLL_S if aside else _IDLE_POLL_S
         if not open_:
-            await asyncio.sleep(_BUSY_POLL_S if full else _IDLE_POLL_S)
+            await asyncio.sleep(poll_s)
             return
         generation = self.app.consumer_generation_id
         began = self.loop.time()
         self._quiet.clear()
         try:
-            found = await self._getmany(active_partitions=open_, timeout=_BUSY_POLL_S if full else _IDLE_POLL_S)
+            found = await self._getmany(active_partitions=open_, timeout=poll_s)
         finally:
             self._quiet.set()
         for tp, records in found.items():
@@ -207,6 +222,7 @@ class GroupIntake:
     async def _seek(consumer: aiokafka.AIOKafkaConsumer, tps: dict[TP, int]) -> None:
         for tp, offset in tps.items():
             consumer.seek(aiokafka.TopicPartition(tp.topic, tp.partition), offset)
+            consumer.resume(aiokafka.TopicPartition(tp.topic, tp.partition))
 
     def position(self, topic: str, partition: int) -> int | None:
         """Give the offset up to which records have been fetched, from aiokafka's own state; None if not known."""
