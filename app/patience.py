@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
-#: At least so long, or so many times what our own topics took lately, up to a longest time.
+#: At least so long, or so many times what our own topics took lately and how far that varied (as RFC 6298 has it for
+#: acknowledgements), up to a longest time.
 _LEAST_S, _TIMES, _MOST_S = 0.15, 4, 2.0
 _SMOOTHING = 0.1
 
@@ -14,12 +15,12 @@ class Patience:
 
     def __init__(self) -> None:
         """Know nothing of our topics."""
-        self._usual_s = 0.0
+        self._usual_s = self._deviation_s = 0.0
 
     @property
     def limit_s(self) -> float:
         """How long the next one is waited for; then it leaves the transaction, and is tried again later."""
-        return min(_MOST_S, max(_LEAST_S, _TIMES * self._usual_s))
+        return min(_MOST_S, max(_LEAST_S, _TIMES * (self._usual_s + self._deviation_s)))
 
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
@@ -27,4 +28,6 @@ class Patience:
         loop = asyncio.get_running_loop()
         began = loop.time()
         yield
-        self._usual_s += (loop.time() - began - self._usual_s) * _SMOOTHING
+        off_s = loop.time() - began - self._usual_s
+        self._usual_s += off_s * _SMOOTHING
+        self._deviation_s += (abs(off_s) - self._deviation_s) * _SMOOTHING

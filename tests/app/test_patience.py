@@ -40,6 +40,15 @@ async def test_patience_grows_with_what_our_own_topics_take_and_shrinks_again(mo
     assert waiting.patience.limit_s == 0.15
 
 
+async def test_patience_grows_with_how_far_that_varies(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Waiting(monkeypatch)
+    for _ in range(30):
+        waiting.own_topics_take(0.01, 4)
+        waiting.own_topics_take(0.2, 1)
+
+    assert waiting.patience.limit_s > 4 * 0.05 * 1.5
+
+
 async def test_what_is_not_taken_says_nothing_of_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting(monkeypatch)
     with contextlib.suppress(OSError), waiting.patience.measured():
