@@ -26,6 +26,8 @@ POLL_S = 0.05
 _HERE = Path(__file__).parent
 # Kafka's own choice of collector (its kafka-run-class.sh), in a heap that leaves room for what is being tested.
 _JVM = ["-Xms256m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true"]
+# The second compiler takes 20 s of CPU in a broker's first minutes: too much for several on one machine.
+_JVM_OF_SEVERAL = [*_JVM, "-XX:TieredStopAtLevel=1"]
 
 
 class Broker:
@@ -161,7 +163,8 @@ class Broker:
         self._node = self._settled(stored)
         java, jars = find_java(self._java), kafka_jars()
         write_properties(settings, server_properties(self._node, self._port, logs))
-        command = [str(java), *_JVM, f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"]
+        options = _JVM_OF_SEVERAL if len(self._node.voters) > 1 else _JVM
+        command = [str(java), *options, f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"]
         command += ["-cp", os.pathsep.join(map(str, jars))]
         form = [*command, "kafka.tools.StorageTool", "format", "-t", self._node.cluster_id, "-c", str(settings)]
         run = [*command, "kafka.Kafka", str(settings)]
