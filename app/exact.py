@@ -7,14 +7,13 @@ fences the old one before it reads the changelog's end, so a zombie can add noth
 import fnmatch
 import itertools
 import logging
-import math
-import random
 from collections.abc import Callable, Hashable
 from typing import Any
 
 from app.clock import Clock
 from app.deliver import Courier, Load, Target
 from app.errors import NotOwner
+from app.failures import Failures
 from app.journal import Journal, Outgoing
 from app.kafka import Ack, Cluster, Sender
 from app.kafka.batch import Batch
@@ -33,16 +32,12 @@ from tables import Changes, DelayTable, Entry
 
 log = logging.getLogger(__name__)
 
-_BACKOFF_S, _BACKOFF_MAX_S = 0.25, 5.0
-#: Another message is tried if nothing is heard of the first one after a failure.
-_PROBE_S = 2.0
-
 
 class ExactJournal(Journal):
     """Commits steps as transactions."""
 
-    def __init__(self, stuck: Callable[[frozenset[Place]], Callable[[], None]], *args: Any) -> None:
-        """Begin with no partition; `stuck` hears of places that hold a transaction up, as Relay says."""
+    def __init__(self, stuck: Callable[[Place], Callable[[], None]], *args: Any) -> None:
+        """Begin with no partition; `stuck` hears of a place that holds a transaction up, as Relay says."""
         super().__init__(*args)
         self._relays: dict[int, Relay] = {}
         self._lookout = Lookout(self._cluster, self._may_write)
@@ -58,8 +53,9 @@ class ExactJournal(Journal):
         relay = self._relays.get(partition)
         if relay is None:
             home = (self._settings.changelog, partition)
+            again = (self._settings.progress, 0)
             name = f"{self._settings.app_id}-{partition}"
-            relay = self._relays[partition] = Relay(self._cluster, name, home, self._lookout, self._stuck)
+            relay = self._relays[partition] = Relay(self._cluster, name, home, again, self._lookout, self._stuck)
         await relay.fence()
 
     def _may_write(self, topic: str) -> bool:
@@ -167,6 +163,11 @@ class ExactLoad(Load):
         """Hear that the destination takes messages."""
         self._courier.taken(self.way)
 
+    def failed(self, error: Untaken) -> None:
+        """Hear that a destination of its transaction has not taken a batch."""
+        if self.batch is error.batch and error.error is None:
+            self._courier.failed(self.way, error)
+
     def struck(self, error: Untaken) -> bool:
         """Tell whether it cannot be delivered: one that fails for now has all its destination's loads wait."""
         if error.error is None and self.way[1:] == (error.topic, error.partition):
@@ -184,8 +185,7 @@ class ExactCourier(Courier):
     def __init__(self, *args: Any) -> None:
         """Begin with every way free."""
         super().__init__(*args)
-        #: Ways that do not take messages: until when they wait, since when they fail, and how often they have.
-        self._failing: dict[Way, tuple[float, float, int]] = {}
+        self._failures = Failures(self._loop.time)
 
     def _place(self, partition: Partition, way: Way) -> Hashable:
         return way if way[0] is not None else (partition.number, way)
@@ -194,13 +194,9 @@ class ExactCourier(Courier):
         return super()._load(way) if way[0] is not None else ExactLoad(way, self)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
-        """Take a due row along in this cycle; the first one for a way that has failed goes alone.
-
-        If it fails again, only its own partition's transaction was held up.
-        """
+        """Take a due row along in this cycle; the first one for a way that has failed goes alone."""
         super().add(partition, key, entry, way)
-        if way in self._failing:
-            self._failing[way] = (self._loop.time() + _PROBE_S, *self._failing[way][1:])
+        self._failures.trying(way)
 
     def _submit(self, load: Load, *, first: bool = False) -> None:
         if not isinstance(load, ExactLoad):
@@ -209,43 +205,36 @@ class ExactCourier(Courier):
         load.sent_ms = self._clock.wall_ms()
         load.rows[0].partition.fire(load, first=first)
 
+    def failed(self, way: Way, error: Untaken) -> None:
+        """Let messages wait for a destination that has not taken a batch, and for those that will not either.
+
+        A topic whose replicas are away refuses in many partitions.
+        """
+        cluster = self._targets[None].cluster
+        short = cluster.as_short_as(error.topic, error.partition) if error.short else ()
+        backoff_s = self._failures.failed(way, [(None, error.topic, number) for number in short])
+        if backoff_s is not None:
+            log.warning("%s: tried again in %.1f s", error, backoff_s)
+
     def untaken(self, load: Load, error: Untaken) -> None:
         """End the rows of a load that will never be taken; let those wait whose destination may mend."""
         if error.error is not None and load.batch is error.batch:
             self._failed(load, error.error)
-            return
-        now = self._loop.time()
-        until, since, times = self._failing.get(load.way, (0.0, now, 0))
-        if until <= now:  # else another load of this way was there at the same time
-            backoff = min(_BACKOFF_MAX_S, _BACKOFF_S * 2**times) * random.uniform(0.5, 1)  # noqa: S311
-            self._failing[load.way] = (now + backoff, since, times + 1)
-            log.warning("%s: tried again in %.1f s", error, backoff)
-        load.rows[0].partition.release([row.key for row in load.rows], load.way)
+        else:
+            load.rows[0].partition.release([row.key for row in load.rows], load.way)
 
-    def stuck(self, places: frozenset[Place]) -> Callable[[], None]:
-        """Let messages wait for partitions that hold a transaction up; gives what is to be called when they don't."""
-        now, ways = self._loop.time(), [(None, *place) for place in places]
-        for way in ways:
-            _, since, times = self._failing.get(way, (0.0, now, 0))
-            self._failing[way] = (math.inf, since, times)
-
-        def mended() -> None:
-            for way in ways:
-                if way in self._failing:
-                    self._failing[way] = (0.0, *self._failing[way][1:])
-
-        return mended
+    def stuck(self, place: Place) -> Callable[[], None]:
+        """Let messages wait for a partition that holds a transaction up; gives what is to be called when it doesn't."""
+        return self._failures.hold((None, *place))
 
     def blocked(self, way: Way) -> bool:
         """Tell whether messages for this way had better wait."""
-        until = self._failing.get(way, (0.0, 0.0, 0))[0]
-        return (until > self._loop.time() and not self.hopeless(way)) or super().blocked(way)
+        return (self._failures.waits(way) and not self.hopeless(way)) or super().blocked(way)
 
     def hopeless(self, way: Way) -> bool:
         """Tell whether a way has not taken messages for longer than DELAY_GIVE_UP; now and then one is tried again."""
-        until, since, _ = self._failing.get(way, (0.0, 0.0, 0))
-        now, limit_s = self._loop.time(), self._settings.give_up_ms / 1000
-        return (bool(limit_s) and until > now and now - since >= limit_s) or super().hopeless(way)
+        limit_s = self._settings.give_up_ms / 1000
+        return (bool(limit_s) and self._failures.seconds(way) >= limit_s) or super().hopeless(way)
 
     def give_up(self, way: Way) -> bool:
         """Give up on a way that has failed for longer than DELAY_GIVE_UP; tell whether it has."""
@@ -253,7 +242,7 @@ class ExactCourier(Courier):
 
     def taken(self, way: Way) -> None:
         """Hear that a way takes messages."""
-        self._failing.pop(way, None)
+        self._failures.taken(way)
 
 
 def courier_and_journal(

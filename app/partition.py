@@ -67,6 +67,9 @@ class Topics(Protocol):
 class Delivery(Protocol):
     """Claimed rows on their way to one destination partition."""
 
+    def failed(self, error: Untaken) -> None:
+        """Hear that one of those in its transaction, itself or another, has not been taken."""
+
     def struck(self, error: Untaken) -> bool:
         """Tell whether it cannot be delivered for the reason that `error` gives."""
         ...
@@ -303,6 +306,8 @@ class Partition:
         except Untaken as untaken:
             loads += self._loads  # what came meanwhile must not overtake what is tried again
             self._loads.clear()
+            for load in loads:
+                load.failed(untaken)
             for load in reversed(loads):
                 if load.struck(untaken):
                     load.untaken(untaken)

@@ -47,6 +47,8 @@ class Cluster:
         self._arguments = {"bootstrap_servers": bootstrap, "request_timeout_ms": request_timeout_ms, **options}
         self._client: _Client | None = None
         self._leaders: dict[str, list[int]] = {}
+        #: How many replicas are in sync of partitions that are short of some.
+        self._short: dict[str, dict[int, int]] = {}
         self._losses = Counter[Place]()
         self._is_there = Together(self._ask_for)
         self.offsets = Offsets(lambda node, request: self.client.send(node, request, group="read"))
@@ -97,6 +99,14 @@ class Cluster:
         """Give a topic's number of partitions as last seen, 0 if it is not known."""
         return len(self._leaders.get(topic, ()))
 
+    def as_short_as(self, topic: str, partition: int) -> list[int]:
+        """Give the topic's partitions that had no more replicas in sync than this one when last seen, if it lacked any.
+
+        What it does not take for that reason, they do not take either.
+        """
+        short = self._short.get(topic, {})
+        return [number for number, left in short.items() if left <= short[partition]] if partition in short else []
+
     def known(self) -> list[str]:
         """Give the topics whose leaders are known."""
         return list(self._leaders)
@@ -121,6 +131,11 @@ class Cluster:
                 leaders = {number: leader for _, number, leader, *_ in partitions}
                 self._look_for_losses(topic, leaders)
                 self._leaders[topic] = [leaders.get(i, -1) for i in range(max(leaders, default=-1) + 1)]
+                self._short[topic] = {
+                    number: len(in_sync)
+                    for _, number, _, replicas, in_sync, *_ in partitions
+                    if len(in_sync) < len(replicas)
+                }
         return there
 
     def _look_for_losses(self, topic: str, leaders: dict[int, int]) -> None:

@@ -3,7 +3,8 @@
 A coordinator takes a partition that has no leader at the moment for deleted, and never writes its marker there
 (TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue in Kafka 4.3): readers get no further, and the id's next
 marker decides instead. So when that may have happened, an empty transaction with the same end is made in the same
-partitions.
+partitions. Whoever dies in the midst of that leaves a transaction that is not to be aborted, as others are, if the one
+before was committed: so that this can be seen, a partition is part of it which is part of no other.
 """
 
 import asyncio
@@ -14,8 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import aiokafka.errors as kafka
 from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.transaction import EndTxnRequest
 
-from app.kafka.coordinator import COMPLETE, PREPARED, SLOWLY_S, TIMEOUT_MS, Stuck, TransactionalId, places_of
+from app.kafka.cluster import Cluster
+from app.kafka.coordinator import COMPLETE, PREPARED, SLOWLY_S, TIMEOUT_MS, Fenced, Stuck, TransactionalId, places_of
 from app.kafka.identity import NOBODY, NextEpoch
 from app.kafka.markers import Lookout, open_in
 from app.kafka.place import Place
@@ -25,7 +28,7 @@ log = logging.getLogger(__name__)
 _COMMITTED = {state: state.endswith("Commit") for state in (*PREPARED, *COMPLETE)}
 #: A broker that has just started may not know of a topic yet; one that so many looks have not found is gone.
 _LOOKS = 20
-_NEVER = -1
+_NEVER, _COMMIT = -1, True
 
 T = TypeVar("T")
 
@@ -48,9 +51,10 @@ class Last(NamedTuple):
 class EndedId(TransactionalId):
     """A transactional id whose last transaction has ended everywhere before the next one begins."""
 
-    def __init__(self, *args: Any) -> None:
-        """Know of none."""
-        super().__init__(*args)
+    def __init__(self, cluster: Cluster, transactional_id: str, again: Place) -> None:
+        """Know of none; `again` is a partition in which nothing is written by transactions."""
+        super().__init__(cluster, transactional_id)
+        self._again = again
         self._ended: Ended | None = None
         self._last: Last | None = None
         #: Partitions that had no leader when the id was taken over: something may be open there.
@@ -80,7 +84,11 @@ class EndedId(TransactionalId):
             )
         elif committed is not None:
             self._unseen = found.unseen
+            if self._unseen:
+                places |= {home}  # the coordinator is to know how it ended as long as that may matter
             await self._end_in(places, committed=committed)
+            if places and not self._unseen:
+                await self.init()  # whoever finds it ending again relies on that; nothing is left to be known
 
     async def _end_in(self, places: frozenset[Place], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""
@@ -107,14 +115,19 @@ class EndedId(TransactionalId):
     async def _decided(self) -> tuple[str, int, int, frozenset[Place]]:
         """Have the last transaction decided; give the coordinator's name for its state, producer, open partitions.
 
-        What the last owner has left under way is aborted.
+        What the last owner has left under way is aborted, unless it was ending a committed one again.
         """
         while True:
             _, _, state, _, _, producer, epoch, topics, _ = await self._describe()
             if state != "Ongoing":
                 return state, producer, epoch, places_of(topics)
+            if self._again in places_of(topics):
+                # Should its owner live, it takes another epoch before it goes on: then this ends nothing that follows.
+                with contextlib.suppress(Fenced):
+                    await self._ask(EndTxnRequest(self._id, producer, epoch, _COMMIT), _code_of, 0.0)
+                continue
             with contextlib.suppress(Stuck):
-                await self._ask(NextEpoch(self._id, TIMEOUT_MS, NOBODY), lambda answer: answer.error_code, 0.0)
+                await self._ask(NextEpoch(self._id, TIMEOUT_MS, NOBODY), _code_of, 0.0)
 
     @property
     def doubtful(self) -> bool:
@@ -141,8 +154,10 @@ class EndedId(TransactionalId):
     async def _end_again(self, committed: bool, places: frozenset[Place]) -> None:  # noqa: FBT001 - as Ended has it
         places = await self._led(places)
         log.info("transactional id %s: ended again in %s, for a broker was away", self._id, sorted(places))
-        while places and (refused := await self._join(places, None)) is not None:
+        again = {self._again} if committed else set()
+        while places and (refused := await self._join({*places, *again}, None)) is not None:
             places -= {refused[0]}
+            again -= {refused[0]}
         await self._end(committed=committed)
         if not places:  # they have been deleted
             self._ended = None
@@ -169,7 +184,7 @@ class EndedId(TransactionalId):
             self._ended = None
 
     async def _end(self, *, committed: bool) -> None:
-        places = dict(self._added)
+        places = {place: losses for place, losses in self._added.items() if place != self._again}
         await super()._end(committed=committed)
         if places:
             self._ended = Ended(committed, places)
@@ -187,3 +202,7 @@ class EndedId(TransactionalId):
             if there <= led and (len(there) == len(places) or looks >= _LOOKS):
                 return frozenset(there)
             await asyncio.sleep(SLOWLY_S)
+
+
+def _code_of(response: Any) -> int:
+    return int(response.error_code)

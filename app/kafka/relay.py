@@ -37,16 +37,17 @@ class Relay:
         cluster: Cluster,
         name: str,
         home: Place,
+        again: Place,
         lookout: Lookout,
-        stuck: Callable[[frozenset[Place]], Callable[[], None]],
+        stuck: Callable[[Place], Callable[[], None]],
     ) -> None:
         """Have ids that begin with `name`.
 
-        Every transaction has a batch for the partition `home`; `lookout` sees all partitions that may have others.
-        `stuck` hears of partitions that do not take a marker, and gives what is to be called when they have.
+        Every transaction has a batch for the partition `home`, none for `again`; `lookout` sees all partitions that
+        may have others. `stuck` hears of one that does not take a marker, and gives what is to be called when it has.
         """
         road, ids = Road(name), [f"{name}-{number}" if number else name for number in range(_IDS)]
-        self._all = [Transactions(cluster, id_, road) for id_ in ids]
+        self._all = [Transactions(cluster, id_, again, road) for id_ in ids]
         self._name, self._home, self._lookout, self._stuck = name, home, lookout, stuck
         self._free: deque[Transactions] = deque()
         self._mending: dict[Transactions, asyncio.Task[None]] = {}
@@ -127,18 +128,24 @@ class Relay:
         self._mend(transactions, retake)
 
     async def _retake_watched(self, transactions: Transactions, usual_s: float) -> None:
-        """Get an id's next epoch; after `usual_s` tell which destinations delay that."""
+        """Get an id's next epoch; after `usual_s` tell which destinations delay that, as long as they do."""
         task = asyncio.get_running_loop().create_task(self._retake(transactions))
+        mended: dict[Place, Callable[[], None]] = {}
         try:
             await asyncio.wait([task], timeout=usual_s)
-            places = frozenset[Place]() if task.done() else await transactions.unfinished()
-            if places:
-                mended = self._stuck(places)
-                task.add_done_callback(lambda _: mended())
-                log.warning("transactions %s: %s do not take its end", transactions, sorted(places))
+            while not task.done():
+                places = await transactions.unfinished()
+                if places - mended.keys():
+                    log.warning("transactions %s: %s do not take its end", transactions, sorted(places))
+                for place in mended.keys() - places:
+                    mended.pop(place)()
+                mended |= {place: self._stuck(place) for place in sorted(places - mended.keys())}
+                await asyncio.wait([task], timeout=_USUAL_S)
             await task
         finally:
             task.cancel()
+            for release in mended.values():
+                release()
 
     def close(self) -> None:
         """Wait for nothing any more."""

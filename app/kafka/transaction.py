@@ -23,6 +23,7 @@ from app.kafka.sender import Ack
 log = logging.getLogger(__name__)
 
 _ACKS_ALL = -1
+_SHORT = {kafka.NotEnoughReplicasError.__name__, kafka.NotEnoughReplicasAfterAppendError.__name__}
 #: Markers usually take milliseconds.
 _STUCK_S = 0.3
 
@@ -30,12 +31,16 @@ Outgoing = tuple[str, int, Batch]
 
 
 class Untaken(Exception):
-    """A partition has not taken its `batch`: the transaction is aborted. `error` is set if it never will."""
+    """A partition has not taken its `batch`: the transaction is aborted. `error` is set if it never will.
+
+    `short` says that too many of its replicas are away.
+    """
 
     def __init__(self, topic: str, partition: int, batch: Batch, why: str, error: SendError | None) -> None:
         """Name the partition and why."""
         super().__init__(f"{topic}-{partition}: {why}")
         self.topic, self.partition, self.batch, self.error = topic, partition, batch, error
+        self.short = why in _SHORT
 
 
 class Road:
@@ -58,9 +63,9 @@ class Road:
 class Transactions(EndedId):
     """Makes one transaction after the other under one transactional id."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str, road: Road | None = None) -> None:
-        """Prepare; init() or take_over() comes first."""
-        super().__init__(cluster, transactional_id)
+    def __init__(self, cluster: Cluster, transactional_id: str, again: Place, road: Road | None = None) -> None:
+        """Prepare; init() or take_over() comes first. `again` is as EndedId wants it."""
+        super().__init__(cluster, transactional_id, again)
         self._sequences: dict[Place, int] = {}
         self._road = road or Road(transactional_id)
         self._unanswered: set[asyncio.Task[Any]] = set()

@@ -20,7 +20,7 @@ from app.kafka.place import Place
 from app.kafka.relay import Relay
 from app.kafka.transaction import Transactions, Untaken
 from tests.app.fake_kafka import batch
-from tests.app.test_transaction import Coordinated
+from tests.app.test_transaction import AGAIN, Coordinated
 
 if TYPE_CHECKING:
     from app.kafka import Cluster
@@ -110,9 +110,9 @@ class Listener:
     def __init__(self) -> None:
         self.held: list[Place] = []
 
-    def stuck(self, places: frozenset[Place]) -> Callable[[], None]:
-        self.held += sorted(places)
-        return self.held.clear
+    def stuck(self, place: Place) -> Callable[[], None]:
+        self.held.append(place)
+        return lambda: self.held.remove(place)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def listener() -> Listener:
 
 def new_relay(cluster: Ending, listener: Listener) -> Relay:
     lookout = Lookout(cast("Cluster", cluster), lambda _: True)
-    return Relay(cast("Cluster", cluster), "delay-0", ("orders", 0), lookout, listener.stuck)
+    return Relay(cast("Cluster", cluster), "delay-0", ("orders", 0), AGAIN, lookout, listener.stuck)
 
 
 async def relay_of(cluster: Ending, listener: Listener) -> Relay:
@@ -158,6 +158,21 @@ async def deliver_until(relay: Relay, over: Callable[[], bool]) -> None:
         while not over():
             await relay.run(deliver)
             await asyncio.sleep(0.01)
+
+
+async def test_a_partition_that_has_taken_the_end_is_not_held_for_one_that_has_not(
+    cluster: Ending, listener: Listener
+) -> None:
+    relay = await relay_of(cluster, listener)
+    first = await go_on_without_the_first(relay, cluster)
+
+    cluster.unfinished[first] = ("another", 0)
+    async with asyncio.timeout(2):
+        while listener.held != [("another", 0)]:  # noqa: ASYNC110 - a plain list
+            await asyncio.sleep(0.01)
+    relay.close()
+    await asyncio.sleep(0)
+    assert not listener.held
 
 
 async def test_the_next_transaction_is_made_under_another_id(cluster: Ending, listener: Listener) -> None:
@@ -240,7 +255,7 @@ async def test_what_was_under_way_when_a_broker_was_lost_is_ended_again_first(
     first, cluster.lost = cluster.used[0], 1
     await deliver_until(relay, lambda: cluster.used.count(first) == 2)
 
-    assert cluster.ended[first] == [{("orders", 3)}] * 3  # the one between them was empty
+    assert cluster.ended[first] == [{("orders", 3)}, {("orders", 3), AGAIN}, {("orders", 3)}]
     relay.close()
 
 
@@ -255,5 +270,5 @@ async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_i
     await deliver_until(relay, lambda: cluster.used.count(first) == 2)
 
     assert [what for id_, what in cluster.done if id_ == first][:5] == ["epoch", "end", "end", "end", "epoch"]
-    assert cluster.ended[first][2] == {("orders", 3)}  # an empty one, before another epoch is asked for
+    assert cluster.ended[first][2] == {("orders", 3), AGAIN}  # an empty one, before another epoch is asked for
     relay.close()

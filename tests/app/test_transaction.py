@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from app.kafka import Cluster
 
 
+AGAIN = ("progress", 0)
+
+
 class Coordinated:
     """A cluster of one node, which gives a new epoch at each asking; answers to batches may be on a script."""
 
@@ -93,7 +96,7 @@ class Coordinated:
 
 async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next() -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     innocent, large = batch(b"innocent"), batch(b"large")
     cluster.script["payments"].append(TOO_LARGE)
@@ -111,7 +114,7 @@ async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next()
 
 async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_number() -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     not_leader = 6
     cluster.script["orders"].append(not_leader)
@@ -123,7 +126,7 @@ async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_numb
 
 async def test_a_commit_that_had_to_be_repeated_is_followed_by_another_epoch() -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     for value, lost in ((b"a", EndTxnRequest), (b"b", None), (b"c", None)):
         cluster.losing = [lost] if lost is not None else []
@@ -136,7 +139,7 @@ async def test_a_commit_that_had_to_be_repeated_is_followed_by_another_epoch() -
 
 async def test_who_has_lost_the_id_does_not_take_it_back() -> None:
     cluster = Coordinated()
-    zombie, owner = (Transactions(cast("Cluster", cluster), "delay-0") for _ in range(2))
+    zombie, owner = (Transactions(cast("Cluster", cluster), "delay-0", AGAIN) for _ in range(2))
     await zombie.init()
     await owner.init()
 
@@ -152,7 +155,7 @@ async def test_who_has_lost_the_id_does_not_take_it_back() -> None:
 
 async def test_a_transaction_that_the_coordinator_knows_nothing_of_is_lost() -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     cluster.script["orders"].append(kafka.InvalidTxnState.errno)
 
@@ -165,7 +168,7 @@ async def test_a_transaction_that_the_coordinator_knows_nothing_of_is_lost() -> 
 )
 async def test_a_destination_that_cannot_be_added_is_left_out(code: int, error: type | None) -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     innocent, first, second = batch(b"innocent"), batch(b"first"), batch(b"second")
     cluster.refused["payments"].extend([code] * 100)
@@ -184,7 +187,7 @@ async def test_a_destination_that_cannot_be_added_is_left_out(code: int, error: 
 
 async def test_partitions_for_which_batches_follow_are_added_at_the_same_time() -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     await transactions.send([("orders", 0, batch(b"a"))], 1.0, [("changelog", 3), ("events", 3)])
     await transactions.send([("changelog", 3, batch(b"b")), ("events", 3, batch(b"c"))])
@@ -194,7 +197,7 @@ async def test_partitions_for_which_batches_follow_are_added_at_the_same_time() 
 
 async def test_what_is_wrong_with_a_partition_for_later_holds_up_nothing_now() -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     cluster.refused["changelog"].append(kafka.UnknownTopicOrPartitionError.errno)
     await transactions.send([("orders", 0, batch(b"a"))], 1.0, [("changelog", 3)])
@@ -205,7 +208,7 @@ async def test_what_is_wrong_with_a_partition_for_later_holds_up_nothing_now() -
 
 async def test_our_own_topics_are_added_as_soon_as_the_coordinator_knows_them() -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     cluster.refused["delay-events"].extend([kafka.UnknownTopicOrPartitionError.errno] * 3)
 
@@ -216,7 +219,7 @@ async def test_our_own_topics_are_added_as_soon_as_the_coordinator_knows_them() 
 
 async def test_a_coordinator_that_fails_is_asked_again() -> None:
     cluster = Coordinated()
-    transactions = Transactions(cast("Cluster", cluster), "delay-0")
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
     cluster.refused["orders"].extend([kafka.UnknownError.errno] * 3)
 

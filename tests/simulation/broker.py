@@ -267,7 +267,8 @@ class Broker:
         found, unable = self.coordinator.transactions.get(id_), self._unable(call, id_)
         if found is None or unable:
             return (unable or _UNKNOWN_ID, id_, "", 0, 0, -1, -1, [], {})
-        waiting: list[Any] = [(topic, [number], {}) for topic, number in sorted(found.waiting)]
+        places = found.partitions if found.state == "ongoing" else found.waiting
+        waiting: list[Any] = [(topic, [number], {}) for topic, number in sorted(places)]
         return (_NONE, id_, found.state_name, 0, 0, found.producer, found.epoch, waiting, {})
 
     def _producers(self, call: Call) -> tuple[Any, float]:

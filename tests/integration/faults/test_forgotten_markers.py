@@ -16,19 +16,28 @@ from tests.harness.kafka import create_topic, now_ms, read
 
 TOPIC = "orders"
 HOME, OTHER, THIRD = ((TOPIC, number) for number in range(3))
+AGAIN = ("progress", 0)
 
 
 class Forgotten(Transactions):
     """Transactions whose markers the coordinator leaves out in some partitions, for it has never heard of them."""
 
     def __init__(self, cluster: Cluster, id_: str, *, forgets: set[Place]) -> None:
-        super().__init__(cluster, id_)
+        super().__init__(cluster, id_, AGAIN)
         self.forgets = forgets
 
     async def _join(self, places: Iterable[Place], stuck_s: float | None) -> tuple[Place, int] | None:
         refused = await super()._join(set(places) - self.forgets, stuck_s)
         self._added |= {place: self._cluster.losses(place) for place in self.forgets}
         return refused
+
+
+class Died(Exception):
+    """What a test has an owner die of."""
+
+
+async def die(*, committed: bool) -> None:
+    raise Died(committed)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +53,7 @@ def broker() -> Iterator[Broker]:
         ).values()
         answer.result(10)
         create_topic(started.bootstrap, TOPIC, 3)
+        create_topic(started.bootstrap, AGAIN[0], 1)
         yield started
 
 
@@ -114,7 +124,30 @@ async def test_a_new_owner_ends_what_was_decided(broker: Broker, cluster: Cluste
     await (last.commit() if committed else last.abort())
     await assert_open(cluster, HOME, OTHER)
 
-    heir = Relay(cluster, value.decode(), HOME, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    await heir.fence()
+    heir.close()
+
+    await assert_open(cluster)
+    assert read_with(broker, value) == ({HOME, OTHER, THIRD} if committed else set())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_new_owner_goes_on_with_what_was_being_ended_again(
+    broker: Broker, cluster: Cluster, *, committed: bool
+) -> None:
+    value = b"again %d" % committed
+    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
+    await last.init()
+    await last.send(batches(value, HOME, OTHER, THIRD))
+    await (last.commit() if committed else last.abort())
+    last.forgets.clear()
+    last._end = die  # type: ignore[method-assign]
+    cluster.lose(1)
+    with pytest.raises(Died):
+        await last.settle()
+
+    heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
     await heir.fence()
     heir.close()
 
@@ -123,7 +156,7 @@ async def test_a_new_owner_ends_what_was_decided(broker: Broker, cluster: Cluste
 
 
 async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker: Broker, cluster: Cluster) -> None:
-    relay = Relay(cluster, "relay", HOME, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    relay = Relay(cluster, "relay", HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
     await relay.fence()
 
     async def lose_a_broker(transactions: Transactions) -> None:
@@ -149,7 +182,7 @@ async def test_who_does_not_know_how_it_ended_says_what_to_do(
     await last.commit()
     await last.init()  # and it dies
 
-    heir = Relay(cluster, "nobody", THIRD, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    heir = Relay(cluster, "nobody", THIRD, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
     await heir.fence()
     heir.close()
 

@@ -23,7 +23,7 @@ async def test_an_id_keeps_its_owner(bootstrap: str, new_topic: Callable[..., st
     cluster = Cluster(bootstrap)
     await cluster.start(topic)
     await cluster.refresh([topic])
-    zombie, owner = Transactions(cluster, topic), Transactions(cluster, topic)
+    zombie, owner = (Transactions(cluster, topic, (topic, 1)) for _ in range(2))
     await zombie.init()
     await owner.init()
 
