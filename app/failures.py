@@ -32,20 +32,16 @@ class Failures:
         self._now = now
         self._of: dict[Way, _Failure] = {}
 
-    def __contains__(self, way: Way) -> bool:
-        return way in self._of
-
     def failed(self, way: Way, alike: Iterable[Way]) -> float | None:
         """Hear that a way has not taken a message, and which others will not either.
 
         Gives for how many seconds they wait; None if it was known, for others were on their way at the same time.
         """
-        failure = self._failure(way)
-        for other in alike:
-            self.taken(other)
-            self._of[other] = failure
-            failure.ways.add(other)
-        now = self._now()
+        ways, now = {way, *alike}, self._now()
+        known = [self._of[one] for one in ways if one in self._of]
+        failure = max(known, key=lambda one: one.until, default=_Failure(now))
+        failure.ways |= ways
+        self._of.update(dict.fromkeys(ways, failure))
         if failure.until > now and not failure.tried:
             return None
         backoff_s = min(_BACKOFF_MAX_S, _BACKOFF_S * 2.0**failure.times) * random.uniform(0.5, 1)  # noqa: S311
@@ -54,7 +50,7 @@ class Failures:
 
     def hold(self, way: Way) -> Callable[[], None]:
         """Let messages wait for a way until what this gives is called."""
-        failure = self._failure(way)
+        failure = self._of.setdefault(way, _Failure(self._now(), ways={way}))
         failure.until, failure.tried = math.inf, False
 
         def release() -> None:
@@ -74,9 +70,10 @@ class Failures:
 
     def taken(self, way: Way) -> None:
         """Hear that a way takes messages."""
-        failure = self._of.pop(way, None)
+        failure = self._of.get(way)
         for other in failure.ways if failure is not None else ():
-            self._of.pop(other, None)
+            if self._of.get(other) is failure:
+                del self._of[other]
 
     def waits(self, way: Way) -> bool:
         """Tell whether messages for a way had better wait."""
@@ -85,9 +82,3 @@ class Failures:
     def seconds(self, way: Way) -> float:
         """Give for how long a way that waits has failed."""
         return self._now() - self._of[way].since if self.waits(way) else 0.0
-
-    def _failure(self, way: Way) -> _Failure:
-        failure = self._of.get(way)
-        if failure is None:
-            failure = self._of[way] = _Failure(self._now(), ways={way})
-        return failure

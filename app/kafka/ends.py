@@ -123,7 +123,7 @@ class EndedId(TransactionalId):
                 return state, producer, epoch, places_of(topics)
             if self._again in places_of(topics):
                 # Should its owner live, it takes another epoch before it goes on: then this ends nothing that follows.
-                with contextlib.suppress(Fenced):
+                with contextlib.suppress(Fenced, Stuck):
                     await self._ask(EndTxnRequest(self._id, producer, epoch, _COMMIT), _code_of, 0.0)
                 continue
             with contextlib.suppress(Stuck):

@@ -84,8 +84,12 @@ def test_a_way_that_is_held_waits_until_it_is_released(failures: Failures, clock
     assert failures.waits(FIRST)
     assert failures.seconds(FIRST) == pytest.approx(1_000)
 
+    assert failures.failed(OTHER, [FIRST]) is None  # it waits with those that are held
+    assert failures.waits(OTHER)
+
     release()
     assert not failures.waits(FIRST)
+    assert not failures.waits(OTHER)
     failures.failed(FIRST, ())
     release()  # says nothing about what failed afterwards
     assert failures.waits(FIRST)
