@@ -36,6 +36,8 @@ _PASSING = (kafka.ConcurrentTransactions, kafka.CoordinatorLoadInProgressError, 
 #: The coordinator's names for a transaction that is being ended and one that has ended.
 PREPARED = ("PrepareCommit", "PrepareAbort")
 COMPLETE = ("CompleteCommit", "CompleteAbort")
+#: Whether one in that state was committed.
+COMMITTED = {state: state.endswith("Commit") for state in (*PREPARED, *COMPLETE)}
 
 
 class Fenced(Exception):

@@ -18,14 +18,14 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 
 from app.kafka.cluster import Cluster
-from app.kafka.coordinator import COMPLETE, PREPARED, SLOWLY_S, TIMEOUT_MS, Fenced, Stuck, TransactionalId, places_of
+from app.kafka.coordinator import COMMITTED, COMPLETE, SLOWLY_S, TIMEOUT_MS, Fenced, Stuck, TransactionalId, places_of
 from app.kafka.identity import NOBODY, NextEpoch
 from app.kafka.markers import Lookout, open_in
+from app.kafka.note import Note
 from app.kafka.place import Place
 
 log = logging.getLogger(__name__)
 
-_COMMITTED = {state: state.endswith("Commit") for state in (*PREPARED, *COMPLETE)}
 #: A broker that has just started may not know of a topic yet; one that so many looks have not found is gone.
 _LOOKS = 20
 _NEVER, _COMMIT = -1, True
@@ -54,7 +54,7 @@ class EndedId(TransactionalId):
     def __init__(self, cluster: Cluster, transactional_id: str, again: Place) -> None:
         """Know of none; `again` is a partition in which nothing is written by transactions."""
         super().__init__(cluster, transactional_id)
-        self._again = again
+        self._again, self._note = again, Note(cluster, f"{transactional_id}-end")
         self._ended: Ended | None = None
         self._last: Last | None = None
         #: Partitions that had no leader when the id was taken over: something may be open there.
@@ -69,9 +69,14 @@ class EndedId(TransactionalId):
         committed = self._remember(state, producer, epoch)
         while (open_at_home := await self._patiently(lambda: lookout.open_at(home))) is None:  # noqa: ASYNC110
             await asyncio.sleep(SLOWLY_S)  # with a new epoch the coordinator forgets the end: then home must be there
+        half_ended = producer in open_at_home or home in places
+        if half_ended and committed is not None:
+            await self._note.write(self._again, committed=committed)
+        elif half_ended:
+            committed = await self._note.read()
         self._producer, self._ended, self._unseen = NOBODY, None, frozenset()
         await self.init()
-        if committed is not None and (producer in open_at_home or home in places):
+        if half_ended and committed is not None:
             await self._end_in(frozenset([home]), committed=committed)  # at once: then the coordinator knows it again
         found = await self._patiently(lookout.look)
         places |= found.by_producer.get(producer, set())
@@ -89,6 +94,8 @@ class EndedId(TransactionalId):
             await self._end_in(places, committed=committed)
             if places and not self._unseen:
                 await self.init()  # whoever finds it ending again relies on that; nothing is left to be known
+            if half_ended:
+                await self._note.clear()
 
     async def _end_in(self, places: frozenset[Place], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""
@@ -104,8 +111,8 @@ class EndedId(TransactionalId):
 
     def _remember(self, state: str, producer: int, epoch: int) -> bool | None:
         """Give whether the last transaction was committed, as far as known."""
-        if state in _COMMITTED:
-            self._last = Last(producer, epoch, _COMMITTED[state])
+        if state in COMMITTED:
+            self._last = Last(producer, epoch, COMMITTED[state])
         elif self._last is not None and self._last.producer == producer and epoch <= self._last.epoch + 1:
             self._last = self._last._replace(epoch=epoch)  # whoever has got this epoch has made nothing of it
         else:

@@ -36,7 +36,7 @@ class Died(Exception):
     """What a test has an owner die of."""
 
 
-async def die(*, committed: bool) -> None:
+async def die(*_: object, committed: bool) -> None:
     raise Died(committed)
 
 
@@ -146,6 +146,28 @@ async def test_a_new_owner_goes_on_with_what_was_being_ended_again(
     cluster.lose(1)
     with pytest.raises(Died):
         await last.settle()
+
+    heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    await heir.fence()
+    heir.close()
+
+    await assert_open(cluster)
+    assert read_with(broker, value) == ({HOME, OTHER, THIRD} if committed else set())
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_new_owner_may_die_with_the_epoch_that_makes_the_coordinator_forget(
+    broker: Broker, cluster: Cluster, *, committed: bool
+) -> None:
+    value = b"epoch %d" % committed
+    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
+    await last.init()
+    await last.send(batches(value, HOME, OTHER, THIRD))
+    await (last.commit() if committed else last.abort())
+    first = Transactions(cluster, f"{value.decode()}-1", AGAIN)
+    first._end_in = die  # type: ignore[method-assign,assignment]
+    with pytest.raises(Died):
+        await first.take_over(HOME, Lookout(cluster, TOPIC.__eq__))
 
     heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
     await heir.fence()
