@@ -4,10 +4,11 @@ Read-committed readers see all of it or nothing. Local state changes only after 
 fences the old one before it reads the changelog's end, so a zombie can add nothing.
 """
 
+import contextlib
 import fnmatch
 import itertools
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from app.clock import Clock
@@ -70,13 +71,8 @@ class ExactJournal(Journal):
         Raises NotOwner if another worker has taken the partition.
         """
         store = self._table.stores[partition]
-        try:
+        with _owning(partition):
             end = await self._relays[partition].run(lambda transactions: self._once(transactions, partition, step))
-        except Fenced as error:
-            msg = (
-                f"partition {partition}: another worker has taken it ({error}). This process ends and is started anew."
-            )
-            raise NotOwner(msg) from error
         store.apply(step.changes, end, store.writer, step.now_ms)
         self.reached("applied", step)
 
@@ -128,7 +124,8 @@ class ExactJournal(Journal):
 
     async def check_alone(self, partition: int, now_ms: int) -> None:  # noqa: ARG002 - see Journal
         """See that all transactions are ended everywhere, and that nobody has taken the partition."""
-        await self._relays[partition].tend()
+        with _owning(partition):
+            await self._relays[partition].tend()
 
     async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
         store = self._table.stores[partition]
@@ -147,6 +144,19 @@ class ExactJournal(Journal):
 
     def _new_batch(self, limit: int) -> Batch:
         return Batch(limit, transactional=True)
+
+
+@contextlib.contextmanager
+def _owning(partition: int) -> Iterator[None]:
+    """Say in a sentence that the partition is owned no more."""
+    try:
+        yield
+    except Fenced as error:
+        msg = (
+            f"partition {partition}: another worker has taken it, or brokers were away for longer than a transaction "
+            f"may take ({error}). This process ends and is started anew."
+        )
+        raise NotOwner(msg) from error
 
 
 class ExactLoad(Load):
