@@ -220,9 +220,10 @@ class GroupIntake:
 
     @staticmethod
     async def _seek(consumer: aiokafka.AIOKafkaConsumer, tps: dict[TP, int]) -> None:
-        for tp, offset in tps.items():
-            consumer.seek(aiokafka.TopicPartition(tp.topic, tp.partition), offset)
-            consumer.resume(aiokafka.TopicPartition(tp.topic, tp.partition))
+        for (topic, number), offset in tps.items():
+            partition = aiokafka.TopicPartition(topic, number)
+            consumer.seek(partition, offset)
+            consumer.resume(partition)
 
     def position(self, topic: str, partition: int) -> int | None:
         """Give the offset up to which records have been fetched, from aiokafka's own state; None if not known."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import aiokafka.errors as kafka
@@ -76,7 +77,7 @@ class TransactionalId:
         request = NextEpoch(self._id, TIMEOUT_MS, self._producer)
         self.asking = True
         try:
-            response = await self._ask(request, lambda answer: answer.error_code)
+            response = await self._ask(request)
             self._producer = (response.producer_id, response.producer_epoch)
         finally:
             self.asking = False
@@ -115,13 +116,15 @@ class TransactionalId:
     async def _end(self, *, committed: bool) -> None:
         if self._added:
             request = EndTxnRequest(self._id, *self._producer, committed)
-            await self._ask(request, lambda answer: answer.error_code)
+            await self._ask(request)
             self._added.clear()
 
     async def _describe(self) -> Any:
         return await self._answer(lambda node: self._cluster.coordinators.describe(node, self._id), _state_error)
 
-    async def _ask(self, request: Any, code_of: Callable[[Any], int], stuck_s: float | None = None) -> Any:
+    async def _ask(
+        self, request: Any, code_of: Callable[[Any], int] = attrgetter("error_code"), stuck_s: float | None = None
+    ) -> Any:
         return await self._answer(lambda node: self._cluster.ask_coordinator(node, request), code_of, stuck_s)
 
     async def _answer(

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import aiokafka.errors as kafka
 from aiokafka.protocol.metadata import MetadataRequest
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 #: A broker that has just started may not know of a topic yet; one that so many looks have not found is gone.
 _LOOKS = 20
-_NEVER, _COMMIT = -1, True
+_NEVER = -1
 
 T = TypeVar("T")
 
@@ -131,10 +131,10 @@ class EndedId(TransactionalId):
             if self._again in places_of(topics):
                 # Should its owner live, it takes another epoch before it goes on: then this ends nothing that follows.
                 with contextlib.suppress(Fenced, Stuck):
-                    await self._ask(EndTxnRequest(self._id, producer, epoch, _COMMIT), _code_of, 0.0)
+                    await self._ask(EndTxnRequest(self._id, producer, epoch, transaction_result=True), stuck_s=0.0)
                 continue
             with contextlib.suppress(Stuck):
-                await self._ask(NextEpoch(self._id, TIMEOUT_MS, NOBODY), _code_of, 0.0)
+                await self._ask(NextEpoch(self._id, TIMEOUT_MS, NOBODY), stuck_s=0.0)
 
     @property
     def doubtful(self) -> bool:
@@ -209,7 +209,3 @@ class EndedId(TransactionalId):
             if there <= led and (len(there) == len(places) or looks >= _LOOKS):
                 return frozenset(there)
             await asyncio.sleep(SLOWLY_S)
-
-
-def _code_of(response: Any) -> int:
-    return int(response.error_code)

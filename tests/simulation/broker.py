@@ -233,19 +233,19 @@ class Broker:
         ids = call.request.transactional_ids
         return Coordinators([(id_, -1 if code else _COORDINATOR, "", 0, code, None, {}) for id_ in ids]), 0.0
 
-    def _unable(self, call: Call, id_: str = "") -> int:
+    def _unable(self, call: Call, id_: str) -> int:
         """Give the error of a coordinator that cannot answer, 0 if it can."""
         error = self.network.weather.error
         if call.node != _COORDINATOR or (error > 0 and call.rnd.random() < error):
             return _NOT_COORDINATOR
-        of = crc32((id_ or call.request._transactional_id).encode())
+        of = crc32(id_.encode())
         return _LOADING if any((of - number) % 3 == 0 for number in self.loading) else _NONE
 
     def _new_producer(self, _: Call) -> tuple[Any, float]:
         return Identity(_NONE, self.coordinator.new_producer(), 0), 0.0
 
     def _next_epoch(self, call: Call) -> tuple[Any, float]:
-        unable = self._unable(call)
+        unable = self._unable(call, call.request._transactional_id)
         if unable:
             return Identity(unable, -1, -1), 0.0
         asked = call.request
@@ -254,7 +254,7 @@ class Broker:
 
     def _add(self, call: Call) -> tuple[Any, float]:
         places = [(topic, number) for topic, numbers in call.request._topics for number in numbers]
-        code = self._unable(call)
+        code = self._unable(call, call.request._transactional_id)
         if not code:
             id_ = call.request._transactional_id
             code = self.coordinator.add(id_, call.request._producer_id, call.request._producer_epoch, places)
@@ -287,7 +287,7 @@ class Broker:
         return Topics(topics), 0.0
 
     def _end(self, call: Call) -> tuple[Any, float]:
-        unable = self._unable(call)
+        unable = self._unable(call, call.request._transactional_id)
         if unable:
             return Ended(unable), 0.0
         code = self.coordinator.end(

@@ -28,7 +28,6 @@ from tests.simulation.consumer import Consumer
 from tests.simulation.log import Sent
 from tests.simulation.loop import Died, Loop, Process
 
-_COORDINATOR = NODES[0]
 #: What ends a worker without being a fault of its code: somebody else has its partition.
 EXPECTED = (NotOwner, Fenced)
 

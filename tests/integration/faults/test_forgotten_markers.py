@@ -88,6 +88,25 @@ def read_with(broker: Broker, value: bytes) -> set[Place]:
     return {(TOPIC, record.partition) for record in read(broker.bootstrap, TOPIC) if record.value == value}
 
 
+async def half_ended(cluster: Cluster, value: bytes, *, committed: bool) -> Forgotten:
+    """Give the second id of an owner whose last transaction has ended in THIRD alone."""
+    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
+    await last.init()
+    await last.send(batches(value, HOME, OTHER, THIRD))
+    await (last.commit() if committed else last.abort())
+    return last
+
+
+async def assert_inherited(broker: Broker, cluster: Cluster, value: bytes, *, committed: bool) -> None:
+    """See that a new owner ends the last one's transaction everywhere, as it was decided."""
+    heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    await heir.fence()
+    heir.close()
+
+    await assert_open(cluster)
+    assert read_with(broker, value) == ({HOME, OTHER, THIRD} if committed else set())
+
+
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize("committed", [True, False])
 async def test_who_loses_a_broker_ends_its_last_transaction_again(
@@ -118,18 +137,10 @@ async def test_who_loses_a_broker_ends_its_last_transaction_again(
 @pytest.mark.parametrize("committed", [True, False])
 async def test_a_new_owner_ends_what_was_decided(broker: Broker, cluster: Cluster, *, committed: bool) -> None:
     value = b"heir %d" % committed
-    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
-    await last.init()
-    await last.send(batches(value, HOME, OTHER, THIRD))
-    await (last.commit() if committed else last.abort())
+    await half_ended(cluster, value, committed=committed)
     await assert_open(cluster, HOME, OTHER)
 
-    heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
-    await heir.fence()
-    heir.close()
-
-    await assert_open(cluster)
-    assert read_with(broker, value) == ({HOME, OTHER, THIRD} if committed else set())
+    await assert_inherited(broker, cluster, value, committed=committed)
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -137,22 +148,14 @@ async def test_a_new_owner_goes_on_with_what_was_being_ended_again(
     broker: Broker, cluster: Cluster, *, committed: bool
 ) -> None:
     value = b"again %d" % committed
-    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
-    await last.init()
-    await last.send(batches(value, HOME, OTHER, THIRD))
-    await (last.commit() if committed else last.abort())
+    last = await half_ended(cluster, value, committed=committed)
     last.forgets.clear()
     last._end = die  # type: ignore[method-assign]
     cluster.lose(1)
     with pytest.raises(Died):
         await last.settle()
 
-    heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
-    await heir.fence()
-    heir.close()
-
-    await assert_open(cluster)
-    assert read_with(broker, value) == ({HOME, OTHER, THIRD} if committed else set())
+    await assert_inherited(broker, cluster, value, committed=committed)
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -160,21 +163,13 @@ async def test_a_new_owner_may_die_with_the_epoch_that_makes_the_coordinator_for
     broker: Broker, cluster: Cluster, *, committed: bool
 ) -> None:
     value = b"epoch %d" % committed
-    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
-    await last.init()
-    await last.send(batches(value, HOME, OTHER, THIRD))
-    await (last.commit() if committed else last.abort())
+    await half_ended(cluster, value, committed=committed)
     first = Transactions(cluster, f"{value.decode()}-1", AGAIN)
     first._end_in = die  # type: ignore[method-assign,assignment]
     with pytest.raises(Died):
         await first.take_over(HOME, Lookout(cluster, TOPIC.__eq__))
 
-    heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
-    await heir.fence()
-    heir.close()
-
-    await assert_open(cluster)
-    assert read_with(broker, value) == ({HOME, OTHER, THIRD} if committed else set())
+    await assert_inherited(broker, cluster, value, committed=committed)
 
 
 async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker: Broker, cluster: Cluster) -> None:
