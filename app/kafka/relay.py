@@ -8,7 +8,7 @@ would hold up everything else of the partition: so each transaction is made unde
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from app.kafka.cluster import Cluster
@@ -80,9 +80,11 @@ class Relay:
                 done = await work(transactions)
             except Stuck:
                 self._leave_aside(transactions, self._retake_watched(transactions, 0))
-            except Untaken:
+            except Untaken as untaken:
                 await transactions.abort()
-                self._leave_aside(transactions, self._retake_watched(transactions, _USUAL_S))
+                # Short of replicas, it does not take the end either, and another try would cost another id.
+                short = [(untaken.topic, untaken.partition)] if untaken.short else []
+                self._leave_aside(transactions, self._retake_watched(transactions, _USUAL_S, short))
                 raise
             else:
                 self._free.rotate(-1)  # while its transaction is ended everywhere, the next one is used
@@ -127,10 +129,15 @@ class Relay:
         self._free.remove(transactions)
         self._mend(transactions, retake)
 
-    async def _retake_watched(self, transactions: Transactions, usual_s: float) -> None:
-        """Get an id's next epoch; after `usual_s` tell which destinations delay that, as long as they do."""
+    async def _retake_watched(
+        self, transactions: Transactions, usual_s: float, known: Collection[Place] = ()
+    ) -> None:
+        """Get an id's next epoch; after `usual_s` tell which destinations delay that, as long as they do.
+
+        Those that are `known` to delay it are told at once.
+        """
         task = asyncio.get_running_loop().create_task(self._retake(transactions))
-        mended: dict[Place, Callable[[], None]] = {}
+        mended = {place: self._stuck(place) for place in known}
         try:
             await asyncio.wait([task], timeout=usual_s)
             while not task.done():

@@ -163,8 +163,8 @@ class Transactions(EndedId):
                     raise Fenced(self._id)
                 failed, worst = kafka.for_code(code).__name__, where
                 error = permanent(where[0], code)
-                if error is not None:
-                    raise Untaken(*where, batches[where], failed, error)
+                if error is not None or (failed in _SHORT and deadline is not None):
+                    raise Untaken(*where, batches[where], failed, error)  # replicas do not come back in milliseconds
                 lost.add(where[0])
         if worst is None:
             return

@@ -219,6 +219,22 @@ async def test_who_does_not_answer_is_left_out(cluster: Ending, listener: Listen
     relay.close()
 
 
+async def test_who_is_short_of_replicas_gets_nothing_more_until_it_has_taken_the_end(
+    cluster: Ending, listener: Listener
+) -> None:
+    relay = await relay_of(cluster, listener)
+    cluster.script["orders"].append(kafka.NotEnoughReplicasError.errno)
+    with pytest.raises(Untaken):
+        await relay.run(deliver)
+    cluster.unfinished[cluster.used[0]] = ("orders", 3)
+    await asyncio.sleep(0)
+    assert listener.held == [("orders", 3)]  # before anyone may try again, which would cost another id
+
+    cluster.unfinished.clear()
+    await deliver_until(relay, lambda: not listener.held)
+    relay.close()
+
+
 async def test_no_id_is_left_to_its_last_owner_because_its_coordinator_is_slow(
     cluster: Ending, listener: Listener
 ) -> None:

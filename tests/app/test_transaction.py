@@ -124,6 +124,24 @@ async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_numb
     assert cluster.taken["orders"] == [(0, 0, not_leader), (0, 0, 0), (0, 1, 0)]
 
 
+async def test_a_destination_short_of_replicas_is_left_out_at_once_and_our_own_topics_are_tried_again() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    short = kafka.NotEnoughReplicasError.errno
+    cluster.script["orders"].extend([short, short])
+
+    with pytest.raises(Untaken) as raised:
+        await transactions.send([("orders", 0, batch(b"a"))], 60.0)
+    assert raised.value.short
+    assert raised.value.error is None
+    await transactions.abort()
+    await transactions.init()
+    await transactions.send([("orders", 0, batch(b"b"))])
+
+    assert cluster.taken["orders"] == [(0, 0, short), (1, 0, short), (1, 0, 0)]
+
+
 async def test_a_commit_that_had_to_be_repeated_is_followed_by_another_epoch() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
