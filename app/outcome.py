@@ -109,6 +109,7 @@ class Outcomes:
         window_ms = self._settings.dedupe_window_ms if entry.dedupe_ms is None else entry.dedupe_ms
         if window_ms:
             step.changes.delivered[entry.id] = Remembered(due, step.broker_ms + window_ms)
+            step.changes.size += len(entry.id.encode()) + 32
         ended(
             step,
             "delivered",

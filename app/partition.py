@@ -11,7 +11,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.clock import Clock
 from app.contract.native import Record
@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 _SLICE = 200
 _STEP_BYTES = 512 * 1024
 _STEP_OUTCOMES = 20_000
+#: What it takes at most to remove a row and to remember its delivery, if its id is not very long.
+_ROW_BYTES = 100
 #: Steps of all partitions begin on a common beat, so that their records travel in the same requests.
 _BEAT_S = 0.005
 _CHECK_ALONE_S = 5.0
@@ -66,6 +68,8 @@ class Topics(Protocol):
 
 class Delivery(Protocol):
     """Claimed rows on their way to one destination partition."""
+
+    rows: Sequence[Any]
 
     def failed(self, error: Untaken) -> None:
         """Hear that one of those in its transaction, itself or another, has not been taken."""
@@ -284,8 +288,6 @@ class Partition:
             self._wake.clear()
             if not self._closing:
                 await asyncio.sleep(_BEAT_S - loop.time() % _BEAT_S)
-            if self._loads:
-                await self._deliver()
             step = self._step = self._new_step()
             done = await self._gather(step)
             await self._commit(step)
@@ -295,26 +297,6 @@ class Partition:
             if loop.time() - checked >= _CHECK_ALONE_S:
                 checked = loop.time()
                 await self._journal.check_alone(self.number, step.now_ms)
-
-    async def _deliver(self) -> None:
-        """Deliver what is due in a step of its own, leaving out what is not taken."""
-        loads = [self._loads.popleft() for _ in range(len(self._loads))]
-        step = self._new_step()
-        step.loads, step.settle = loads, lambda outcome: self._outcome.take(step, outcome)
-        try:
-            await self._journal.commit(self.number, step)
-        except Untaken as untaken:
-            loads += self._loads  # what came meanwhile must not overtake what is tried again
-            self._loads.clear()
-            for load in loads:
-                load.failed(untaken)
-            for load in reversed(loads):
-                if load.struck(untaken):
-                    load.untaken(untaken)
-                else:
-                    self.fire(load, first=True)
-        else:
-            self._finish(step)
 
     def _new_step(self) -> Step:
         now_ms = self._clock.now_ms()  # before its offset: it notices jumps
@@ -371,11 +353,40 @@ class Partition:
             step.changes.delivered.setdefault(id_, None)
 
     async def _commit(self, step: Step) -> None:
-        if not step:
-            self._step = None
-            return
-        await self._journal.commit(self.number, step)
-        self._finish(step)
+        """Commit a step, with what is due as far as destinations take it (exactly once)."""
+        self._load(step)
+        while step:
+            try:
+                await self._journal.commit(self.number, step)
+            except Untaken as untaken:
+                self._unload(step, untaken)
+            else:
+                self._finish(step)
+                return
+        self._step = None
+
+    def _load(self, step: Step) -> None:
+        """Make deliveries part of a step, as far as there is room for what removes their rows."""
+        loads, size = list[Delivery](), step.size
+        while self._loads and (not loads or size < _STEP_BYTES):
+            loads.append(self._loads.popleft())
+            size += _ROW_BYTES * len(loads[-1].rows)
+        if self._loads:
+            self._wake.set()
+        step.loads, step.settle = loads, lambda outcome: self._outcome.take(step, outcome)
+
+    def _unload(self, step: Step, untaken: Untaken) -> None:
+        """Take deliveries out of a step whose transaction was aborted: those that are not to blame come next."""
+        loads = [*step.loads, *self._loads]  # what came meanwhile must not overtake what is tried again
+        step.loads = ()
+        self._loads.clear()
+        for load in loads:
+            load.failed(untaken)
+        for load in reversed(loads):
+            if load.struck(untaken):
+                load.untaken(untaken)
+            else:
+                self.fire(load, first=True)
 
     def _finish(self, step: Step) -> None:
         """Take note of a committed step."""

@@ -45,7 +45,7 @@ class Step:
 
     def __bool__(self) -> bool:
         """Tell whether there is anything to commit."""
-        return bool(self.changes or self.events or self.sends)
+        return bool(self.changes or self.events or self.sends or self.loads)
 
     @property
     def size(self) -> int:
