@@ -60,7 +60,7 @@ def refusing_neighbour(run: Run) -> None:
     worker = run.worker("one").start()
     worker.wait_ready()
     run.enter(Supervisor(run, worker))
-    rate = 330 if run.guarantee == "at_least_once" else 40  # at 100, they are 0.6 s late before any fault
+    rate = 330 if run.guarantee == "at_least_once" else 20  # at 40, they are 0.3 s late before any fault
     with run.traffic(rate, outs=[*healthy * 5, run.outs[-1]]):
         time.sleep(run.sizes(5, 30))  # brokers that have just been started are slow
         others = Neighbours(run, healthy)
