@@ -129,9 +129,7 @@ class Relay:
         self._free.remove(transactions)
         self._mend(transactions, retake)
 
-    async def _retake_watched(
-        self, transactions: Transactions, usual_s: float, known: Collection[Place] = ()
-    ) -> None:
+    async def _retake_watched(self, transactions: Transactions, usual_s: float, known: Collection[Place] = ()) -> None:
         """Get an id's next epoch; after `usual_s` tell which destinations delay that, as long as they do.
 
         Those that are `known` to delay it are told at once.

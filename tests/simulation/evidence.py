@@ -102,11 +102,11 @@ class Evidence:
         broken = any(sent.at_s <= at_s <= until and of in (None, number) for at_s, of in worker.breaks)
         return (worker.name, since, number) if broken or worker.outlived else None
 
-    def was_zombie(self, sent: Sent, number: int) -> bool:
-        """Tell whether another worker had been given a partition when something of it was sent."""
+    def succeeded(self, sent: Sent, number: int, by_s: float) -> bool:
+        """Tell whether another worker had been given a partition by then, since it was the sender's."""
         since = self.began(sent, number)
         given = ((worker.name, at_s) for worker in self.workers.values() for at_s, of in worker.given if of == number)
-        return any(since < at_s <= sent.at_s for name, at_s in given if name != sent.worker)
+        return any(since < at_s <= by_s for name, at_s in given if name != sent.worker)
 
     @staticmethod
     def _span(worker: Worker, sent: Sent, number: int) -> tuple[float, float]:

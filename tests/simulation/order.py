@@ -22,10 +22,12 @@ def out_of_order(evidence: Evidence) -> Iterator[str]:
         if ask is None or (ask.key is None and ask.said("delay-to-partition") is None):
             continue  # without a key it spreads
         number = evidence.world.home(ask)
-        rightful = [copy for copy in copies if not evidence.was_zombie(copy.sent, number)]
+        # What a worker has sent before it died may still come after all that its successor has done.
+        rightful = [
+            copy for copy in copies if not evidence.succeeded(copy.sent, number, (copy.at_ms - EPOCH_MS) / 1000)
+        ]
         if not rightful:
             continue
-        # The first to stand there: what a worker has sent before it died may still come after its successor's copy.
         first = min(rightful, key=lambda copy: copy.record.offset)
         row = rows.get((source, first.due_ms))
         if row is None:
