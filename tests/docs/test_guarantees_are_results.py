@@ -1,6 +1,7 @@
 """docs/explanation/guarantees.md says what the saved runs counted, and nothing that broke the promise is saved."""
 
 from tests.chaos import report
+from tests.chaos.scenario import scenarios
 
 _RESULTS = report.load()
 
@@ -12,3 +13,8 @@ def test_the_tables_are_those_of_the_results() -> None:
 
 def test_no_result_breaks_the_promise() -> None:
     assert not [sentence for result in _RESULTS for sentence in result["faults"]]
+
+
+def test_each_scenario_has_a_result_for_each_guarantee() -> None:
+    saved = {(result["scenario"], result["guarantee"]) for result in _RESULTS}
+    assert saved == {(one.name, guarantee) for one in scenarios() for guarantee in one.guarantees}
