@@ -56,8 +56,8 @@ class Chunk:
         self.generation = generation
         last = records[-1]
         self.topic, self.partition, self.offset = last.topic, last.partition, last.offset
-        self.timestamp, self.timestamp_type = last.timestamp, last.timestamp_type
-        self.key = self.headers = self.checksum = None
+        self.timestamp = last.timestamp
+        self.key = self.headers = self.checksum = self.timestamp_type = None
         self.value = self
         self.records = records
         self.serialized_key_size = self.serialized_value_size = 0

@@ -6,8 +6,10 @@ fetch is read once more, slowly, with the bytes that cannot be decoded kept as s
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
@@ -69,18 +71,39 @@ class _Records(MemoryRecords):
         self.raw = bytes(raw)
 
 
+class Fetched(msgspec.Struct):
+    """A record, as far as it is used: aiokafka's own takes ten times as long to make."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
 class _PartitionRecords(fetcher.PartitionRecords):
     """The records of a partition's fetch."""
 
     _records: Any
 
-    def __next__(self) -> Any:
+    def __iter__(self) -> Iterator[Fetched]:
+        """Give the iterator itself: a call of __next__() for each record would take as long as its unpacking."""
+        found: Iterator[Fetched] = self._records_iterator
+        return found
+
+    def _unpack_records(self) -> Iterator[Fetched]:
         try:
-            return super().__next__()
+            yield from super()._unpack_records()
         except UnicodeDecodeError:
             self._records = Batches(self._records.raw, self.next_fetch_offset)
-            self._records_iterator = self._unpack_records()
-            return super().__next__()
+            yield from super()._unpack_records()
+
+    def _consumer_record(self, tp: Any, record: Any) -> Fetched:
+        return Fetched(
+            tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, record.headers
+        )
 
 
 def install() -> None:
