@@ -142,10 +142,10 @@ class Courier:
         finally:
             self._asking.pop((cluster, topic), None)
 
-    def add(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
-        """Take a due row along in this cycle."""
+    def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
+        """Take a row along in this cycle, which is due `now`."""
         partition.claim(key, entry, way)
-        place, row, now = self._place(partition, way), Row(partition, key), self._clock.wall_ms()
+        place, row = self._place(partition, way), Row(partition, key)
         load = self._loads.get(place)
         if load is None or not load.append(row, entry, now):
             if load is not None:

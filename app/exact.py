@@ -203,9 +203,9 @@ class ExactCourier(Courier):
     def _load(self, way: Way) -> Load:
         return super()._load(way) if way[0] is not None else ExactLoad(way, self)
 
-    def add(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
-        """Take a due row along in this cycle; the first one for a way that has failed goes alone."""
-        super().add(partition, key, entry, way)
+    def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
+        """Take a row along in this cycle, which is due `now`; the first one for a way that has failed goes alone."""
+        super().add(partition, key, entry, way, now)
         self._failures.trying(way)
 
     def _submit(self, load: Load, *, first: bool = False) -> None:

@@ -51,14 +51,16 @@ class Ingest:
         """Serve partition `number`; `claims` are the rows whose sends are outstanding."""
         self._number, self._settings, self._policy = number, settings, policy
         self._store, self._claims, self._limits = store, claims, limits
-        self._inputs = settings.inputs
-        self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, settings.forwards)}
+        self._inputs, self._forwards = settings.inputs, settings.forwards
+        self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
 
     def read(self, step: Step, records: Sequence[Record]) -> list[Read]:
         """Decode `records`, all of one topic and in order, those left out that an earlier life has ingested."""
         topic = records[0].topic
         position = step.changes.positions.get(topic) or self._store.positions.get(topic)
         start, base = (position.offset, position.base) if position is not None else (0, 0)
+        forwarded = topic == self._forwards
+        decode = _forwarded if forwarded else _DECODERS[self._inputs[topic]]
         found: list[Read] = []
         for record in records:
             if record.offset < start:
@@ -66,8 +68,8 @@ class Ingest:
             if base:
                 record = _renumbered(record, base)  # noqa: PLW2901 - it is the same record
             try:
-                asked = self._decode(record)
-                if topic != self._settings.forwards:
+                asked = decode(record)
+                if not forwarded:
                     self._policy.check(asked, step.broker_ms)
             except Refusal as refusal:
                 found.append((record, refusal))
@@ -101,15 +103,6 @@ class Ingest:
             step.changes.positions[last.topic] = position
         return taken
 
-    def _decode(self, record: Record) -> Request:
-        """Decode a record by its topic's dialect."""
-        if record.topic != self._settings.forwards:
-            return _DECODERS[self._inputs[record.topic]](record)
-        try:
-            return request.decode(record.value or b"")
-        except msgspec.DecodeError as error:
-            raise Refusal(Reason.MALFORMED, f"this is no forward of Punctual's: {error}.") from error
-
     def _look_up(self, step: Step, ids: list[str]) -> None:
         """Read where these ids are, in one go, for those that this step has not touched."""
         missing = [id_ for id_ in ids if id_ not in step.ids]
@@ -118,7 +111,7 @@ class Ingest:
 
     def _route(self, step: Step, record: Record, asked: Request, partitions_of: Callable[[str], int]) -> None:
         """Apply a request here if its id lives here, else send it home."""
-        if record.topic == self._settings.forwards:
+        if record.topic == self._forwards:
             if self._repeated(step, asked):
                 return
         else:
@@ -129,7 +122,7 @@ class Ingest:
                 if home != self._number:
                     raw = request.encode(asked)  # no smaller than the row that it becomes there
                     self._check_size(len(raw))
-                    step.sends.append(Outgoing(self._settings.forwards, home, asked.id.encode(), raw, []))
+                    step.sends.append(Outgoing(self._forwards, home, asked.id.encode(), raw, []))
                     return
         self._apply(step, record, asked)
 
@@ -283,6 +276,14 @@ class Ingest:
         entry = self._claims.get(key) or self._store.entry(key)
         assert entry is not None, "the id index names a row that is not there"
         return entry
+
+
+def _forwarded(record: Record) -> Request:
+    """Decode a record that another partition has sent home."""
+    try:
+        return request.decode(record.value or b"")
+    except msgspec.DecodeError as error:
+        raise Refusal(Reason.MALFORMED, f"this is no forward of Punctual's: {error}.") from error
 
 
 def _check_topic(asked: Request, partitions: int) -> None:

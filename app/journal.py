@@ -6,11 +6,12 @@ again: duplicates, never losses.
 """
 
 import asyncio
+import itertools
 import logging
 
 from app.errors import NotOwner
 from app.kafka import Ack, Batch, Cluster, Sender
-from app.kafka.batch import NO_HEADERS, TARGET_BYTES, Headers
+from app.kafka.batch import TARGET_BYTES
 from app.kafka.reader import PartitionReader
 from app.settings import Settings
 from app.step import Step
@@ -116,29 +117,25 @@ class Journal:
 
     def _outgoing(self, partition: int, step: Step) -> list[Outgoing]:
         """Give events and other records of a step in batches per topic partition."""
-        ways: dict[tuple[str, int], list[tuple[bytes | None, bytes | None, Headers]]] = {}
+        batches: dict[tuple[str, int], list[Batch]] = {}
         for out in step.sends:
-            ways.setdefault((out.topic, out.partition), []).append((out.key, out.value, out.headers))
-        if step.events and self._settings.events == "on":
-            ways[self._settings.events_topic, partition] = [(key, value, NO_HEADERS) for key, value in step.events]
-        outgoing: list[Outgoing] = []
-        for (topic, number), records in ways.items():
+            there = batches.setdefault((out.topic, out.partition), [])
+            if not there or not there[-1].append(step.now_ms, out.key, out.value, out.headers):
+                there.append(self._new_batch(TARGET_BYTES))
+                there[-1].append(step.now_ms, out.key, out.value, out.headers)
+        told = len(step.events) if self._settings.events == "off" else 0
+        while told < len(step.events):
             batch = self._new_batch(TARGET_BYTES)
-            outgoing.append((topic, number, batch))
-            for key, value, headers in records:
-                if not batch.append(step.now_ms, key, value, headers):
-                    batch = self._new_batch(TARGET_BYTES)
-                    outgoing.append((topic, number, batch))
-                    batch.append(step.now_ms, key, value, headers)
-        return outgoing
+            told += batch.extend(step.now_ms, itertools.islice(step.events, told, None))
+            batches.setdefault((self._settings.events_topic, partition), []).append(batch)
+        return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
 
     def _new_batch(self, limit: int) -> Batch:
         return Batch(limit)
 
     def _batch(self, changes: Changes, writer: int, now_ms: int) -> Batch:
         batch = self._new_batch(_WHOLE)
-        for key, value in changes.records(writer):
-            batch.append(now_ms, key, value)
+        batch.extend(now_ms, changes.records(writer))
         return batch
 
     async def _end(self, partition: int, ack: Ack, count: int) -> int:

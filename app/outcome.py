@@ -102,22 +102,16 @@ class Outcomes:
             ended(step, "dropped", keys.due_of(outcome.row), entry, late=outcome.late_ms, reason="too-late")
 
     def _delivered(self, step: Step, outcome: Delivered, row: bytes, offset: int) -> None:
-        entry = self._claims[row]
-        due = keys.due_of(row)
+        entry, due = self._claims[row], keys.due_of(row)
         step.fired.append(row)
         step.remove(row, entry)
         window_ms = self._settings.dedupe_window_ms if entry.dedupe_ms is None else entry.dedupe_ms
         if window_ms:
             step.changes.delivered[entry.id] = Remembered(due, step.broker_ms + window_ms)
             step.changes.size += len(entry.id.encode()) + 32
-        ended(
-            step,
-            "delivered",
-            due,
-            entry,
-            late=outcome.sent_ms - due,
-            delivered=f"{outcome.topic}-{outcome.partition}-{offset}",
-        )
+        where = f"{outcome.topic}-{outcome.partition}-{offset}"
+        late = outcome.sent_ms - due
+        step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, where))
         for command in entry.commands:
             if command.op != "replace":
                 step.tell(

@@ -69,7 +69,10 @@ class Topics(Protocol):
 class Delivery(Protocol):
     """Claimed rows on their way to one destination partition."""
 
-    rows: Sequence[Any]
+    @property
+    def rows(self) -> Sequence[Any]:
+        """What is in it."""
+        ...
 
     def failed(self, error: Untaken) -> None:
         """Hear that one of those in its transaction, itself or another, has not been taken."""
@@ -326,9 +329,7 @@ class Partition:
         """Ingest records in slices that leave time for deliveries; give how many fit into the step."""
         begin = 0
         while begin < len(records):
-            end, size = _slice(records, begin)
-            if step and step.size + size > _STEP_BYTES:
-                return begin
+            end = min(begin + _SLICE, len(records))
             found = self._ingest.read(step, records[begin:end])
             # A topic may have got more partitions since it was last seen.
             wanted = {
@@ -414,21 +415,6 @@ class Partition:
             ended(step, "replaced", keys.due_of(key), entry)
         if step:
             await self._journal.commit(self.number, step)
-
-
-def _slice(records: Sequence[Record], begin: int) -> tuple[int, int]:
-    """Give the end of the next slice of records, and about how many bytes they take: one record, or several small."""
-    size, end = 0, begin
-    while end < len(records) and end - begin < _SLICE:
-        record = records[end]
-        held = len(record.value or b"") + len(record.key or b"")
-        for _, value in record.headers:
-            held += 32 + len(value or b"")
-        if size and size + held > _STEP_BYTES:
-            break
-        size += held
-        end += 1
-    return end, size
 
 
 def _report(task: "asyncio.Task[None]", fatal: Callable[[BaseException], None]) -> None:

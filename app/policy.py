@@ -41,22 +41,17 @@ class Policy:
                 f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
             )
         if request.op == "schedule":
-            self._check_destination(request)
+            forbidden = self._forbidden(request.input, request.to, request.cluster)
+            if forbidden is not None:
+                raise Refusal(*forbidden)
             if request.on_failure is not None:
                 callbacks.check(request.on_failure, self._settings.callbacks)
 
-    def _check_destination(self, request: Request) -> None:
-        if request.cluster is not None and request.cluster not in self._settings.clusters:
-            raise Refusal(
-                Reason.UNKNOWN_CLUSTER,
-                f"there is no cluster {request.cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop delay-to-cluster.",
-            )
-        forbidden = self._forbidden(request.input, request.to, request.cluster)
-        if forbidden is not None:
-            raise Refusal(*forbidden)
-
     def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
         """Give why a destination is forbidden, or None if it is allowed."""
+        if cluster is not None and cluster not in self._settings.clusters:
+            sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop delay-to-cluster."
+            return Reason.UNKNOWN_CLUSTER, sentence
         if not _NAME.fullmatch(to):
             sentence = f"no topic can have the name {to[:64]!r}: use letters, digits, dots, underscores, hyphens."
             return Reason.UNKNOWN_TOPIC, sentence

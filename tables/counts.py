@@ -1,9 +1,14 @@
 """Pending counts per destination and per hour of due time: maintained with every step, never scanned for."""
 
+from collections import Counter
+from typing import TypeVar
+
 import rocksdict
 
 from tables import keys
 from tables.database import Database
+
+T = TypeVar("T", str, int)
 
 
 class Counts:
@@ -13,8 +18,7 @@ class Counts:
         """Read the counts that the database holds."""
         self.destinations: dict[str, int] = {}
         self.hours: dict[int, int] = {}
-        self._changed: set[str] = set()
-        self._changed_hours: set[int] = set()
+        self._added: dict[tuple[str, int], int] = {}
         for key, value in db.items(*keys.span(keys.BUCKET)):
             self.hours[int.from_bytes(key[1:], "big")] = int.from_bytes(value, "big")
         for key, value in db.items(*keys.span(keys.COUNT)):
@@ -22,30 +26,28 @@ class Counts:
         self.total = sum(self.destinations.values())
 
     def add(self, destination: str, row_key: bytes, number: int) -> None:
-        """Count `number` more rows (or fewer) for a destination and the hour of the row's due time."""
-        hour = keys.due_of(row_key) // keys.BUCKET_MS
-        self.destinations[destination] = self.destinations.get(destination, 0) + number
-        self.hours[hour] = self.hours.get(hour, 0) + number
-        self.total += number
-        self._changed.add(destination)
-        self._changed_hours.add(hour)
+        """Count `number` more rows (or fewer) for a destination and the hour of the row's due time, when written."""
+        place = destination, int.from_bytes(row_key[:8], "big") // keys.BUCKET_MS
+        self._added[place] = self._added.get(place, 0) + number
 
     def write(self, batch: rocksdict.WriteBatch) -> None:
-        """Put what has changed since the last write into the step's batch; counters at zero go."""
-        for name in self._changed:
-            _write(batch, keys.COUNT + name.encode(), self.destinations[name])
-            if not self.destinations[name]:
-                del self.destinations[name]
-        for hour in self._changed_hours:
-            _write(batch, keys.BUCKET + keys.long_bytes(hour), self.hours[hour])
-            if not self.hours[hour]:
-                del self.hours[hour]
-        self._changed.clear()
-        self._changed_hours.clear()
+        """Count what was added since the last write, and put the counters into the step's batch; those at zero go."""
+        names, hours = Counter[str](), Counter[int]()
+        for (name, hour), number in self._added.items():
+            names[name] += number
+            hours[hour] += number
+        self._added.clear()
+        for name, number in names.items():
+            _write(batch, keys.COUNT + name.encode(), self.destinations, name, number)
+        for hour, number in hours.items():
+            _write(batch, keys.BUCKET + keys.long_bytes(hour), self.hours, hour, number)
+        self.total += names.total()
 
 
-def _write(batch: rocksdict.WriteBatch, key: bytes, number: int) -> None:
-    if number:
-        batch.put(key, keys.long_bytes(number))
+def _write(batch: rocksdict.WriteBatch, key: bytes, counters: dict[T, int], name: T, number: int) -> None:
+    counters[name] = counters.get(name, 0) + number
+    if counters[name]:
+        batch.put(key, keys.long_bytes(counters[name]))
     else:
+        del counters[name]
         batch.delete(key)

@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True):
     @property
     def replaced(self) -> bool:
         """Whether a later request of the same id has taken its place: its id is no longer its own."""
-        return any(command.op == "replace" for command in self.commands)
+        return bool(self.commands) and any(command.op == "replace" for command in self.commands)
 
 
 _encoder = msgspec.msgpack.Encoder()

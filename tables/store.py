@@ -188,9 +188,9 @@ class PartitionStore:
                 if entry.url is None:  # a callback bears the id of a message that has ended
                     batch.put(keys.ID + entry.id.encode(), key)
                 self.counts.add(entry.to, key, 1)
-                self.low = min(self.low, key)
             elif entry.replaced:
                 self._unindex(batch, key, entry)
+        self.low = min((self.low, *changes.fresh))
         for topic, position in changes.positions.items():
             batch.put(keys.POSITION + topic.encode(), position_bytes(position))
             self.positions[topic] = position

@@ -7,6 +7,8 @@ from app.contract import headers as names
 from app.contract.request import Op, Reason, Refusal, Request
 from app.contract.times import parse_duration, parse_time
 
+Headers = Sequence[tuple[str, bytes | None]]
+
 _OPS: dict[str, Op] = {
     "schedule": "schedule",
     "cancel": "cancel",
@@ -26,7 +28,7 @@ class Record(Protocol):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
+    headers: Headers
 
 
 def decode(record: Record) -> Request:
@@ -34,29 +36,15 @@ def decode(record: Record) -> Request:
 
     Raises Refusal with one of the reason codes of section 7.
     """
-    said: dict[str, str] = {}
-    users = []
-    for name, value in record.headers:
-        if not name.startswith(names.PREFIX):
-            if not names.is_text(name):
-                raise Refusal(Reason.MALFORMED, f"the name of the header {name[:64]!r} is not UTF-8. Rename it.")
-            users.append((name, value))
-        elif name in names.REQUEST:
-            _say(said, name, value)
-        elif name not in names.IGNORED:
-            raise Refusal(
-                Reason.MALFORMED,
-                f"there is no header {name[:64]!r}. Headers that begin with 'delay-' are Punctual's own: "
-                "rename yours, or see the contract for the names.",
-            )
+    said, users = _read(record.headers)
     word = said.get(names.OP, "schedule")
     op = _OPS.get(word)
     if op is None:
         raise Refusal(Reason.MALFORMED, f"{names.OP} is {word[:64]!r}, it can be {', '.join(_OPS)}.")
     source = f"{record.topic}-{record.partition}-{record.offset}"
-    request = Request(
-        op, _id(said, op, source), source, record.timestamp, record.topic, if_due_ms=_number(said, names.IF_DUE)
-    )
+    request = Request(op, _id(said, op, source), source, record.timestamp, record.topic)
+    if names.IF_DUE in said:
+        request.if_due_ms = _number(said, names.IF_DUE)
     if op == "schedule":
         request.key, request.value, request.headers = record.key, record.value, users
         _destination(request, said)
@@ -68,15 +56,31 @@ def decode(record: Record) -> Request:
     return request
 
 
-def _say(said: dict[str, str], name: str, value: bytes | None) -> None:
-    if name in said:
-        reason = Reason.AMBIGUOUS_DUE if name in (names.AT, names.AFTER) else Reason.MALFORMED
-        raise Refusal(reason, f"the header {name} is there twice. Send it once.")
-    try:
-        said[name] = (value or b"").decode()
-    except UnicodeDecodeError as error:
-        reason = Reason.BAD_ID if name == names.ID else Reason.MALFORMED
-        raise Refusal(reason, f"the header {name} is not UTF-8.") from error
+def _read(headers: Headers) -> tuple[dict[str, str], list[tuple[str, bytes | None]]]:
+    """Give what is said to Punctual, and the user's own headers."""
+    said: dict[str, str] = {}
+    users = []
+    for name, value in headers:
+        if name in names.REQUEST:
+            if name in said:
+                reason = Reason.AMBIGUOUS_DUE if name in (names.AT, names.AFTER) else Reason.MALFORMED
+                raise Refusal(reason, f"the header {name} is there twice. Send it once.")
+            try:
+                said[name] = value.decode() if value is not None else ""
+            except UnicodeDecodeError as error:
+                reason = Reason.BAD_ID if name == names.ID else Reason.MALFORMED
+                raise Refusal(reason, f"the header {name} is not UTF-8.") from error
+        elif not name.startswith(names.PREFIX):
+            if not names.is_text(name):
+                raise Refusal(Reason.MALFORMED, f"the name of the header {name[:64]!r} is not UTF-8. Rename it.")
+            users.append((name, value))
+        elif name not in names.IGNORED:
+            raise Refusal(
+                Reason.MALFORMED,
+                f"there is no header {name[:64]!r}. Headers that begin with 'delay-' are Punctual's own: "
+                "rename yours, or see the contract for the names.",
+            )
+    return said, users
 
 
 def _id(said: dict[str, str], op: str, source: str) -> str:
@@ -85,7 +89,7 @@ def _id(said: dict[str, str], op: str, source: str) -> str:
         if op != "schedule":
             raise Refusal(Reason.BAD_ID, f"{op} needs {names.ID}, the id of the message it is for.")
         return source
-    if not id_ or len(id_.encode()) > _ID_BYTES:
+    if not id_ or (len(id_) > _ID_BYTES // 4 and len(id_.encode()) > _ID_BYTES):  # a character has at most 4 bytes
         raise Refusal(Reason.BAD_ID, f"{names.ID} has {len(id_.encode())} bytes, it can have 1 to {_ID_BYTES}.")
     return id_
 
@@ -95,9 +99,9 @@ def _destination(request: Request, said: dict[str, str]) -> None:
     if not to:
         raise Refusal(Reason.MISSING_DESTINATION, f"{names.TO} is missing: name the topic to deliver to.")
     request.to = to
-    request.partition = _number(said, names.TO_PARTITION)
     if len(said) - (names.ID in said) <= 2:  # noqa: PLR2004 - destination and due time: nothing rarer is there
         return
+    request.partition = _number(said, names.TO_PARTITION)
     request.cluster = said.get(names.TO_CLUSTER)
     request.max_late_ms = _parsed(said, names.MAX_LATE, parse_duration)
     request.if_late = said.get(names.IF_LATE)

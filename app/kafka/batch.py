@@ -1,5 +1,7 @@
 """One record batch: what a broker appends whole or not at all."""
 
+from collections.abc import Iterable
+
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 #: What a batch may hold before it is sent. Brokers take 1 MiB by default (message.max.bytes).
@@ -35,6 +37,15 @@ class Batch:
             return False
         self.count += 1
         return True
+
+    def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]]) -> int:
+        """Add records of key and value alone as far as they fit; give how many."""
+        append, first = self._builder.append, self.count
+        for key, value in records:
+            if append(self.count, timestamp_ms, key, value, NO_HEADERS) is None:
+                break
+            self.count += 1
+        return self.count - first
 
     def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:
         """Give the batch's bytes, numbered for an idempotent producer (KIP-98) (the same bytes at each later call)."""
