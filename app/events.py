@@ -19,7 +19,7 @@ Kind = Literal[
 ]
 
 
-class Event(msgspec.Struct, omit_defaults=True):
+class Event(msgspec.Struct, omit_defaults=True, gc=False):
     """A change. Times in epoch milliseconds; `late` in milliseconds; sources are `topic-partition-offset`."""
 
     event: Kind

@@ -14,7 +14,7 @@ _PREFIX = bytes([VERSION])
 Headers = list[tuple[str, bytes | None]]
 
 
-class Command(msgspec.Struct, array_like=True, frozen=True):
+class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A command that found its message on the way out: the outcome of the send decides it.
 
     `due_ms`, `offset` and `topic_crc` make the new row's key (reschedule, deliver-now); `source` names the record.
@@ -27,7 +27,7 @@ class Command(msgspec.Struct, array_like=True, frozen=True):
     topic_crc: int = 0
 
 
-class Entry(msgspec.Struct, array_like=True, frozen=True):
+class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One pending message: what to deliver, where, and under which policies.
 
     `source` is `topic-partition-offset` of the request; times are epoch milliseconds, durations milliseconds.

@@ -10,7 +10,8 @@ _POSITIVE = 0x7FFFFFFF  # Kafka drops the sign bit before it takes the remainder
 
 def key_partition(key: bytes, partitions: int) -> int:
     """Return the partition that Kafka's own clients choose for `key` among `partitions`."""
-    return int(murmurhash2(key, _SEED) & _POSITIVE) % partitions
+    hashed: int = murmurhash2(key, _SEED)
+    return (hashed & _POSITIVE) % partitions
 
 
 def home_partition(message_id: bytes | str, inputs: Collection[str], partitions: int) -> int:
@@ -20,12 +21,13 @@ def home_partition(message_id: bytes | str, inputs: Collection[str], partitions:
     below `partitions` lives in that partition. Every other id lives where Kafka's key hash puts it.
     """
     raw = message_id.encode() if isinstance(message_id, str) else message_id
-    parts = raw.rsplit(b"-", 2)
-    # bytes.isdigit accepts ASCII digits only, so that no other script's digits make a partition.
-    if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():  # noqa: PLR2004 - topic, partition, offset
-        home = int(parts[1])
-        if home < partitions and _is_input(parts[0], inputs):
-            return home
+    if raw.count(b"-") > 1:
+        topic, partition, offset = raw.rsplit(b"-", 2)
+        # bytes.isdigit accepts ASCII digits only, so that no other script's digits make a partition.
+        if partition.isdigit() and offset.isdigit():
+            home = int(partition)
+            if home < partitions and _is_input(topic, inputs):
+                return home
     return key_partition(raw, partitions)
 
 

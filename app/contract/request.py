@@ -36,7 +36,7 @@ class Refusal(Exception):
         self.reason, self.sentence = reason, sentence
 
 
-class Request(msgspec.Struct, array_like=True):
+class Request(msgspec.Struct, array_like=True, gc=False):
     """A decoded request or command. Times are epoch milliseconds, durations milliseconds.
 
     `source` is `topic-partition-offset` of the record, `stamp_ms` its Kafka timestamp, `input` its topic. It travels as
