@@ -101,8 +101,9 @@ class Courier:
     def blocked(self, way: Way) -> bool:
         """Tell whether messages for this way had better wait."""
         cluster, topic, partition = way
-        if partition < 0:
-            return (cluster, topic) in self._asking and not self.hopeless(way)
+        if partition < 0:  # once it is known, what comes later goes there, and must not overtake
+            known = self._targets[cluster].cluster.partitions(topic)
+            return not known and (cluster, topic) in self._asking and not self.hopeless(way)
         return self._targets[cluster].sender.blocked(topic, partition)
 
     def gone(self, way: Way) -> bool:

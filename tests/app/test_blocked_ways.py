@@ -1,6 +1,9 @@
 """Destinations that take nothing at the moment hold up nobody but themselves."""
 
+import asyncio
 from pathlib import Path
+
+import pytest
 
 from app.kafka.errors import Recalled
 from tests.app.stage import Stage
@@ -20,6 +23,28 @@ async def test_rows_whose_way_is_blocked_are_held_and_come_back_in_order(tmp_pat
         stage.sender.stuck.clear()
         await stage.schedule("4", delay_to_partition="0")
         assert stage.fire() == ["0", "2", "4"]
+
+
+async def test_what_waits_for_its_topic_to_be_found_is_not_overtaken_when_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("early", 0)
+        await stage.schedule("late", -5)
+        answered = asyncio.Event()
+
+        async def refresh(_: object) -> set[str]:
+            await answered.wait()
+            return set()
+
+        monkeypatch.setattr(stage.destinations, "refresh", refresh)
+        del stage.destinations.topics["orders"]
+        assert stage.fire() == []
+        stage.destinations.topics["orders"] = 1  # who has asked has not heard of it yet
+        stage.clock.wall += 5
+
+        assert stage.fire() == ["early", "late"]
+        answered.set()
 
 
 async def test_blocked_rows_take_no_room_from_their_neighbours(tmp_path: Path) -> None:
