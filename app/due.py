@@ -82,15 +82,12 @@ class DueLoop:
         if room <= 0:
             return _LONGEST_S
         limit = min(room, self._settings.fire_batch)
-        found = partition.store.due(now, partition.cursor, limit)
+        found, following = partition.store.due(now, partition.cursor, limit)
         for key, raw in found:
             if not partition.busy(key):
                 self._take(partition, key, decode(raw), now)
         if found:
             partition.cursor = found[-1][0] + b"\0"
-        if len(found) == limit:
-            return 0.0
-        following = partition.store.next_row(partition.cursor)
         if following is None:
             return _LONGEST_S
         return max(0.0, (keys.due_of(following) - self._clock.wall_ms()) / 1000)

@@ -156,12 +156,20 @@ class PartitionStore:
         """Give what is stored under any key, as the changelog has it, or None."""
         return self._db.get(key)
 
-    def due(self, now_ms: int, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Give up to `limit` rows from key `start` on, due at `now_ms`, in order of (due, arrival), undecoded."""
-        return list(itertools.islice(self._db.items(max(start, self.low), keys.due_bound(now_ms)), limit))
+    def due(self, now_ms: int, start: bytes, limit: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """Give up to `limit` rows from key `start` on, due at `now_ms`, in order of (due, arrival), undecoded.
+
+        And, from the same look, the key of the row that follows, if there is one: its due time is when to look again.
+        """
+        found, bound = list[tuple[bytes, bytes]](), keys.due_bound(now_ms)
+        for key, raw in self._db.items(max(start, self.low), keys.ROWS_END):
+            if key >= bound or len(found) == limit:
+                return found, key
+            found.append((key, raw))
+        return found, None
 
     def next_row(self, start: bytes) -> bytes | None:
-        """Give the first row key at or after `start`, or None: its due time is when to look again."""
+        """Give the first row key at or after `start`, or None."""
         return next(self._db.keys(max(start, self.low), keys.ROWS_END), None)
 
     def count(self, from_ms: int, to_ms: int, limit: int) -> int:

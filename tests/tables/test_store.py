@@ -20,7 +20,7 @@ def test_a_new_store_holds_nothing(tmp_path: Path) -> None:
 
     assert (store.offset, store.seen_ms, store.writer) == (0, 0, 0)
     assert (store.positions, store.origins, store.counts.total) == ({}, {}, 0)
-    assert store.due(NOW, b"", 10) == []
+    assert store.due(NOW, b"", 10) == ([], None)
     assert [store.next_row(b""), store.find("a"), store.raw(key(1))] == [None, None, None]
     assert store.entry(key(1)) is None
     assert store.cancels.get("a") is None
@@ -166,7 +166,7 @@ def test_looking_at_the_head_does_not_wade_through_what_has_been_delivered(tmp_p
     store.low = key(NOW, number)
 
     assert store.next_row(b"") == key(NOW + 1)
-    assert [row for row, _ in store.due(NOW + 1, b"", 10)] == [key(NOW + 1)]
+    assert [row for row, _ in store.due(NOW + 1, b"", 10)[0]] == [key(NOW + 1)]
     assert store.count(0, NOW + 1, 10) == 1
     assert shortest(lambda: store.next_row(b"")) < max(wading / 10, 0.001)
 
@@ -183,8 +183,8 @@ def shortest(look: Callable[[], object]) -> float:
 def test_what_is_read_is_bounded_by_time_and_limit(tmp_path: Path) -> None:
     store = filled(tmp_path / "x.db", {key(due): entry(f"{due}") for due in range(10)})
 
-    assert [keys.due_of(row) for row, _ in store.due(5, b"", 100)] == [0, 1, 2, 3, 4, 5]
-    assert [keys.due_of(row) for row, _ in store.due(5, key(2) + b"\0", 2)] == [3, 4]
+    assert [keys.due_of(row) for row, _ in store.due(5, b"", 100)[0]] == [0, 1, 2, 3, 4, 5]
+    assert [keys.due_of(row) for row, _ in store.due(5, key(2) + b"\0", 2)[0]] == [3, 4]
     assert store.count(3, 8, 100) == 6
     assert store.count(3, 8, 4) == 4
 

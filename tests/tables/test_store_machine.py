@@ -147,7 +147,9 @@ class StoreMachine(RuleBasedStateMachine):
         following = sorted(row for row in self.rows if row >= start)
         due = [row for row in following if keys.due_of(row) <= now]
 
-        assert [row for row, _ in self.store.due(now, start, limit)] == due[:limit]
+        rows, then = self.store.due(now, start, limit)
+        assert [row for row, _ in rows] == due[:limit]
+        assert then == next(iter(following[len(rows) :]), None)
         assert self.store.next_row(start) == (following[0] if following else None)
         assert self.store.count(DUES[1], now, 100) == sum(DUES[1] <= keys.due_of(row) <= now for row in self.rows)
 
