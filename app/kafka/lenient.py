@@ -72,7 +72,7 @@ class _Records(MemoryRecords):
 
 
 class Fetched(msgspec.Struct, gc=False):
-    """A record, as far as it is used: aiokafka's own takes ten times as long to make."""
+    """A record, as far as it is used: aiokafka's own takes almost three times as long to make (0.9 µs to 0.3)."""
 
     topic: str
     partition: int
@@ -89,7 +89,7 @@ class _PartitionRecords(fetcher.PartitionRecords):
     _records: Any
 
     def __iter__(self) -> Iterator[Fetched]:
-        """Give the iterator itself: a call of __next__() for each record would take as long as its unpacking."""
+        """Give the iterator itself, which saves a call of __next__() for each record."""
         found: Iterator[Fetched] = self._records_iterator
         return found
 
