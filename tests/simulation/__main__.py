@@ -42,7 +42,7 @@ def _one(seed: int, *, trace: bool) -> int:
 
 
 def _many(seeds: range) -> int:
-    total, failed, began = Result(0), list[Result](), time.monotonic()
+    total, failed, began, done = Result(0), list[Result](), time.monotonic(), 0
     try:
         for done, result in enumerate(_results(seeds), 1):
             for name in ("workers", "crashes", "messages", "deliveries", "duplicates", "retold"):
@@ -60,7 +60,7 @@ def _many(seeds: range) -> int:
         print("Stopped.")
     _progress("")
     print(
-        f"{len(seeds):,} seeds from {seeds.start} on in {time.monotonic() - began:.0f} s: {total.workers:,} workers, "
+        f"{done:,} seeds from {seeds.start} on in {time.monotonic() - began:.0f} s: {total.workers:,} workers, "
         f"{total.crashes:,} crashed, {total.messages:,} messages, {total.deliveries:,} deliveries, "
         f"{total.duplicates:,} duplicates within bounds, {total.retold:,} endings told again otherwise"
     )
