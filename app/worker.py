@@ -29,6 +29,15 @@ _COMMIT_S = 0.25
 class Worker(faust.Worker):
     """Faust's worker without its last second of waiting (mode/worker.py:317), in which nobody has its partitions."""
 
+    def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:
+        """Do without the spinner of quieter levels (faust/worker.py, _setup_spinner_handler).
+
+        It turns with each record of any level, so that records were made of all that aiokafka says when it debugs: 6 %
+        of the CPU at 500 messages a second.
+        """
+        self.spinner = None
+        super().on_setup_root_logger(logger, level)
+
     async def _sentinel_task(self) -> None:
         await asyncio.sleep(0)
 
