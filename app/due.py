@@ -109,7 +109,7 @@ class DueLoop:
             )
             self._courier.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
         else:
-            self._send(partition, key, entry, now)
+            self._send(partition, key, entry, now, late)
 
     def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
         if self._caller.full:
@@ -120,7 +120,7 @@ class DueLoop:
     def _blocked(self, way: Way) -> bool:
         return self._caller.full if way == WAY else self._courier.blocked(way)
 
-    def _send(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
+    def _send(self, partition: Partition, key: bytes, entry: Entry, now: int, late: int) -> None:
         if not self._courier.knows(entry.cluster):
             sentence = f"there is no cluster {entry.cluster} any more. Add it to DELAY_CLUSTERS, then send it again."
             self._courier.refuse(partition, key, entry, Reason.UNKNOWN_CLUSTER, sentence)
@@ -136,7 +136,7 @@ class DueLoop:
             partition.hold(key, way)
         else:
             self._courier.add(partition, key, entry, way, now)
-            self.lateness.add(now - keys.due_of(key))
+            self.lateness.add(late)
 
     def _unhold(self, partition: Partition) -> None:
         """Go back to rows that were passed over, when their way is free again."""

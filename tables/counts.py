@@ -27,7 +27,7 @@ class Counts:
 
     def add(self, destination: str, row_key: bytes, number: int) -> None:
         """Count `number` more rows (or fewer) for a destination and the hour of the row's due time, when written."""
-        place = destination, int.from_bytes(row_key[:8], "big") // keys.BUCKET_MS
+        place = destination, keys.due_of(row_key) // keys.BUCKET_MS
         self._added[place] = self._added.get(place, 0) + number
 
     def write(self, batch: rocksdict.WriteBatch) -> None:

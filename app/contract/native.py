@@ -4,10 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from app.contract import headers as names
-from app.contract.request import Op, Reason, Refusal, Request
+from app.contract.request import Headers, Op, Reason, Refusal, Request
 from app.contract.times import parse_duration, parse_time
-
-Headers = Sequence[tuple[str, bytes | None]]
 
 _OPS: dict[str, Op] = {
     "schedule": "schedule",
@@ -20,7 +18,7 @@ _ID_BYTES = 256
 
 
 class Record(Protocol):
-    """What a decoder reads of a Kafka record: aiokafka's ConsumerRecord."""
+    """What a decoder reads of a Kafka record."""
 
     topic: str
     partition: int
@@ -28,7 +26,7 @@ class Record(Protocol):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 def decode(record: Record) -> Request:
@@ -36,7 +34,7 @@ def decode(record: Record) -> Request:
 
     Raises Refusal with one of the reason codes of section 7.
     """
-    said, users = _read(record.headers)
+    said, users = _read(record)
     word = said.get(names.OP, "schedule")
     op = _OPS.get(word)
     if op is None:
@@ -56,11 +54,11 @@ def decode(record: Record) -> Request:
     return request
 
 
-def _read(headers: Headers) -> tuple[dict[str, str], list[tuple[str, bytes | None]]]:
+def _read(record: Record) -> tuple[dict[str, str], Headers]:
     """Give what is said to Punctual, and the user's own headers."""
     said: dict[str, str] = {}
-    users = []
-    for name, value in headers:
+    users: Headers = []
+    for name, value in record.headers:
         if name in names.REQUEST:
             if name in said:
                 reason = Reason.AMBIGUOUS_DUE if name in (names.AT, names.AFTER) else Reason.MALFORMED

@@ -18,7 +18,7 @@ def parse_time(text: str) -> int:
 
     Raises ValueError with a sentence.
     """
-    if text.isdigit() and text.isascii():
+    if text.isascii() and text.isdigit():
         return _digits(text)
     match = _RFC_3339.fullmatch(text)
     if match is None:

@@ -1,8 +1,9 @@
-"""Reads records whose header names are no UTF-8, so that one of them does not stop all that follow.
+"""What aiokafka's consumers unpack from a fetch: light records, whatever the names of their headers.
 
 Kafka's protocol wants UTF-8 there, but no broker looks, and clients like librdkafka send any bytes. aiokafka's reader
-raises UnicodeDecodeError (aiokafka/record/default_records.py, _read_msg), at each start again. Here the rest of such a
-fetch is read once more, slowly, with the bytes that cannot be decoded kept as surrogates (PEP 383).
+raises UnicodeDecodeError (aiokafka/record/default_records.py, _read_msg), at each start again, so that one such record
+would stop all that follow. Here the rest of such a fetch is read once more, slowly, with the bytes that cannot be
+decoded kept as surrogates (PEP 383).
 """
 
 import struct

@@ -10,7 +10,7 @@ NOW = 1_767_225_600_000
 
 @dataclass
 class FakeRecord:
-    """What decoders read of aiokafka's ConsumerRecord."""
+    """What decoders read of a Kafka record."""
 
     headers: Sequence[tuple[str, bytes | None]]
     key: bytes | None = b"k"

@@ -253,10 +253,10 @@ class Broker:
         return Identity(*found), 0.0
 
     def _add(self, call: Call) -> tuple[Any, float]:
+        id_ = call.request._transactional_id
         places = [(topic, number) for topic, numbers in call.request._topics for number in numbers]
-        code = self._unable(call, call.request._transactional_id)
+        code = self._unable(call, id_)
         if not code:
-            id_ = call.request._transactional_id
             code = self.coordinator.add(id_, call.request._producer_id, call.request._producer_epoch, places)
         return Errors([(topic, [(number, code)]) for topic, number in places]), 0.0
 
