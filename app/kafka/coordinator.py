@@ -68,16 +68,16 @@ class TransactionalId:
         """Give the transactional id."""
         return self._id
 
-    async def init(self) -> None:
+    async def init(self, stuck_s: float | None = None) -> None:
         """Get a new epoch. The first fences whoever used the id before, and aborts what it left open.
 
         The later ones are only given as long as nobody else has got one: who has lost the id must not take it back.
-        Raises Fenced.
+        Raises Fenced, or Stuck if the last transaction is not over after `stuck_s`.
         """
         request = NextEpoch(self._id, TIMEOUT_MS, self._producer)
         self.asking = True
         try:
-            response = await self._ask(request)
+            response = await self._ask(request, stuck_s=stuck_s)
             self._producer = (response.producer_id, response.producer_epoch)
         finally:
             self.asking = False

@@ -18,7 +18,18 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 
 from app.kafka.cluster import Cluster
-from app.kafka.coordinator import COMMITTED, COMPLETE, SLOWLY_S, TIMEOUT_MS, Fenced, Stuck, TransactionalId, places_of
+from app.kafka.coordinator import (
+    BACKOFF_S,
+    COMMITTED,
+    COMPLETE,
+    PREPARED,
+    SLOWLY_S,
+    TIMEOUT_MS,
+    Fenced,
+    Stuck,
+    TransactionalId,
+    places_of,
+)
 from app.kafka.identity import NOBODY, NextEpoch
 from app.kafka.markers import Lookout, open_in
 from app.kafka.note import Note
@@ -40,14 +51,6 @@ class Ended(NamedTuple):
     places: dict[Place, int]
 
 
-class Last(NamedTuple):
-    """How the last transaction under a producer id had ended when it had this epoch."""
-
-    producer: int
-    epoch: int
-    committed: bool
-
-
 class EndedId(TransactionalId):
     """A transactional id whose last transaction has ended everywhere before the next one begins."""
 
@@ -56,46 +59,49 @@ class EndedId(TransactionalId):
         super().__init__(cluster, transactional_id)
         self._again, self._note = again, Note(cluster, f"{transactional_id}-end")
         self._ended: Ended | None = None
-        self._last: Last | None = None
+        #: How the last owner's last transaction was ended.
+        self._committed = True
         #: Partitions that had no leader when the id was taken over: something may be open there.
         self._unseen = frozenset[Place]()
 
     async def take_over(self, home: Place, lookout: Lookout) -> None:
         """Get an epoch as a new owner, and see that the last owner's last transaction has ended in each partition.
 
-        `home` is part of every transaction; `lookout` sees the others. Raises Fenced.
+        `home` is part of every transaction; `lookout` sees it and all others. Raises Fenced.
         """
-        state, producer, epoch, places = await self._decided()
-        committed = self._remember(state, producer, epoch)
-        while (open_at_home := await self._patiently(lambda: lookout.open_at(home))) is None:  # noqa: ASYNC110
-            await asyncio.sleep(SLOWLY_S)  # with a new epoch the coordinator forgets the end: then home must be there
-        half_ended = producer in open_at_home or home in places
-        if half_ended and committed is not None:
-            await self._note.write(self._again, committed=committed)
-        elif half_ended:
-            committed = await self._note.read()
-        self._producer, self._ended, self._unseen = NOBODY, None, frozenset()
-        await self.init()
-        if half_ended and committed is not None:
-            await self._end_in(frozenset([home]), committed=committed)  # at once: then the coordinator knows it again
-        found = await self._patiently(lookout.look)
-        places |= found.by_producer.get(producer, set())
-        if committed is None and places:
-            log.error(
-                "transactional id %s: a transaction is open in %s, and the coordinator knows nothing of it. Readers do "
-                "not get past it: end it with kafka-transactions.sh.",
-                self._id,
-                sorted(places),
-            )
-        elif committed is not None:
-            self._unseen = found.unseen
-            if self._unseen:
-                places |= {home}  # the coordinator is to know how it ended as long as that may matter
-            await self._end_in(places, committed=committed)
-            if places and not self._unseen:
-                await self.init()  # whoever finds it ending again relies on that; nothing is left to be known
-            if half_ended:
+        self._ended, self._unseen = None, frozenset()
+        producer, self._committed = await self._fence()
+        while home in (found := await self._patiently(lookout.look)).unseen:  # noqa: ASYNC110
+            await asyncio.sleep(SLOWLY_S)
+        self._unseen = found.unseen
+        places = frozenset(found.by_producer.get(producer, ()))
+        if self._unseen:
+            places |= {home}  # the coordinator is to know how it ended as long as that may matter
+        await self._end_in(places, committed=self._committed)
+        await self._note.clear()
+        if places and not self._unseen:
+            await self.init()  # whoever finds it ending again relies on that; nothing is left to be known
+
+    async def _fence(self) -> tuple[int, bool]:
+        """Get an epoch as a new owner; give the last one's producer id, and whether its last transaction was committed.
+
+        With a new epoch the coordinator forgets that, so the note says it. The last owner may be alive until then: what
+        it has under way is aborted first, and known to be; if it ends a transaction meanwhile, it commits it.
+        """
+        while True:
+            self.asking = True
+            state, producer, epoch = await self._decided()
+            aborted = await self._note.read()
+            committed = COMMITTED.get(state, not aborted)
+            if committed:
                 await self._note.clear()
+            elif not aborted:
+                await self._note.write(self._again)
+            self._producer = NOBODY
+            with contextlib.suppress(Stuck):
+                await self.init(stuck_s=0.0)
+                # Who has got another epoch since has settled first what was before it.
+                return producer, committed or self._producer[1] > epoch + 1
 
     async def _end_in(self, places: frozenset[Place], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""
@@ -109,32 +115,25 @@ class EndedId(TransactionalId):
             except kafka.KafkaError:  # no broker answers
                 await asyncio.sleep(SLOWLY_S)
 
-    def _remember(self, state: str, producer: int, epoch: int) -> bool | None:
-        """Give whether the last transaction was committed, as far as known."""
-        if state in COMMITTED:
-            self._last = Last(producer, epoch, COMMITTED[state])
-        elif self._last is not None and self._last.producer == producer and epoch <= self._last.epoch + 1:
-            self._last = self._last._replace(epoch=epoch)  # whoever has got this epoch has made nothing of it
-        else:
-            self._last = None
-        return self._last.committed if self._last is not None else None
-
-    async def _decided(self) -> tuple[str, int, int, frozenset[Place]]:
-        """Have the last transaction decided; give the coordinator's name for its state, producer, open partitions.
+    async def _decided(self) -> tuple[str, int, int]:
+        """Have the last transaction ended; give the coordinator's name for its state, and the producer id and epoch.
 
         What the last owner has left under way is aborted, unless it was ending a committed one again.
         """
         while True:
             _, _, state, _, _, producer, epoch, topics, _ = await self._describe()
-            if state != "Ongoing":
-                return state, producer, epoch, places_of(topics)
-            if self._again in places_of(topics):
+            self._producer = producer, epoch
+            if state in PREPARED:
+                await asyncio.sleep(BACKOFF_S)
+            elif state != "Ongoing":
+                return state, producer, epoch
+            elif self._again in places_of(topics):
                 # Should its owner live, it takes another epoch before it goes on: then this ends nothing that follows.
                 with contextlib.suppress(Fenced, Stuck):
                     await self._ask(EndTxnRequest(self._id, producer, epoch, transaction_result=True), stuck_s=0.0)
-                continue
-            with contextlib.suppress(Stuck):
-                await self._ask(NextEpoch(self._id, TIMEOUT_MS, NOBODY), stuck_s=0.0)
+            else:
+                with contextlib.suppress(Stuck):
+                    await self._ask(NextEpoch(self._id, TIMEOUT_MS, NOBODY), stuck_s=0.0)
 
     @property
     def doubtful(self) -> bool:
@@ -171,12 +170,11 @@ class EndedId(TransactionalId):
 
     async def _look_again(self) -> None:
         """Look into partitions that had no leader at the start, and end there what the last owner has left open."""
-        assert self._last is not None, "without it nothing is unseen"
         found = await self._patiently(lambda: open_in(self._cluster, self._unseen))
         self._unseen &= found.unseen
         places = found.by_producer.get(self._producer[0])
         if places:
-            await self._end_again(self._last.committed, frozenset(places))
+            await self._end_again(self._committed, frozenset(places))
 
     def _sees_last_over(self) -> None:
         """Know that the last transaction was over when this one began; raises Stuck if it must be settled first."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import aiokafka.errors as kafka
@@ -11,7 +11,6 @@ from aiokafka.protocol.metadata import MetadataRequest
 from app.kafka.cluster import Cluster
 from app.kafka.describe import DescribeProducers
 from app.kafka.place import Place
-from app.kafka.together import Together
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +32,6 @@ class Lookout:
         self._cluster, self._wanted = cluster, wanted
         self._present: asyncio.Task[Open] | None = None
         self._next: asyncio.Task[Open] | None = None
-        self._at = Together(self._look_at)
-
-    async def open_at(self, place: Place) -> set[int] | None:
-        """Give the producer ids whose transactions are open in a partition, None if it has no leader that answers.
-
-        Raises aiokafka.errors.KafkaError if no broker answers.
-        """
-        return await self._at(place)
-
-    async def _look_at(self, places: Collection[Place]) -> dict[Place, set[int] | None]:
-        found = await open_in(self._cluster, places)
-        at = {place: {one for one, of in found.by_producer.items() if place in of} for place in places}
-        return {place: None if place in found.unseen else at[place] for place in places}
 
     async def look(self) -> Open:
         """Give what is found by a look that begins after this call.

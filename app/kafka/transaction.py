@@ -70,9 +70,9 @@ class Transactions(EndedId):
         self._road = road or Road(transactional_id)
         self._unanswered: set[asyncio.Task[Any]] = set()
 
-    async def init(self) -> None:
-        """Get a new epoch, with which batches are counted anew; raises Fenced."""
-        await super().init()
+    async def init(self, stuck_s: float | None = None) -> None:
+        """Get a new epoch, with which batches are counted anew; raises Fenced or Stuck."""
+        await super().init(stuck_s)
         self._sequences.clear()
 
     async def send(

@@ -195,8 +195,12 @@ async def test_all_ids_are_taken_over_and_one_that_cannot_end_holds_nothing_up(
 ) -> None:
     cluster.unfinished["delay-0"] = ("refusing", 1)
     relay = await relay_of(cluster, listener)
-    assert set(cluster.asked) == {"delay-0", "delay-0-1", "delay-0-2", "delay-0-3"}
+    assert set(cluster.asked) == {"delay-0-1", "delay-0-2", "delay-0-3"}
     await relay.run(deliver)
+    del cluster.unfinished["delay-0"]
+    async with asyncio.timeout(5):
+        while "delay-0" not in cluster.asked:
+            await relay.run(deliver)
     relay.close()
 
 

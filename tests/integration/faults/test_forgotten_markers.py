@@ -190,19 +190,28 @@ async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker:
     assert read_with(broker, b"relay") == {HOME, OTHER}
 
 
-async def test_who_does_not_know_how_it_ended_says_what_to_do(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("committed", [True, False])
+async def test_the_last_owner_may_go_on_until_its_id_is_taken_over(
+    broker: Broker, cluster: Cluster, *, committed: bool
 ) -> None:
-    last = Forgotten(cluster, "nobody-1", forgets={THIRD})
+    """What it commits after the new owner has looked is ended as committed, what it has under way then as aborted."""
+    value = b"meanwhile %d" % committed
+    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
     await last.init()
-    await last.send(batches(b"nobody", HOME, THIRD))
-    await last.commit()
-    await last.init()  # and it dies
+    first = Transactions(cluster, f"{value.decode()}-1", AGAIN)
+    read_note = first._note.read
 
-    heir = Relay(cluster, "nobody", THIRD, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
-    await heir.fence()
-    heir.close()
+    async def go_on() -> bool:
+        if not last._added:
+            await last.send(batches(value, HOME, OTHER, THIRD))
+            if committed:
+                await last.commit()
+        return await read_note()
 
-    await assert_open(cluster, THIRD)
-    assert "transactional id nobody-1: a transaction is open in [('orders', 2)]" in caplog.text
-    assert "kafka-transactions.sh" in caplog.text
+    first._note.read = go_on  # type: ignore[method-assign]
+    first._end_in = die  # type: ignore[method-assign,assignment]
+    with pytest.raises(Died):
+        await first.take_over(HOME, Lookout(cluster, TOPIC.__eq__))
+    await assert_open(cluster, HOME, OTHER)
+
+    await assert_inherited(broker, cluster, value, committed=committed)
