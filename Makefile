@@ -3,6 +3,7 @@
 BIN := .venv/bin
 RUN_STAMP := .venv/.run-installed
 TEST_STAMP := .venv/.test-installed
+BENCH_STAMP := .venv/.bench-installed
 LOCK_STAMP := .venv/.lock-installed
 SOURCES := $(wildcard app tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -10,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check simulate format kafka bench chaos lock clean
+.PHONY: help install run test check simulate format kafka bench bench-full chaos lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -21,6 +22,7 @@ help:
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure (see benchmarks/)'
+	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (half an hour and more)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
@@ -53,6 +55,10 @@ format: $(TEST_STAMP)
 bench: $(TEST_STAMP)
 	@$(BIN)/python -m benchmarks
 
+bench-full: $(BENCH_STAMP)
+	@$(BIN)/python -m benchmarks --full --runs 3 --save
+	@$(BIN)/python -m benchmarks.page
+
 chaos: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos --save
 
@@ -60,6 +66,8 @@ lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade pyproject.toml --group build --output-file requirements/run.txt
 	$(COMPILE) --upgrade pyproject.toml --extra test --group build --constraint requirements/run.txt \
 		--output-file requirements/test.txt
+	$(COMPILE) --upgrade pyproject.toml --extra test --extra bench --group build --constraint requirements/test.txt \
+		--output-file requirements/bench.txt
 	$(COMPILE) --upgrade --group lock --output-file requirements/lock.txt
 
 clean:
@@ -86,6 +94,11 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml | .venv/bin/python
 $(TEST_STAMP): requirements/test.txt $(RUN_STAMP)
 	@echo 'Installing what the tests need into .venv'
 	@$(PIP) --require-hashes --requirement requirements/test.txt
+	@touch $@
+
+$(BENCH_STAMP): requirements/bench.txt $(RUN_STAMP)
+	@echo 'Installing what the benchmarks need into .venv'
+	@$(PIP) --require-hashes --requirement requirements/bench.txt
 	@touch $@
 
 $(LOCK_STAMP): requirements/lock.txt $(RUN_STAMP)

@@ -4,6 +4,7 @@ BenchmarkError
 ├── PromiseBroken      something was lost, early, changed or delivered twice
 ├── TooSlow            the machine, or the load, did not keep up: there is nothing to report
 ├── ProcessFailed      the worker or the load generator ended by itself
+├── BaselineMissing    what a baseline needs is not on this machine
 └── ResultUnusable     a file that is no saved result
 """
 
@@ -28,6 +29,13 @@ class ProcessFailed(BenchmarkError):
 
     def __init__(self, what: str, code: int, log_end: str) -> None:
         super().__init__(f"The {what} ended by itself with exit code {code}. The end of its log:\n{log_end}")
+
+
+class BaselineMissing(BenchmarkError):
+    """A baseline that cannot be run here."""
+
+    def __init__(self, name: str, needs: str) -> None:
+        super().__init__(f"The baseline {name} needs {needs}.")
 
 
 class ResultUnusable(BenchmarkError):

@@ -37,6 +37,14 @@ _CPU = {
     "cpu_loops": Kind("the same, calibrated", "loops/million", 1),
 }
 
+_RATES = {
+    "ingest_per_s": Kind("ingest until durable", "messages/s", better="high"),
+    "ingest_cpu_us": Kind("ingest, worker CPU", "µs/message", 1),
+    "drain_per_s": Kind("drain until appended", "messages/s", better="high"),
+    "drain_cpu_us": Kind("drain, worker CPU", "µs/message", 1),
+}
+_WHOLE = {**_LATE, **_SEEN, **_RATES, "peak_mib": Kind("RSS, peak", "MiB")}
+
 KINDS: Mapping[str, Mapping[str, Kind]] = {
     "lateness": {**_LATE, **_SEEN},
     "ingest": {
@@ -50,14 +58,7 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "late_p99_ms": Kind("late, p99", "ms"),
         "peak_mib": Kind("worker RSS, peak", "MiB"),
     },
-    "exactly-once": {
-        **_LATE,
-        **_SEEN,
-        "ingest_per_s": Kind("ingest until durable", "messages/s", better="high"),
-        "ingest_cpu_us": Kind("ingest, worker CPU", "µs/message", 1),
-        "drain_per_s": Kind("drain until appended", "messages/s", better="high"),
-        "drain_cpu_us": Kind("drain, worker CPU", "µs/message", 1),
-    },
+    "exactly-once": _WHOLE,
     "mixed": {
         **_LATE,
         "due_meanwhile": Kind("fell due meanwhile", "messages", better=""),
@@ -77,6 +78,12 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "disk_bytes": Kind("disk", "bytes/pending"),
         "pending": Kind("pending", "messages", better=""),
     },
+    "matrix": {**_LATE, **_SEEN},
+    "values": _RATES,
+    "workers": _WHOLE,
+    "streams": _WHOLE,
+    "streams-exactly-once": _WHOLE,
+    "sorted-set": _WHOLE,
     "calibration": {"loop_ms": Kind("CPU of the loop", "ms", 1)},
 }
 
@@ -113,8 +120,11 @@ def calibrated(figures: Figures, loop_s: float) -> Figures:
 
 
 def listed(figures: Figures) -> Iterator[tuple[str, str, Kind, float]]:
-    """Go through group, name, kind and value of all figures, in the order of `KINDS`."""
-    for group, kinds in KINDS.items():
-        for name, kind in kinds.items():
-            if name in figures.get(group, {}):
-                yield group, name, kind, figures[group][name]
+    """Go through group, name, kind and value of all figures, in the order of `KINDS`.
+
+    The first word of a group says which kinds it has: there are several of some.
+    """
+    for first, kinds in KINDS.items():
+        for group, values in figures.items():
+            if group.split()[0] == first:
+                yield from ((group, name, kind, values[name]) for name, kind in kinds.items() if name in values)

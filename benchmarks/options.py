@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.experiments import NAMES
+from benchmarks.experiments import NAMES, USUAL
 from benchmarks.result import DIRECTORY
-from benchmarks.sizes import FULL, SHORT, SMOKE, Sizes
+from benchmarks.sizes import FULL, GUARD, SHORT, SMOKE, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,11 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         "or failed, or the hot path has become slower; 2 the command line makes no sense.",
     )
     parser.add_argument(
-        "--only", action="append", choices=NAMES, metavar="NAME", help=f"one of {', '.join(NAMES)}; again for more"
+        "--only",
+        action="append",
+        choices=NAMES,
+        metavar="NAME",
+        help=f"one of {', '.join(NAMES)}; again for more. Without: {', '.join(USUAL)}",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
@@ -38,6 +42,9 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     )
     form.add_argument(
         "--smoke", action="store_const", dest="sizes", const=SMOKE, help="see that all works; the figures mean nothing"
+    )
+    form.add_argument(
+        "--guard", action="store_const", dest="sizes", const=GUARD, help="small bursts, for a comparison of ratios"
     )
     parser.add_argument("--lead", type=float, metavar="S", help="seconds from the burst's requests to its due time")
     parser.add_argument("--runs", type=int, default=1, metavar="K", help="measure K times and give medians")
@@ -59,4 +66,6 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     if given.runs < 1:
         parser.error("--runs takes 1 or more")
     sizes: Sizes = given.sizes if given.lead is None else replace(given.sizes, lead_s=given.lead)
-    return Options(tuple(given.only or NAMES), sizes, given.runs, given.save, given.against)
+    return Options(
+        tuple(given.only or (NAMES if given.sizes is FULL else USUAL)), sizes, given.runs, given.save, given.against
+    )

@@ -1,6 +1,6 @@
 """How much work a run is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +27,25 @@ class Sizes:
     rows: int
     """What is pending in `restore` and `footprint`."""
     value_bytes: int = 200
+    rates: tuple[int, ...] = (100, 1_000, 10_000)
+    backlogs: tuple[int, ...] = (0, 100_000)
+    """What `matrix` crosses."""
+    values: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
 
 
 SHORT = Sizes(name="short", backlog=100_000, seconds=15, burst=200_000, mixed_burst=100_000, rows=200_000)
 FULL = Sizes(
-    name="full", backlog=1_000_000, seconds=60, burst=200_000, mixed_burst=500_000, mixed_seconds=20, rows=1_000_000
+    name="full",
+    backlog=1_000_000,
+    seconds=60,
+    burst=200_000,
+    mixed_burst=500_000,
+    mixed_seconds=20,
+    rows=1_000_000,
+    backlogs=(0, 1_000_000, 10_000_000),
 )
+#: Just long enough to tell what the hot path costs.
+GUARD = replace(SHORT, name="guard", burst=60_000, lead_s=10.0)
 #: Shows that the tool works; the figures mean nothing.
 SMOKE = Sizes(
     name="smoke",
@@ -45,4 +58,6 @@ SMOKE = Sizes(
     mixed_burst=1_000,
     mixed_seconds=3,
     rows=1_000,
+    rates=(100, 200),
+    backlogs=(0, 1_000),
 )

@@ -71,6 +71,23 @@ def _partitions(reader: Consumer, topic: str) -> list[int]:
     return sorted(reader.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
 
 
+class Ends:
+    """How far topics have been written."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._consumer = consumer(bootstrap)
+
+    def total(self, topic: str) -> int:
+        """Give the sum of the end offsets of a topic's partitions; 0 if it is not there."""
+        numbers = _partitions(self._consumer, topic)
+        places = (TopicPartition(topic, number) for number in numbers)
+        return sum(self._consumer.get_watermark_offsets(place, _TIMEOUT_S)[1] for place in places)
+
+    def close(self) -> None:
+        """Leave Kafka alone."""
+        self._consumer.close()
+
+
 class Committed:
     """How far a consumer group has read a topic."""
 

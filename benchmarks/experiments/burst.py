@@ -6,20 +6,27 @@ from benchmarks.figures import Figures, spread
 from benchmarks.installation import Installation
 from benchmarks.meter import Meter
 from benchmarks.sizes import Sizes
+from benchmarks.target import Target
 
 _SPREAD_MS = 1_000
 
 
-def measure(bootstrap: str, sizes: Sizes, **settings: str) -> Figures:
+def measure(bootstrap: str, sizes: Sizes) -> Figures:
+    """Measure a fresh installation as `at_once` does."""
+    with Installation(bootstrap, "burst") as here:
+        return at_once(here, sizes)
+
+
+def at_once(here: Target, sizes: Sizes) -> Figures:
     """Request `burst` messages as fast as they are taken, all due within one second, `lead_s` later.
 
     Ingest counts from the first request to the append of the changelog's last record; the load generator produces
     meanwhile. Drain counts from the first due time to the last append at the destination; its CPU is counted until the
-    changelog's last record, because a delivery is not over before its removal is durable. `settings` go to the worker.
+    changelog's last record, because a delivery is not over before its removal is durable.
 
     Raises TooSlow if ingest is not over when the first message falls due.
     """
-    with Installation(bootstrap, "burst", **settings) as here, Meter(here.worker.pid) as meter:
+    with Meter(*here.pids) as meter:
         due = now_ms() + int(sizes.lead_s * 1_000)
         load = here.plan("burst", sizes.burst, due, spread_ms=_SPREAD_MS, value_bytes=sizes.value_bytes)
         produced = here.send(load)
@@ -33,19 +40,20 @@ def measure(bootstrap: str, sizes: Sizes, **settings: str) -> Figures:
         here.wait_settled()
         removed = here.durable_ms()
         drain_cpu = meter.cpu_between(due, removed)
-        found = here.tally().deliveries(load)
-        last = max(delivery.at_ms for delivery in found)
-        per_message = 1e6 / load.count
-        return {
-            "ingest": {
-                "per_s": load.count / (durable - began) * 1_000,
-                "producer_per_s": load.count / (produced.ended_ms - began) * 1_000,
-                "cpu_us": ingest_cpu * per_message,
-            },
-            "drain": {
-                "per_s": load.count / (last - due) * 1_000,
-                "cpu_us": drain_cpu * per_message,
-                "late_p99_ms": spread([delivery.late_ms for delivery in found])["p99_ms"],
-                "peak_mib": meter.peak_mib(),
-            },
-        }
+        peak_mib = meter.peak_mib()
+    found = here.tally().deliveries(load)
+    last = max(delivery.at_ms for delivery in found)
+    per_message = 1e6 / load.count
+    return {
+        "ingest": {
+            "per_s": load.count / (durable - began) * 1_000,
+            "producer_per_s": load.count / (produced.ended_ms - began) * 1_000,
+            "cpu_us": ingest_cpu * per_message,
+        },
+        "drain": {
+            "per_s": load.count / (last - due) * 1_000,
+            "cpu_us": drain_cpu * per_message,
+            "late_p99_ms": spread([delivery.late_ms for delivery in found])["p99_ms"],
+            "peak_mib": peak_mib,
+        },
+    }

@@ -1,11 +1,12 @@
 """A steady load above a backlog: how late its messages are, and what it costs."""
 
 from benchmarks.clock import now_ms
-from benchmarks.figures import Figures, spread
+from benchmarks.figures import spread
 from benchmarks.follower import Follower
 from benchmarks.installation import Installation
 from benchmarks.meter import Meter
 from benchmarks.sizes import Sizes
+from benchmarks.target import Target
 
 _SOON_MS = 2_000
 #: The CPU figure is scaled to so many messages, the load of half a minute.
@@ -13,34 +14,40 @@ _PER = 30_000
 _SEEN = ("p50_ms", "p99_ms", "p999_ms")
 
 
-def measure(bootstrap: str, sizes: Sizes, **settings: str) -> Figures:
+def measure(bootstrap: str, sizes: Sizes) -> dict[str, dict[str, float]]:
+    """Measure a fresh installation as `steady` does."""
+    with Installation(bootstrap, "lateness") as here:
+        return {"lateness": steady(here, sizes)}
+
+
+def steady(here: Target, sizes: Sizes) -> dict[str, float]:
     """Send `rate` messages a second, due 1 to 10 s ahead, while `backlog` others are pending.
 
-    Lateness is the destination's append time minus the due time asked for. CPU is the worker's from the first request
+    Lateness is the destination's append time minus the due time asked for. CPU is the workers' from the first request
     to the last delivery, the seconds in which only deliveries go on included. `seen` is when a consumer that follows
-    the destination has a message, committed ones only. `settings` go to the worker.
+    the destination has a message, committed ones only.
     """
-    with Installation(bootstrap, "lateness", **settings) as here, Meter(here.worker.pid) as meter:
-        here.send(here.plan_far("far", sizes.backlog, value_bytes=sizes.value_bytes))
+    if sizes.backlog > here.far:
+        here.send(here.plan_far(f"far{here.far}", sizes.backlog - here.far, value_bytes=sizes.value_bytes))
         here.wait_settled()
-        begin, step_us = now_ms() + _SOON_MS, 1_000_000 // sizes.rate
-        load = here.plan(
-            "steady",
-            sizes.rate * sizes.seconds,
-            begin,
-            step_us=step_us,
-            lead_ms=sizes.due_from_ms,
-            spread_ms=sizes.due_to_ms - sizes.due_from_ms,
-            start_ms=begin,
-            paced=True,
-            value_bytes=sizes.value_bytes,
-        )
-        with Follower(bootstrap, here.out) as follower:
-            here.send(load)
-            here.wait_settled()
+    begin, step_us = now_ms() + _SOON_MS, 1_000_000 // sizes.rate
+    load = here.plan(
+        f"steady{sizes.rate}",
+        sizes.rate * sizes.seconds,
+        begin,
+        step_us=step_us,
+        lead_ms=sizes.due_from_ms,
+        spread_ms=sizes.due_to_ms - sizes.due_from_ms,
+        start_ms=begin,
+        paced=True,
+        value_bytes=sizes.value_bytes,
+    )
+    with Meter(*here.pids) as meter, Follower(here.bootstrap, here.out) as follower:
+        here.send(load)
+        here.wait_settled()
         found = here.tally().deliveries(load)
         end = max(delivery.at_ms for delivery in found)
         cpu = meter.cpu_between(begin, end) / load.count * _PER
-        late = spread([delivery.late_ms for delivery in found])
-        seen = spread([follower.seen_ms[delivery.id] - delivery.due_ms for delivery in found])
-        return {"lateness": {**late, **{f"seen_{name}": seen[name] for name in _SEEN}, "cpu_s_per_30k": cpu}}
+    late = spread([delivery.late_ms for delivery in found])
+    seen = spread([follower.seen_ms[delivery.id] - delivery.due_ms for delivery in found])
+    return {**late, **{f"seen_{name}": seen[name] for name in _SEEN}, "cpu_s_per_30k": cpu}

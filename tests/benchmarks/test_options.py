@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments import NAMES
+from benchmarks.experiments import NAMES, USUAL
 from benchmarks.options import Options, parse
 from benchmarks.result import DIRECTORY
 from benchmarks.sizes import FULL, SHORT
@@ -12,8 +12,12 @@ from benchmarks.sizes import FULL, SHORT
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "measure.md"
 
 
-def test_by_default_everything_is_measured_once_in_the_short_form() -> None:
-    assert parse([]) == Options(NAMES, SHORT, 1, None, None)
+def test_by_default_what_is_usual_is_measured_once_in_the_short_form() -> None:
+    assert parse([]) == Options(USUAL, SHORT, 1, None, None)
+
+
+def test_the_full_form_measures_everything() -> None:
+    assert parse(["--full"]) == Options(NAMES, FULL, 1, None, None)
 
 
 def test_only_takes_several_names() -> None:

@@ -1,0 +1,97 @@
+"""Another system that is measured: its processes, and how far it has come as Kafka shows it."""
+
+import tempfile
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from app.embedded.process import GuardedProcess
+from benchmarks import topics
+from benchmarks.clock import now_ms, wait_for
+from benchmarks.errors import ProcessFailed
+from benchmarks.target import Target
+
+#: More than Punctual gets: a JVM is slow until it has compiled what runs.
+_WARM_UP = 20_000
+_PARTITIONS = 4
+#: What has not moved for so long has come to its end.
+_QUIET_MS = 1_000
+_LINES = 20
+
+
+class Rival(Target):
+    """A system that reads requests as Punctual does; how it goes on is seen from outside."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        super().__init__(bootstrap, name)
+        self._processes: list[tuple[str, GuardedProcess, Path]] = []
+        self._moved_ms = 0
+
+    def set_up(self, stack: ExitStack) -> None:
+        """Create its topics and start it."""
+        stack.callback(topics.delete_all, self.bootstrap, self.app_id)
+        for topic in (self.requests, self.out):
+            topics.create(self.bootstrap, topic, _PARTITIONS, 1)
+        self.ends = topics.Ends(self.bootstrap)
+        stack.callback(self.ends.close)
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="punctual-bench-")))
+        self.launch(directory, stack)
+        self.send(self.plan("warm", _WARM_UP, now_ms(), spread_ms=1_000))
+        self.wait_settled()
+
+    @abstractmethod
+    def launch(self, directory: Path, stack: ExitStack) -> None:
+        """Start its processes, by `start`."""
+
+    @abstractmethod
+    def taken(self) -> int:
+        """Give how many requests it has taken for good, at least."""
+
+    def start(self, what: str, command: list[str], directory: Path, stack: ExitStack) -> None:
+        """Start a process that counts; it ends with `stack`."""
+        log = directory / f"{what}.log"
+        with log.open("ab") as file:
+            process = GuardedProcess([command], file, None)
+        stack.callback(process.abandon)
+        self._processes.append((what, process, log))
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """All that it runs."""
+        return [process.pid for _, process, _ in self._processes]
+
+    def wait_taken(self) -> None:
+        """Return when it has taken all requests, and stands still."""
+        self._wait(self.taken, self.sent)
+
+    def wait_settled(self) -> None:
+        """Return when all that is not far ahead is at the destination, and nothing moves."""
+        self._wait(self._delivered, self.sent - self.far)
+        self._wait(self.taken, self.sent)
+
+    def durable_ms(self) -> int:
+        """Give when what it holds was last seen to move."""
+        return self._moved_ms
+
+    def _delivered(self) -> int:
+        return self.ends.total(self.out)
+
+    def _wait(self, count: Callable[[], int], wanted: int) -> None:
+        last = -1
+
+        def quiet() -> bool:
+            nonlocal last
+            self._check()
+            now, number = now_ms(), count()
+            if number != last:
+                last, self._moved_ms = number, now
+            return number >= wanted and now - self._moved_ms > _QUIET_MS
+
+        wait_for(quiet, self._limit_s, f"{self.name}: {wanted} messages")
+
+    def _check(self) -> None:
+        for what, process, log in self._processes:
+            code = process.exit_code()
+            if code is not None:
+                raise ProcessFailed(what, code, "\n".join(log.read_text(errors="replace").splitlines()[-_LINES:]))

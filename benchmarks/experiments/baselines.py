@@ -1,0 +1,18 @@
+"""Other systems, measured as Punctual is."""
+
+from functools import partial
+
+from benchmarks.baselines.rival import Rival
+from benchmarks.baselines.sorted_set import SortedSet
+from benchmarks.baselines.streams import ExactStreams, Streams
+from benchmarks.experiments import whole
+from benchmarks.figures import Figures
+from benchmarks.sizes import Sizes
+
+_RIVALS: dict[str, type[Rival]] = {"streams": Streams, "streams-exactly-once": ExactStreams, "sorted-set": SortedSet}
+NAMES = tuple(_RIVALS)
+
+
+def measure(name: str, bootstrap: str, sizes: Sizes) -> Figures:
+    """Measure one of them as a whole. Raises BaselineMissing if it cannot be run here."""
+    return {name: whole.measure(partial(_RIVALS[name], bootstrap), sizes)}

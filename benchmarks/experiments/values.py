@@ -1,0 +1,23 @@
+"""Bursts of small and large values."""
+
+from dataclasses import replace
+
+from benchmarks.experiments import burst
+from benchmarks.figures import Figures
+from benchmarks.installation import Installation
+from benchmarks.sizes import Sizes
+
+_AT_MOST_BYTES = 500_000_000
+
+
+def measure(bootstrap: str, sizes: Sizes) -> Figures:
+    """Measure `ingest` and `drain` for each of `values`, with fewer messages if they are large."""
+    found: Figures = {}
+    for value_bytes in sizes.values:
+        cell = replace(sizes, value_bytes=value_bytes, burst=min(sizes.burst, _AT_MOST_BYTES // value_bytes))
+        with Installation(bootstrap, "values") as here:
+            much = burst.at_once(here, cell)
+        found[f"values {value_bytes:,} B"] = {
+            f"{name}_{figure}": much[name][figure] for name in ("ingest", "drain") for figure in ("per_s", "cpu_us")
+        }
+    return found

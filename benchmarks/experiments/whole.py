@@ -1,0 +1,17 @@
+"""One system as a whole: a steady load and a burst, each in an installation of its own."""
+
+from collections.abc import Callable
+
+from benchmarks.experiments import burst, lateness
+from benchmarks.sizes import Sizes
+from benchmarks.target import Target
+
+
+def measure(install: Callable[[str], Target], sizes: Sizes) -> dict[str, float]:
+    """Measure `lateness`, `ingest` and `drain` of what `install` makes, given a name."""
+    with install("lateness") as here:
+        steady = lateness.steady(here, sizes)
+    with install("burst") as here:
+        much = burst.at_once(here, sizes)
+    rates = {f"{name}_{figure}": much[name][figure] for name in ("ingest", "drain") for figure in ("per_s", "cpu_us")}
+    return {**steady, **rates, "peak_mib": much["drain"]["peak_mib"]}
