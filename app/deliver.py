@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+from collections import defaultdict
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -25,13 +26,11 @@ log = logging.getLogger(__name__)
 #: A destination counts as gone after this many looks, this far apart: a broker that has just started may not know yet.
 _LOOKS, _LOOK_EVERY_S = 5, 0.5
 _GONE_S = 1.0
+_ID, _DUE, _SOURCE = names.ID, names.DUE, names.SOURCE
 
 
-class Row(NamedTuple):
-    """A claimed row on its way."""
-
-    partition: Partition
-    key: bytes
+#: A claimed row on its way, and its key.
+Row = tuple[Partition, bytes]
 
 
 class Load:
@@ -48,9 +47,9 @@ class Load:
         """Add a row; False if it doesn't fit any more."""
         headers = [
             *entry.headers,
-            (names.ID, entry.id.encode()),
-            (names.DUE, b"%d" % keys.due_of(row.key)),
-            (names.SOURCE, entry.source.encode()),
+            (_ID, entry.id.encode()),
+            (_DUE, b"%d" % keys.due_of(row[1])),
+            (_SOURCE, entry.source.encode()),
         ]
         if not self.batch.append(now_ms, entry.key, entry.value, headers):
             return False
@@ -106,6 +105,10 @@ class Courier:
             return not known and (cluster, topic) in self._asking and not self.hopeless(way)
         return self._targets[cluster].sender.blocked(topic, partition)
 
+    def steady(self, way: Way) -> bool:
+        """Tell whether a way that is free stays so as long as nothing else is done."""
+        return way[2] >= 0
+
     def gone(self, way: Way) -> bool:
         """Tell whether the topic is known not to exist; begins to find out if that is not known."""
         cluster, topic, partition = way
@@ -146,7 +149,7 @@ class Courier:
     def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
         """Take a row along in this cycle, which is due `now`."""
         partition.claim(key, entry, way)
-        place, row = self._place(partition, way), Row(partition, key)
+        place, row = self._place(partition, way), (partition, key)
         load = self._loads.get(place)
         if load is None or not load.append(row, entry, now):
             if load is not None:
@@ -170,10 +173,11 @@ class Courier:
     def _submit(self, load: Load, *, first: bool = False) -> None:
         cluster, topic, partition = load.way
         load.sent_ms = self._clock.wall_ms()
-        for owner in {row.partition for row in load.rows}:
+        owners = {owner for owner, _ in load.rows}
+        for owner in owners:
             owner.passed("before-send")
         acked = self._targets[cluster].sender.submit(topic, partition, load.batch, first=first)
-        for owner in {row.partition for row in load.rows}:
+        for owner in owners:
             owner.passed("sent")
         acked.add_done_callback(lambda future: self._ended(load, future))
 
@@ -198,13 +202,13 @@ class Courier:
             self._again(load.way, load.rows[middle:])  # the later half first, for each goes before all that wait
             self._again(load.way, load.rows[:middle])
         else:
-            for row in load.rows:
-                row.partition.tell(Rejected(row.key, reason_of(error), str(error)))
+            for owner, key in load.rows:
+                owner.tell(Rejected(key, reason_of(error), str(error)))
 
     def _delivered(self, load: Load, ack: Ack) -> None:
-        owners: dict[Partition, list[tuple[bytes, int]]] = {}
-        for index, row in enumerate(load.rows):
-            owners.setdefault(row.partition, []).append((row.key, ack.offset + index))
+        owners = defaultdict[Partition, list[tuple[bytes, int]]](list)
+        for offset, (owner, key) in enumerate(load.rows, ack.offset):
+            owners[owner].append((key, offset))
         for owner, rows in owners.items():
             owner.passed("acked")
             owner.tell(Delivered(rows, load.way[1], load.way[2], load.sent_ms))
@@ -212,10 +216,10 @@ class Courier:
     def _again(self, way: Way, rows: list[Row]) -> None:
         """Send rows again in a batch of their own, before those that wait."""
         load = self._load(way)
-        for row in rows:
-            entry = row.partition.claims.get(row.key)
+        for owner, key in rows:
+            entry = owner.claims.get(key)
             if entry is not None:  # else its partition has begun a new life, which sends it anew
-                load.append(row, entry, self._clock.wall_ms())
+                load.append((owner, key), entry, self._clock.wall_ms())
         if load.rows:
             self._submit(load, first=True)
 
@@ -238,7 +242,7 @@ class Courier:
 
 
 def _by_owner(rows: list[Row]) -> dict[Partition, list[bytes]]:
-    owners: dict[Partition, list[bytes]] = {}
-    for row in rows:
-        owners.setdefault(row.partition, []).append(row.key)
+    owners = defaultdict[Partition, list[bytes]](list)
+    for owner, key in rows:
+        owners[owner].append(key)
     return owners

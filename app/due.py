@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 
 from app.caller import WAY, Caller
 from app.clock import Clock
@@ -33,6 +34,9 @@ class DueLoop:
         self.partitions: dict[int, Partition] = {}
         self._sight: Sight | None = None
         self.lateness = Lateness()
+        #: Ways that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
+        self._free = set[Way]()
+        self._late = Counter[int]()
         self._changed = asyncio.Event()
         self.beat_s = 0.0
 
@@ -54,17 +58,23 @@ class DueLoop:
         while True:
             began = self.beat_s = loop.time()
             self._changed.clear()
-            wait_s = _LONGEST_S
             now = self._clock.now_ms()
             if self._sight is not None:
                 self._sight.look(self.partitions.values(), began)
-            if self._clock.may_fire():
-                for partition in list(self.partitions.values()):
-                    if partition.state is State.LIVE:
-                        wait_s = min(wait_s, self._fire(partition, now))
-                self._courier.send()
-            await self._sleep(wait_s)
+            await self._sleep(self.cycle(now) if self._clock.may_fire() else _LONGEST_S)
             await asyncio.sleep(max(0.0, began + _CYCLE_S - loop.time()))
+
+    def cycle(self, now: int) -> float:
+        """Send what is due by `now` as far as there is room; give the seconds until the next look."""
+        wait_s = _LONGEST_S
+        for partition in list(self.partitions.values()):
+            if partition.state is State.LIVE:
+                wait_s = min(wait_s, self._fire(partition, now))
+        self._courier.send()
+        for late_ms, rows in self._late.items():
+            self.lateness.add(late_ms, rows)
+        self._late.clear()
+        return wait_s
 
     async def _sleep(self, seconds: float) -> None:
         if seconds <= 0:
@@ -82,6 +92,7 @@ class DueLoop:
         if room <= 0:
             return _LONGEST_S
         limit = min(room, self._settings.fire_batch)
+        self._free.clear()
         found, following = partition.store.due(now, partition.cursor, limit)
         for key, raw in found:
             if not partition.busy(key):
@@ -121,12 +132,14 @@ class DueLoop:
         return self._caller.full if way == WAY else self._courier.blocked(way)
 
     def _send(self, partition: Partition, key: bytes, entry: Entry, now: int, late: int) -> None:
-        if not self._courier.knows(entry.cluster):
+        if entry.cluster is not None and not self._courier.knows(entry.cluster):
             sentence = f"there is no cluster {entry.cluster} any more. Add it to DELAY_CLUSTERS, then send it again."
             self._courier.refuse(partition, key, entry, Reason.UNKNOWN_CLUSTER, sentence)
             return
         way = self._courier.way(entry)
-        if self._courier.gone(way):
+        if way in self._free:
+            self._add(partition, key, entry, way, now, late)
+        elif self._courier.gone(way):
             sentence = f"topic {entry.to} does not exist any more. Create it, then send the message again."
             self._courier.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
         elif self._courier.hopeless(way):
@@ -135,8 +148,13 @@ class DueLoop:
         elif self._courier.blocked(way):
             partition.hold(key, way)
         else:
-            self._courier.add(partition, key, entry, way, now)
-            self.lateness.add(late)
+            if self._courier.steady(way):
+                self._free.add(way)
+            self._add(partition, key, entry, way, now, late)
+
+    def _add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int, late: int) -> None:
+        self._courier.add(partition, key, entry, way, now)
+        self._late[late] += 1
 
     def _unhold(self, partition: Partition) -> None:
         """Go back to rows that were passed over, when their way is free again."""

@@ -108,7 +108,7 @@ class ExactJournal(Journal):
         self.reached("acked", None)
         for load, ack in zip(step.loads, acks, strict=True):
             load.taken()
-            rows = [(row.key, ack.offset + index) for index, row in enumerate(load.rows)]
+            rows = [(key, offset) for offset, (_, key) in enumerate(load.rows, ack.offset)]
             step.settle(Delivered(rows, load.way[1], load.way[2], load.sent_ms))
 
     async def claim(self, partition: int, now_ms: int) -> int:
@@ -213,7 +213,8 @@ class ExactCourier(Courier):
             super()._submit(load, first=first)
             return
         load.sent_ms = self._clock.wall_ms()
-        load.rows[0].partition.fire(load, first=first)
+        owner, _ = load.rows[0]
+        owner.fire(load, first=first)
 
     def failed(self, way: Way, error: Untaken) -> None:
         """Let messages wait for a destination that has not taken a batch, and for those that will not either.
@@ -231,7 +232,8 @@ class ExactCourier(Courier):
         if error.error is not None and load.batch is error.batch:
             self._failed(load, error.error)
         else:
-            load.rows[0].partition.release([row.key for row in load.rows], load.way)
+            owner, _ = load.rows[0]
+            owner.release([key for _, key in load.rows], load.way)
 
     def stuck(self, place: Place) -> Callable[[], None]:
         """Let messages wait for a partition that holds a transaction up; gives what is to be called when it doesn't."""
@@ -240,6 +242,10 @@ class ExactCourier(Courier):
     def blocked(self, way: Way) -> bool:
         """Tell whether messages for this way had better wait."""
         return (self._failures.waits(way) and not self.hopeless(way)) or super().blocked(way)
+
+    def steady(self, way: Way) -> bool:
+        """Tell whether a way that is free stays so: one that has failed is tried with one row."""
+        return super().steady(way) and way not in self._failures
 
     def hopeless(self, way: Way) -> bool:
         """Tell whether a way has not taken messages for longer than DELAY_GIVE_UP; now and then one is tried again."""

@@ -32,6 +32,10 @@ class Failures:
         self._now = now
         self._of: dict[Way, _Failure] = {}
 
+    def __contains__(self, way: Way) -> bool:
+        """Tell whether a way has failed, and not taken anything since."""
+        return way in self._of
+
     def failed(self, way: Way, alike: Iterable[Way]) -> float | None:
         """Hear that a way has not taken a message, and which others will not either.
 

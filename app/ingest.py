@@ -116,7 +116,9 @@ class Ingest:
                 return
         else:
             if asked.op == "schedule" and asked.cluster is None:
-                _check_topic(asked, partitions_of(asked.to))
+                partitions = partitions_of(asked.to)
+                if partitions <= (asked.partition or 0):
+                    raise _unknown_topic(asked, partitions)
             if asked.id != asked.source:
                 home = home_partition(asked.id, self._inputs, self._settings.partitions)
                 if home != self._number:
@@ -193,7 +195,7 @@ class Ingest:
         )
         raw = encode(entry)
         self._check_size(len(raw))
-        accepted = Event("accepted", asked.id, step.now_ms, asked.source, due=asked.due_ms, to=asked.to)
+        accepted = Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
         cancel = self._cancel_of(step, asked)
         if cancel is not None and cancel.if_due_ms in (None, asked.due_ms):
             step.tell(accepted)
@@ -228,6 +230,8 @@ class Ingest:
 
     def _cancel_of(self, step: Step, asked: Request) -> Cancel | None:
         """Give the remembered cancel that applies to a request: one that overtook it on another way."""
+        if not (step.changes.cancels or self._store.cancels.count):
+            return None
         cancel = step.changes.cancels.get(asked.id) or self._store.cancels.get(asked.id)
         if cancel is None or cancel.expires_ms <= step.broker_ms:
             return None
@@ -239,6 +243,8 @@ class Ingest:
 
     def _delivered_before(self, step: Step, asked: Request) -> bool:
         """Tell whether the same id with the same due time was delivered within its dedupe window."""
+        if not (step.changes.delivered or self._store.delivered.count):
+            return False
         if asked.id in step.changes.delivered:
             delivered = step.changes.delivered[asked.id]
         else:
@@ -286,16 +292,12 @@ def _forwarded(record: Record) -> Request:
         raise Refusal(Reason.MALFORMED, f"this is no forward of Punctual's: {error}.") from error
 
 
-def _check_topic(asked: Request, partitions: int) -> None:
-    if not partitions:
-        raise Refusal(
-            Reason.UNKNOWN_TOPIC, f"topic {asked.to[:249]!r} does not exist. Create it, then send the request again."
-        )
-    if asked.partition is not None and asked.partition >= partitions:
-        raise Refusal(
-            Reason.UNKNOWN_TOPIC,
-            f"topic {asked.to} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}.",
-        )
+def _unknown_topic(asked: Request, partitions: int) -> Refusal:
+    """Say that a topic, or the partition of it that is asked for, is not there."""
+    sentence = f"topic {asked.to[:249]!r} does not exist. Create it, then send the request again."
+    if partitions:
+        sentence = f"topic {asked.to} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
+    return Refusal(Reason.UNKNOWN_TOPIC, sentence)
 
 
 def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:

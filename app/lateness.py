@@ -16,15 +16,15 @@ class Lateness:
         """Begin with nothing counted."""
         self._slots: dict[int, list[int]] = {}
 
-    def add(self, late_ms: int) -> None:
-        """Count a delivery that was `late_ms` late."""
+    def add(self, late_ms: int, deliveries: int = 1) -> None:
+        """Count deliveries that were `late_ms` late."""
         slot = int(time.monotonic()) // _SLOT_S
         counts = self._slots.get(slot)
         if counts is None:
             counts = self._slots[slot] = [0] * (len(BOUNDS) + 1)
             for old in [number for number in self._slots if number <= slot - _SLOTS]:
                 del self._slots[old]
-        counts[bisect.bisect_left(BOUNDS, late_ms)] += 1
+        counts[bisect.bisect_left(BOUNDS, late_ms)] += deliveries
 
     def histogram(self) -> dict[str, int]:
         """Give counts by upper bound in milliseconds as text, `inf` for the rest; empty bounds are left out."""

@@ -84,8 +84,7 @@ class Outcomes:
     def take(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
         if isinstance(outcome, Delivered):
-            for row, offset in outcome.rows:
-                self._delivered(step, outcome, row, offset)
+            self._delivered(step, outcome)
             return
         step.fired.append(outcome.row)
         entry = self._claims[outcome.row]
@@ -101,22 +100,21 @@ class Outcomes:
             step.remove(outcome.row, entry)
             ended(step, "dropped", keys.due_of(outcome.row), entry, late=outcome.late_ms, reason="too-late")
 
-    def _delivered(self, step: Step, outcome: Delivered, row: bytes, offset: int) -> None:
-        entry, due = self._claims[row], keys.due_of(row)
-        step.fired.append(row)
-        step.remove(row, entry)
-        window_ms = self._settings.dedupe_window_ms if entry.dedupe_ms is None else entry.dedupe_ms
-        if window_ms:
-            step.changes.delivered[entry.id] = Remembered(due, step.broker_ms + window_ms)
-            step.changes.size += len(entry.id.encode()) + 32
-        where = f"{outcome.topic}-{outcome.partition}-{offset}"
-        late = outcome.sent_ms - due
-        step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, where))
-        for command in entry.commands:
-            if command.op != "replace":
-                step.tell(
-                    Event("conflict", entry.id, step.now_ms, entry.source, due=due, to=entry.to, by=command.source)
-                )
+    def _delivered(self, step: Step, outcome: Delivered) -> None:
+        where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
+        for row, offset in outcome.rows:
+            entry, due = claims[row], keys.due_of(row)
+            step.fired.append(row)
+            step.remove(row, entry)
+            window_ms = usual_ms if entry.dedupe_ms is None else entry.dedupe_ms
+            if window_ms:
+                step.changes.delivered[entry.id] = Remembered(due, step.broker_ms + window_ms)
+                step.changes.size += len(entry.id.encode()) + 32
+            late, place = outcome.sent_ms - due, f"{where}-{offset}"
+            step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, place))
+            for command in entry.commands:
+                if command.op != "replace":
+                    ended(step, "conflict", due, entry, by=command.source)
 
     def _rejected(self, step: Step, outcome: Rejected, entry: Entry) -> None:
         step.remove(outcome.row, entry)

@@ -203,7 +203,7 @@ class Partition:
         """Take the outcome of a send; one that comes after the partition's life in which it was sent counts too."""
         if isinstance(outcome, Delivered):
             outcome = replace(outcome, rows=[row for row in outcome.rows if row[0] in self._out])
-            self._out.difference_update(row for row, _ in outcome.rows)
+            self._out.difference_update([key for key, _ in outcome.rows])
         elif outcome.row not in self._out:
             return
         else:
@@ -233,13 +233,15 @@ class Partition:
             self._ways[key] = way
             self.flight[way] += 1
 
-    def _unclaim(self, key: bytes) -> None:
-        self.claims.pop(key, None)
-        way = self._ways.pop(key, None)
-        if way is not None:
-            self.flight[way] -= 1
-            if not self.flight[way]:
-                del self.flight[way]
+    def _unclaim(self, rows: Iterable[bytes]) -> None:
+        ended = Counter[Way]()
+        claims, ways = self.claims, self._ways
+        for key in rows:
+            claims.pop(key, None)
+            way = ways.pop(key, None)
+            if way is not None:
+                ended[way] += 1
+        self.flight -= ended  # ways that have none left go
 
     def sending(self, blocked: Callable[[Way], bool]) -> int:
         """Rows whose sends are outstanding, those aside whose way is blocked: they must not stop their neighbours."""
@@ -258,7 +260,7 @@ class Partition:
                 self.tell(Unsent(row))
             else:
                 self._out.discard(row)
-                self._unclaim(row)
+                self._unclaim([row])
                 self.hold(row, way)
 
     @property
@@ -391,9 +393,8 @@ class Partition:
 
     def _finish(self, step: Step) -> None:
         """Take note of a committed step."""
-        for row in step.fired:
-            self._out.discard(row)
-            self._unclaim(row)
+        self._out.difference_update(step.fired)
+        self._unclaim(step.fired)
         self.steps_read += bool(step.changes.positions)
         self._step = None
         lowest = min(step.changes.fresh, default=None)

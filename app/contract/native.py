@@ -35,18 +35,15 @@ def decode(record: Record) -> Request:
     Raises Refusal with one of the reason codes of section 7.
     """
     said, users = _read(record)
-    word = said.get(names.OP, "schedule")
-    op = _OPS.get(word)
-    if op is None:
-        raise Refusal(Reason.MALFORMED, f"{names.OP} is {word[:64]!r}, it can be {', '.join(_OPS)}.")
-    source = f"{record.topic}-{record.partition}-{record.offset}"
-    request = Request(op, _id(said, op, source), source, record.timestamp, record.topic)
+    op = _op(said) if names.OP in said else "schedule"
+    source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
+    request = Request(op, _id(said, op, source), source, stamp_ms, record.topic)
     if names.IF_DUE in said:
         request.if_due_ms = _number(said, names.IF_DUE)
     if op == "schedule":
         request.key, request.value, request.headers = record.key, record.value, users
         _destination(request, said)
-        request.due_ms = _due(said, record.timestamp)
+        request.due_ms = _due(said, stamp_ms)
     elif op == "reschedule":
         request.due_ms = _due(said, record.timestamp)
     elif op == "deliver-now":
@@ -54,12 +51,20 @@ def decode(record: Record) -> Request:
     return request
 
 
+def _op(said: dict[str, str]) -> Op:
+    op = _OPS.get(said[names.OP])
+    if op is None:
+        raise Refusal(Reason.MALFORMED, f"{names.OP} is {said[names.OP][:64]!r}, it can be {', '.join(_OPS)}.")
+    return op
+
+
 def _read(record: Record) -> tuple[dict[str, str], Headers]:
     """Give what is said to Punctual, and the user's own headers."""
     said: dict[str, str] = {}
     users: Headers = []
+    ours = names.REQUEST
     for name, value in record.headers:
-        if name in names.REQUEST:
+        if name in ours:
             if name in said:
                 reason = Reason.AMBIGUOUS_DUE if name in (names.AT, names.AFTER) else Reason.MALFORMED
                 raise Refusal(reason, f"the header {name} is there twice. Send it once.")

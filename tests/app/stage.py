@@ -223,11 +223,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
 
     def fire(self) -> list[str]:
         """Run one cycle of the due loop; give the ids that wait to be sent."""
-        now = self.clock.now_ms()
-        for partition in self.due.partitions.values():
-            if partition.state is State.LIVE:
-                self.due._fire(partition, now)
-        self.courier.send()
+        self.due.cycle(self.clock.now_ms())
         return self.sender.ids()
 
     async def settle(self) -> None:
