@@ -43,6 +43,20 @@ _RATES = {
     "drain_per_s": Kind("drain until appended", "messages/s", better="high"),
     "drain_cpu_us": Kind("drain, worker CPU", "µs/message", 1),
 }
+_RESTORE = {
+    "rows_per_s": Kind("empty disk", "rows/s", better="high"),
+    "net_rows_per_s": Kind("the same, start taken off", "rows/s", better="high"),
+    "empty_disk_ready_s": Kind("empty disk, until ready", "s", 1),
+    "same_disk_ready_s": Kind("same disk, until ready", "s", 1),
+    "same_disk_delivery_s": Kind("same disk, first delivery", "s", 1),
+    "kill_delivery_s": Kind("kill -9 to next delivery", "s", 1),
+}
+_FOOTPRINT = {
+    "rss_mib": Kind("worker RSS", "MiB"),
+    "peak_mib": Kind("worker RSS, peak", "MiB"),
+    "disk_bytes": Kind("disk", "bytes/pending"),
+    "pending": Kind("pending", "messages", better=""),
+}
 _WHOLE = {**_LATE, **_SEEN, **_RATES, "peak_mib": Kind("RSS, peak", "MiB")}
 
 KINDS: Mapping[str, Mapping[str, Kind]] = {
@@ -64,21 +78,10 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "due_meanwhile": Kind("fell due meanwhile", "messages", better=""),
         "ingest_per_s": Kind("ingest until committed", "messages/s", better="high"),
     },
-    "restore": {
-        "rows_per_s": Kind("empty disk", "rows/s", better="high"),
-        "net_rows_per_s": Kind("the same, start taken off", "rows/s", better="high"),
-        "empty_disk_ready_s": Kind("empty disk, until ready", "s", 1),
-        "same_disk_ready_s": Kind("same disk, until ready", "s", 1),
-        "same_disk_delivery_s": Kind("same disk, first delivery", "s", 1),
-        "kill_delivery_s": Kind("kill -9 to next delivery", "s", 1),
-    },
-    "footprint": {
-        "rss_mib": Kind("worker RSS", "MiB"),
-        "peak_mib": Kind("worker RSS, peak", "MiB"),
-        "disk_bytes": Kind("disk", "bytes/pending"),
-        "pending": Kind("pending", "messages", better=""),
-    },
+    "restore": _RESTORE,
+    "footprint": _FOOTPRINT,
     "matrix": {**_LATE, **_SEEN},
+    "recovery": {**_RESTORE, **_FOOTPRINT},
     "values": _RATES,
     "workers": _WHOLE,
     "streams": _WHOLE,

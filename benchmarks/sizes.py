@@ -30,6 +30,8 @@ class Sizes:
     rates: tuple[int, ...] = (100, 1_000, 10_000)
     backlogs: tuple[int, ...] = (0, 100_000)
     """What `matrix` crosses."""
+    recoveries: tuple[int, ...] = (50_000,)
+    """What is pending in `recovery`."""
     values: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
 
 
@@ -43,6 +45,7 @@ FULL = Sizes(
     mixed_seconds=20,
     rows=1_000_000,
     backlogs=(0, 1_000_000, 10_000_000),
+    recoveries=(100_000, 10_000_000),
 )
 #: Just long enough to tell what the hot path costs.
 GUARD = replace(SHORT, name="guard", burst=60_000, lead_s=10.0)
@@ -59,5 +62,7 @@ SMOKE = Sizes(
     mixed_seconds=3,
     rows=1_000,
     rates=(100, 200),
-    backlogs=(0, 1_000),
+    backlogs=(1_000,),
+    recoveries=(500,),
+    values=(100,),
 )

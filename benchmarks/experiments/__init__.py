@@ -3,7 +3,18 @@
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.experiments import baselines, burst, exactly_once, lateness, matrix, mixed, restore, values, workers
+from benchmarks.experiments import (
+    baselines,
+    burst,
+    exactly_once,
+    lateness,
+    matrix,
+    mixed,
+    recovery,
+    restore,
+    values,
+    workers,
+)
 from benchmarks.figures import Figures
 from benchmarks.sizes import Sizes
 
@@ -17,6 +28,7 @@ EXPERIMENTS: dict[Experiment, tuple[str, ...]] = {
     mixed.measure: ("mixed",),
     restore.measure: ("restore", "footprint"),
     matrix.measure: ("matrix",),
+    recovery.measure: ("recovery",),
     values.measure: ("values",),
     workers.measure: ("workers",),
     **{partial(baselines.measure, name): (name,) for name in baselines.NAMES},

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from benchmarks.experiments import USUAL
 from benchmarks.figures import KINDS
 from benchmarks.result import Result
 
@@ -28,7 +29,7 @@ def left_behind(admin: AdminClient, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_run_measures_everything_and_leaves_nothing_behind(
+def test_a_run_measures_what_is_usual_and_leaves_nothing_behind(
     bootstrap: str, admin: AdminClient, tmp_path: Path
 ) -> None:
     saved = tmp_path / "results"
@@ -47,11 +48,30 @@ def test_a_run_measures_everything_and_leaves_nothing_behind(
     [path] = saved.iterdir()
     result = msgspec.json.decode(path.read_bytes(), type=Result)
     optional = {"net_rows_per_s"}  # of a restore too short to tell
-    for group, kinds in KINDS.items():
-        assert kinds.keys() - result.figures[group].keys() <= optional
-        assert all(kind.label in run.stdout for name, kind in kinds.items() if name in result.figures[group])
+    assert result.figures.keys() == {*USUAL, "calibration"}
+    for group, figures in result.figures.items():
+        kinds = KINDS[group]
+        assert kinds.keys() - figures.keys() <= optional
+        assert all(kind.label in run.stdout for name, kind in kinds.items() if name in figures)
     assert all(value >= 0 for figures in result.figures.values() for value in figures.values())
     assert left_behind(admin, tmp_path) == []
+
+
+@pytest.mark.slow
+def test_the_same_is_measured_in_several_circumstances(bootstrap: str, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [*COMMAND, "--only", "matrix", "--only", "values"],
+        cwd=ROOT,
+        env=environment(bootstrap, tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stderr
+    for group in ("matrix 100/s above 1,000", "matrix 200/s above 1,000", "values 100 B"):
+        assert group in run.stdout
 
 
 @pytest.mark.slow

@@ -1,0 +1,138 @@
+"""Saved results as the tables and plots of docs/explanation/performance.md: `python -m benchmarks.page`."""
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from benchmarks import plots
+from benchmarks.experiments import baselines
+from benchmarks.figures import KINDS, Kind
+from benchmarks.report import shown
+from benchmarks.result import DIRECTORY, Result
+
+PAGE = Path(__file__).parents[1] / "docs/explanation/performance.md"
+_BEGIN, _END = "<!-- results: written by `make bench-full` -->\n", "<!-- end of results -->\n"
+#: The installation that is calculated: how full a worker's core may be, and what a message writes to Kafka.
+_PENDING, _RATE = 1_000_000_000, 100_000
+_BUSY, _RECORDS = 0.6, 6
+_WHOLE = ("exactly-once", *baselines.NAMES)
+#: Which figures are shown side by side, and where Punctual's own of at least once are found.
+_OWN = {
+    **{f"ingest_{name}": ("ingest", name) for name in ("per_s", "cpu_us")},
+    **{f"drain_{name}": ("drain", name) for name in ("per_s", "cpu_us")},
+    "peak_mib": ("drain", "peak_mib"),
+}
+
+
+def main() -> None:
+    """Write the page's tables anew, and the plots beside it."""
+    results = newest(sorted(DIRECTORY.glob("*.json")))
+    PAGE.write_text(with_tables(PAGE.read_text(), results))
+    plots.draw({group: result.figures[group] for group, (_, result) in results.items()}, PAGE.parent)
+
+
+def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
+    """Give, for each group of figures, the newest full result that has it, with the name of its file."""
+    loaded = [(path.name, Result.load(path)) for path in paths]
+    full = [(name, result) for name, result in loaded if result.sizes.name == "full"]
+    full.sort(key=lambda pair: (pair[1].machine.date, pair[0]))
+    return {group: (name, result) for name, result in full for group in result.figures}
+
+
+def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
+    """Put the tables of these results where the page has its tables."""
+    before, rest = page.split(_BEGIN)
+    _, after = rest.split(_END)
+    return f"{before}{_BEGIN}\n{_tables(results)}\n{_END}{after}"
+
+
+def _tables(results: dict[str, tuple[str, Result]]) -> str:
+    parts = (_alone, _beside, _families, _pictures, _growth, _sources)
+    return "\n\n".join("\n".join(part(results)) for part in parts)
+
+
+def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    """Give a table of all that is measured of one worker."""
+    yield from _head("one worker", "", "median", "least … most", "runs")
+    for group, kinds in KINDS.items():
+        if group in results and group not in _WHOLE:
+            for name, kind in kinds.items():
+                yield from _line(results[group][1], group, name, kind)
+
+
+def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
+    every = [run[group][name] for run in result.runs if name in run.get(group, {})]
+    if every:
+        between = f"{shown(min(every), kind)} … {shown(max(every), kind)}"
+        median = f"{shown(result.figures[group][name], kind)} {kind.unit}"
+        yield _row(group, kind.label, median, between, str(len(every)))
+
+
+def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    """Give a table of whole systems beside each other."""
+    there = [name for name in _WHOLE if name in results]
+    yield from _head("", "at least once", *(name.replace("-", " ") for name in there))
+    for name, kind in KINDS["exactly-once"].items():
+        group, own = _OWN.get(name, ("lateness", name))
+        cells = [results[group][1].figures[group][own]] if group in results else []
+        cells += [results[one][1].figures[one][name] for one in there]
+        yield _row(f"{kind.label}, {kind.unit}", *(shown(value, kind) for value in cells))
+
+
+def _families(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    """Give a table of each experiment that measures the same in several circumstances."""
+    for first in ("matrix", "recovery", "values", "workers"):
+        groups = [group for group in results if group.split()[0] == first and group != first]
+        if groups:
+            yield from _head(first, *(f"{kind.label}, {kind.unit}" for kind in KINDS[first].values()))
+            for group in groups:
+                figures = results[group][1].figures[group]
+                cells = (shown(figures[name], kind) if name in figures else "" for name, kind in KINDS[first].items())
+                yield _row(group.partition(" ")[2], *cells)
+            yield ""
+
+
+def _pictures(_: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    yield from (f"![{alt}]({name})" for name, alt in plots.PICTURES.items())
+
+
+def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    """Give what a large installation needs, by calculation from what one worker does."""
+    if not {"ingest", "drain", "footprint", "restore"} <= results.keys():
+        return
+    of = {group: result.figures[group] for group, (_, result) in results.items()}
+    cores = (of["ingest"]["cpu_us"] + of["drain"]["cpu_us"]) * _RATE / 1e6
+    workers = math.ceil(cores / _BUSY)
+    disk = of["footprint"]["disk_bytes"] * _PENDING
+    restore_s = _PENDING / workers / of["restore"].get("net_rows_per_s", of["restore"]["rows_per_s"])
+    yield f"What {_PENDING:,} pending and {_RATE:,} messages a second, in and out, would need by these figures:"
+    yield ""
+    yield from _head("", "calculated", "from")
+    yield _row("busy cores of workers", f"{cores:.1f}", "CPU per message of ingest and drain")
+    yield _row("workers", f"{workers}", f"one core each, {_BUSY:.0%} of it used")
+    yield _row("partitions", f"{4 * workers}", "four a worker, so that a lost one's can be spread")
+    yield _row(
+        "disk of each worker", f"{disk / workers / 1e9:.0f} GB", "disk per pending message; twice that for compactions"
+    )
+    yield _row("a lost disk restored within", f"{restore_s / 60:.0f} min", "rows a second of one worker's restore")
+    yield _row(
+        "records written to Kafka", f"{_RECORDS * _RATE:,}/s", "request, two of the changelog, two events, delivery"
+    )
+
+
+def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    files = dict.fromkeys(name for name, _ in results.values())
+    yield f"From {', '.join(f'`benchmarks/results/{name}`' for name in files)}."
+
+
+def _head(*cells: str) -> Iterator[str]:
+    yield _row(*cells)
+    yield _row(*(["---"] * len(cells)))
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

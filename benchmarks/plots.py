@@ -1,0 +1,94 @@
+"""Figures as pictures."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments import baselines
+from benchmarks.figures import Figures
+
+_SHARES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
+#: What is drawn, and what it is called for those who do not see it.
+PICTURES = {
+    "lateness-matrix.png": "p99 lateness against the rate, a line for each backlog",
+    "lateness-beside.png": "lateness of each system at 1,000 messages a second",
+    "restore.png": "seconds until a worker is ready again, against what is pending",
+}
+_Drawing = Callable[[Any, Figures], bool]
+_CELL = re.compile(r"matrix ([\d,]+)/s above ([\d,]+)")
+
+
+def draw(figures: Figures, directory: Path) -> list[Path]:
+    """Draw what these figures allow into a directory; give the files."""
+    import matplotlib as mpl  # noqa: PLC0415 - slow, and only needed here
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - after the backend is chosen
+
+    drawings: dict[str, _Drawing] = {
+        "lateness-matrix.png": _matrix,
+        "lateness-beside.png": _beside,
+        "restore.png": _restore,
+    }
+    drawn = []
+    for name, drawing in drawings.items():
+        canvas, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+        if drawing(axes, figures):
+            canvas.savefig(directory / name, dpi=120, metadata={"Software": None})
+            drawn.append(directory / name)
+        plt.close(canvas)
+    return drawn
+
+
+def _matrix(axes: Any, figures: Figures) -> bool:
+    """Draw p99 against the rate, a line for each backlog."""
+    lines: dict[int, dict[int, float]] = {}
+    for group, values in figures.items():
+        found = _CELL.fullmatch(group)
+        if found:
+            rate, backlog = (int(it.replace(",", "")) for it in found.groups())
+            lines.setdefault(backlog, {})[rate] = values["p99_ms"]
+    for backlog, line in sorted(lines.items()):
+        axes.plot(list(line), list(line.values()), marker="o", label=f"{backlog:,} pending")
+    axes.set(xscale="log", yscale="log", xlabel="messages a second", ylabel="p99 lateness, ms")
+    axes.set_title("Lateness by rate and backlog: one worker, two cores with broker and load beside")
+    axes.grid(which="both", alpha=0.3)
+    axes.legend()
+    return bool(lines)
+
+
+def _beside(axes: Any, figures: Figures) -> bool:
+    """Draw the lateness of each system at the same load."""
+    names = {"lateness": "Punctual", "exactly-once": "Punctual, exactly once"}
+    names |= {name: name.replace("-", " ") for name in baselines.NAMES}
+    there = {label: figures[group] for group, label in names.items() if group in figures}
+    width = 0.8 / len(_SHARES)
+    for number, (share, label) in enumerate(_SHARES.items()):
+        bars = axes.bar(
+            [at + number * width for at in range(len(there))],
+            [values[share] for values in there.values()],
+            width,
+            label=label,
+        )
+        axes.bar_label(bars, fmt="{:.0f}", fontsize=8)
+    axes.set_xticks([at + width for at in range(len(there))], list(there))
+    axes.set(yscale="log", ylabel="lateness, ms")
+    axes.set_title("Lateness at 1,000 messages a second, same machine, same run")
+    axes.legend()
+    return bool(there)
+
+
+def _restore(axes: Any, figures: Figures) -> bool:
+    """Draw how long a start takes against what is pending."""
+    both = figures.get("restore", {}) | figures.get("footprint", {})
+    points = [both, *(values for group, values in figures.items() if group.split()[0] == "recovery")]
+    points = sorted((values for values in points if values), key=lambda values: values["pending"])
+    lines = {"empty disk": "empty_disk_ready_s", "same disk": "same_disk_ready_s", "after kill -9": "kill_delivery_s"}
+    for label, name in lines.items():
+        axes.plot([it["pending"] for it in points], [it[name] for it in points], marker="o", label=label)
+    axes.set(xscale="log", yscale="log", xlabel="pending messages", ylabel="seconds")
+    axes.set_title("Until a worker is ready, or delivers, again")
+    axes.grid(which="both", alpha=0.3)
+    axes.legend()
+    return bool(points)
