@@ -10,7 +10,7 @@ from typing import Any
 
 #: A step's thousands of rows and headers are in no cycles, and gone when it is committed: looking through them each 700
 #: objects, as Python does, took a twelfth of the CPU of ingest.
-_RARELY = 100_000, 50, 100
+_RARELY = 50_000, 10, 10
 
 __all__ = ["DelayClient", "SyncDelayClient", "app"]
 

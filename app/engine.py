@@ -158,10 +158,11 @@ class Engine:
 
         Those of an earlier generation are dropped: what came before them may have been, and will be read again.
         """
+        records = chunk.take()
         consumer, partition = self._app.consumer, self.ownership.partitions.get(chunk.partition)
         if partition is None or chunk.generation != self.ownership.generation:
             return
-        offered = partition.offer(chunk.records)
+        offered = partition.offer(records)
         offered.add_done_callback(lambda _: consumer.done(chunk))
 
     def position(self, topic: str, number: int) -> int | None:

@@ -36,13 +36,13 @@ class Chunk:
     """Records of one topic partition, in order, that Faust handles as one message."""
 
     __slots__ = (
+        "_records",
         "checksum",
         "generation",
         "headers",
         "key",
         "offset",
         "partition",
-        "records",
         "serialized_key_size",
         "serialized_value_size",
         "timestamp",
@@ -59,8 +59,13 @@ class Chunk:
         self.timestamp = last.timestamp
         self.key = self.headers = self.checksum = self.timestamp_type = None
         self.value = self
-        self.records = records
+        self._records = records
         self.serialized_key_size = self.serialized_value_size = 0
+
+    def take(self) -> Sequence[Any]:
+        """Give the records, once: what Faust keeps of a chunk is in a cycle, and collected much later."""
+        records, self._records = self._records, ()
+        return records
 
 
 class ChunkSchema(faust.Schema):
