@@ -84,6 +84,12 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
     "recovery": {**_RESTORE, **_FOOTPRINT},
     "values": _RATES,
     "workers": _WHOLE,
+    "soak": {
+        **_LATE,
+        "first_mib": Kind("worker RSS, second fifth", "MiB"),
+        "last_mib": Kind("worker RSS, last fifth", "MiB"),
+        "growth": Kind("growth", "%", 1),
+    },
     "streams": _WHOLE,
     "streams-exactly-once": _WHOLE,
     "sorted-set": _WHOLE,

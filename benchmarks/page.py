@@ -1,6 +1,7 @@
 """Saved results as the tables and plots of docs/explanation/performance.md: `python -m benchmarks.page`."""
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -9,12 +10,14 @@ from benchmarks.experiments import baselines
 from benchmarks.figures import KINDS, Kind
 from benchmarks.report import shown
 from benchmarks.result import DIRECTORY, Result
+from benchmarks.targets import TARGETS
 
 PAGE = Path(__file__).parents[1] / "docs/explanation/performance.md"
 _BEGIN, _END = "<!-- results: written by `make bench-full` -->\n", "<!-- end of results -->\n"
 #: The installation that is calculated: how full a worker's core may be, and what a message writes to Kafka.
 _PENDING, _RATE = 1_000_000_000, 100_000
 _BUSY, _RECORDS = 0.6, 6
+_FORMS = ("short", "full")
 _WHOLE = ("exactly-once", *baselines.NAMES)
 #: Which figures are shown side by side, and where Punctual's own of at least once are found.
 _OWN = {
@@ -27,16 +30,16 @@ _OWN = {
 def main() -> None:
     """Write the page's tables anew, and the plots beside it."""
     results = newest(sorted(DIRECTORY.glob("*.json")))
-    PAGE.write_text(with_tables(PAGE.read_text(), results))
     plots.draw({group: result.figures[group] for group, (_, result) in results.items()}, PAGE.parent)
+    PAGE.write_text(with_tables(PAGE.read_text(), results))
 
 
 def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
-    """Give, for each group of figures, the newest full result that has it, with the name of its file."""
+    """Give, for each group of figures, the newest full result that has it, else the newest short one, with its file."""
     loaded = [(path.name, Result.load(path)) for path in paths]
-    full = [(name, result) for name, result in loaded if result.sizes.name == "full"]
-    full.sort(key=lambda pair: (pair[1].machine.date, pair[0]))
-    return {group: (name, result) for name, result in full for group in result.figures}
+    told = [(name, result) for name, result in loaded if result.sizes.name in _FORMS]
+    told.sort(key=lambda pair: (_FORMS.index(pair[1].sizes.name), pair[1].machine.date, pair[0]))
+    return {group: (name, result) for name, result in told for group in result.figures}
 
 
 def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
@@ -47,8 +50,24 @@ def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
 
 
 def _tables(results: dict[str, tuple[str, Result]]) -> str:
-    parts = (_alone, _beside, _families, _pictures, _growth, _sources)
-    return "\n\n".join("\n".join(part(results)) for part in parts)
+    parts = (_targets, _alone, _beside, _families, _pictures, _growth, _sources)
+    return "\n\n".join(filter(None, ("\n".join(part(results)) for part in parts)))
+
+
+def _targets(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    """Give a table of what is to be reached and what has been, in the full form."""
+    full = {group: result for group, (_, result) in results.items() if result.sizes.name == "full"}
+    if full:
+        yield from _head("", "floor", "aim", "median", "least … most", "reached")
+    for target in TARGETS:
+        there = [full[group] for group in target.groups if group in full]
+        runs = there[0].runs if there else []
+        values = target.of(runs)
+        if values:
+            median, kind = statistics.median(values), target.kind
+            limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (target.floor, target.aim))
+            between = f"{shown(min(values), kind)} … {shown(max(values), kind)}"
+            yield _row(target.label, *limits, shown(median, kind), between, target.verdict(median))
 
 
 def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
@@ -63,7 +82,7 @@ def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
     every = [run[group][name] for run in result.runs if name in run.get(group, {})]
     if every:
-        between = f"{shown(min(every), kind)} … {shown(max(every), kind)}"
+        between = f"{shown(min(every), kind)} … {shown(max(every), kind)}" if len(every) > 1 else ""
         median = f"{shown(result.figures[group][name], kind)} {kind.unit}"
         yield _row(group, kind.label, median, between, str(len(every)))
 
@@ -93,7 +112,7 @@ def _families(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _pictures(_: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    yield from (f"![{alt}]({name})" for name, alt in plots.PICTURES.items())
+    yield from (f"![{alt}]({name})" for name, alt in plots.PICTURES.items() if (PAGE.parent / name).exists())
 
 
 def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
@@ -121,8 +140,8 @@ def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    files = dict.fromkeys(name for name, _ in results.values())
-    yield f"From {', '.join(f'`benchmarks/results/{name}`' for name in files)}."
+    files = {name: result.sizes.name for name, result in results.values()}
+    yield f"From {', '.join(f'`benchmarks/results/{name}` ({form} form)' for name, form in files.items())}."
 
 
 def _head(*cells: str) -> Iterator[str]:

@@ -35,6 +35,7 @@ def draw(figures: Figures, directory: Path) -> list[Path]:
     for name, drawing in drawings.items():
         canvas, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
         if drawing(axes, figures):
+            axes.legend()
             canvas.savefig(directory / name, dpi=120, metadata={"Software": None})
             drawn.append(directory / name)
         plt.close(canvas)
@@ -54,7 +55,6 @@ def _matrix(axes: Any, figures: Figures) -> bool:
     axes.set(xscale="log", yscale="log", xlabel="messages a second", ylabel="p99 lateness, ms")
     axes.set_title("Lateness by rate and backlog: one worker, two cores with broker and load beside")
     axes.grid(which="both", alpha=0.3)
-    axes.legend()
     return bool(lines)
 
 
@@ -75,8 +75,7 @@ def _beside(axes: Any, figures: Figures) -> bool:
     axes.set_xticks([at + width for at in range(len(there))], list(there))
     axes.set(yscale="log", ylabel="lateness, ms")
     axes.set_title("Lateness at 1,000 messages a second, same machine, same run")
-    axes.legend()
-    return bool(there)
+    return len(there) > 1
 
 
 def _restore(axes: Any, figures: Figures) -> bool:
@@ -90,5 +89,4 @@ def _restore(axes: Any, figures: Figures) -> bool:
     axes.set(xscale="log", yscale="log", xlabel="pending messages", ylabel="seconds")
     axes.set_title("Until a worker is ready, or delivers, again")
     axes.grid(which="both", alpha=0.3)
-    axes.legend()
     return bool(points)

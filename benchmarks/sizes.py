@@ -27,6 +27,8 @@ class Sizes:
     rows: int
     """What is pending in `restore` and `footprint`."""
     value_bytes: int = 200
+    soak_rate: int = 1_000
+    soak_s: int = 60
     rates: tuple[int, ...] = (100, 1_000, 10_000)
     backlogs: tuple[int, ...] = (0, 100_000)
     """What `matrix` crosses."""
@@ -46,6 +48,8 @@ FULL = Sizes(
     rows=1_000_000,
     backlogs=(0, 1_000_000, 10_000_000),
     recoveries=(100_000, 10_000_000),
+    soak_rate=4_000,
+    soak_s=900,
 )
 #: Just long enough to tell what the hot path costs.
 GUARD = replace(SHORT, name="guard", burst=60_000, lead_s=10.0)
@@ -64,5 +68,7 @@ SMOKE = Sizes(
     rates=(100, 200),
     backlogs=(1_000,),
     recoveries=(500,),
+    soak_rate=100,
+    soak_s=5,
     values=(100,),
 )

@@ -1,0 +1,55 @@
+"""What one worker is meant to reach on two cores that it shares with its broker and the load generator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.figures import KINDS, Figures, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A figure, what it must reach, and what is aimed at. Several figures of different groups are added up."""
+
+    label: str
+    groups: tuple[str, ...]
+    name: str
+    floor: float
+    aim: float
+
+    @property
+    def kind(self) -> Kind:
+        """How the figure is shown."""
+        return KINDS[self.groups[0].split()[0]][self.name]
+
+    def of(self, runs: Sequence[Figures]) -> list[float]:
+        """Give the figure of each run that has it."""
+        full = [run for run in runs if all(self.name in run.get(group, {}) for group in self.groups)]
+        return [sum(run[group][self.name] for group in self.groups) for run in full]
+
+    def verdict(self, value: float) -> str:
+        """Say what a value reaches."""
+        low = self.kind.better == "low"
+        reached = [limit for limit in (self.floor, self.aim) if (value <= limit if low else value >= limit)]
+        return ("missed", "floor", "aim")[len(reached)]
+
+
+def _late(group: str, label: str, limits: dict[str, tuple[float, float]]) -> list[Target]:
+    return [Target(f"{label}, {KINDS[group][name].label}", (group,), name, *both) for name, both in limits.items()]
+
+
+TARGETS: Sequence[Target] = (
+    *_late(
+        "lateness",
+        "1,000/s above a million pending",
+        {"p50_ms": (6, 4), "p99_ms": (50, 15), "p999_ms": (200, 40), "cpu_s_per_30k": (25, 12)},
+    ),
+    Target("ingest", ("ingest",), "per_s", 50_000, 100_000),
+    Target("drain", ("drain",), "per_s", 40_000, 90_000),
+    Target("worker CPU, in and out", ("ingest", "drain"), "cpu_us", 45, 25),
+    *_late("mixed", "1,000/s while ingest runs at full speed", {"p99_ms": (100, 30)}),
+    *_late("exactly-once", "exactly once, 1,000/s", {"seen_p50_ms": (50, 15), "seen_p99_ms": (150, 40)}),
+    Target("restore of a million rows, empty disk", ("restore",), "rows_per_s", 100_000, 300_000),
+    Target("restart on the same disk, first delivery", ("restore",), "same_disk_delivery_s", 10, 3),
+    Target("kill -9 to next delivery", ("restore",), "kill_delivery_s", 6, 2),
+    Target("RSS with ten million pending", ("recovery 10,000,000",), "rss_mib", 600, 300),
+)

@@ -1,0 +1,31 @@
+"""What is to be reached, against what was measured."""
+
+import pytest
+
+from benchmarks.targets import TARGETS, Target
+
+
+def target(label: str) -> Target:
+    return next(one for one in TARGETS if one.label.startswith(label))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(100_000, "aim"), (99_999, "floor"), (50_000, "floor"), (49_999, "missed")]
+)
+def test_more_is_better_for_rates(value: float, said: str) -> None:
+    assert target("ingest").verdict(value) == said
+
+
+@pytest.mark.parametrize(("value", "said"), [(2, "aim"), (2.1, "floor"), (6, "floor"), (6.1, "missed")])
+def test_less_is_better_for_times(value: float, said: str) -> None:
+    assert target("kill -9").verdict(value) == said
+
+
+def test_figures_of_several_groups_are_added_run_by_run() -> None:
+    runs: list[dict[str, dict[str, float]]] = [
+        {"ingest": {"cpu_us": 20}, "drain": {"cpu_us": 30}},
+        {"ingest": {"cpu_us": 25}, "drain": {"cpu_us": 30}},
+        {"ingest": {"cpu_us": 25}},
+    ]
+
+    assert target("worker CPU").of(runs) == [50, 55]
