@@ -159,9 +159,18 @@ class Relay:
         self._mending.clear()
 
     async def _retake(self, transactions: Transactions) -> None:
-        """Get an id's next epoch, and see that no other id has been taken: the new owner need not wait for this one."""
+        """Get an id's next epoch, and see that no other id has been taken: the new owner need not wait for this one.
+
+        It may have looked already how this one's last transaction ended: then nothing is to be ended again, for its
+        epoch would abort that, and with it what was committed.
+        """
+        if transactions.doubtful:
+            await self._sees_others_untaken()
         await transactions.settle()
         await transactions.init()
+        await self._sees_others_untaken()
+
+    async def _sees_others_untaken(self) -> None:
         for other in self._all:
             while await other.taken():
                 if not other.asking:

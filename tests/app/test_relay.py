@@ -279,6 +279,19 @@ async def test_what_was_under_way_when_a_broker_was_lost_is_ended_again_first(
     relay.close()
 
 
+async def test_who_is_being_replaced_ends_nothing_again(cluster: Ending, listener: Listener) -> None:
+    """The new owner may have looked already: its epoch would abort what is being ended again."""
+    relay = await relay_of(cluster, listener)
+    await relay.run(deliver)
+    first, cluster.lost = cluster.used[0], 1
+    cluster.epochs["delay-0-3"] += 1
+
+    with pytest.raises(Fenced):
+        await deliver_until(relay, lambda: False)
+    assert cluster.ended[first] == [{("orders", 3)}]
+    relay.close()
+
+
 async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_is_settled(
     cluster: Ending, listener: Listener
 ) -> None:
