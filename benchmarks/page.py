@@ -8,9 +8,9 @@ from pathlib import Path
 from benchmarks import plots
 from benchmarks.experiments import baselines
 from benchmarks.figures import KINDS, Kind
+from benchmarks.goals import GOALS
 from benchmarks.report import shown
 from benchmarks.result import DIRECTORY, Result
-from benchmarks.targets import TARGETS
 
 PAGE = Path(__file__).parents[1] / "docs/explanation/performance.md"
 _BEGIN, _END = "<!-- results: written by `make bench-full` -->\n", "<!-- end of results -->\n"
@@ -50,24 +50,24 @@ def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
 
 
 def _tables(results: dict[str, tuple[str, Result]]) -> str:
-    parts = (_targets, _alone, _beside, _families, _pictures, _growth, _sources)
+    parts = (_goals, _alone, _beside, _families, _pictures, _growth, _sources)
     return "\n\n".join(filter(None, ("\n".join(part(results)) for part in parts)))
 
 
-def _targets(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+def _goals(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Give a table of what is to be reached and what has been, in the full form."""
     full = {group: result for group, (_, result) in results.items() if result.sizes.name == "full"}
     if full:
         yield from _head("", "floor", "aim", "median", "least … most", "reached")
-    for target in TARGETS:
-        there = [full[group] for group in target.groups if group in full]
+    for goal in GOALS:
+        there = [full[group] for group in goal.groups if group in full]
         runs = there[0].runs if there else []
-        values = target.of(runs)
+        values = goal.of(runs)
         if values:
-            median, kind = statistics.median(values), target.kind
-            limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (target.floor, target.aim))
+            median, kind = statistics.median(values), goal.kind
+            limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (goal.floor, goal.aim))
             between = f"{shown(min(values), kind)} … {shown(max(values), kind)}"
-            yield _row(target.label, *limits, shown(median, kind), between, target.verdict(median))
+            yield _row(goal.label, *limits, shown(median, kind), between, goal.verdict(median))
 
 
 def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:

@@ -20,6 +20,11 @@ _READY_S, _STOP_S = 180.0, 60.0
 _LINES = 20
 
 
+def log_end(log: Path) -> str:
+    """Give the last lines of a log."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_LINES:])
+
+
 class Worker:
     """One worker and its data directory.
 
@@ -60,7 +65,7 @@ class Worker:
 
     def log_end(self) -> str:
         """Give the last lines that it has said."""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-_LINES:])
+        return log_end(self._log)
 
     def wait_ready(self) -> int:
         """Return once /health/ready says so, and give the time in epoch milliseconds."""

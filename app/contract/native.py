@@ -45,9 +45,9 @@ def decode(record: Record) -> Request:
         _destination(request, said)
         request.due_ms = _due(said, stamp_ms)
     elif op == "reschedule":
-        request.due_ms = _due(said, record.timestamp)
+        request.due_ms = _due(said, stamp_ms)
     elif op == "deliver-now":
-        request.due_ms = record.timestamp
+        request.due_ms = stamp_ms
     return request
 
 

@@ -19,7 +19,7 @@ def parse_time(text: str) -> int:
     Raises ValueError with a sentence.
     """
     if text.isdigit() and text.isascii():
-        return int(text) if len(text) <= _MAX_DIGITS else _digits(text)
+        return _digits(text)
     match = _RFC_3339.fullmatch(text)
     if match is None:
         msg = f"{text[:64]!r} is no time. Write epoch milliseconds, or RFC 3339 with a zone: 2030-01-31T08:00:00Z"

@@ -58,7 +58,7 @@ public final class DelayStreams {
         streams.start();
     }
 
-    /** Holds requests under (due, partition, offset) and forwards them when they are due. */
+    /** Holds requests of its partition under (due, offset) and forwards them when they are due. */
     private static final class Hold implements Processor<byte[], byte[], byte[], byte[]> {
         private final Duration every;
         private ProcessorContext<byte[], byte[]> context;

@@ -11,13 +11,13 @@ from benchmarks import topics
 from benchmarks.clock import now_ms, wait_for
 from benchmarks.errors import ProcessFailed
 from benchmarks.target import Target
+from benchmarks.worker import log_end
 
 #: More than Punctual gets: a JVM is slow until it has compiled what runs.
 _WARM_UP = 20_000
 _PARTITIONS = 4
 #: What has not moved for so long has come to its end.
 _QUIET_MS = 1_000
-_LINES = 20
 
 
 class Rival(Target):
@@ -94,4 +94,4 @@ class Rival(Target):
         for what, process, log in self._processes:
             code = process.exit_code()
             if code is not None:
-                raise ProcessFailed(what, code, "\n".join(log.read_text(errors="replace").splitlines()[-_LINES:]))
+                raise ProcessFailed(what, code, log_end(log))

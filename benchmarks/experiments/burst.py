@@ -17,6 +17,11 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
         return at_once(here, sizes)
 
 
+def rates(figures: Figures) -> dict[str, float]:
+    """Give what `at_once` found of rates and CPU as figures of one group."""
+    return {f"{name}_{figure}": figures[name][figure] for name in ("ingest", "drain") for figure in ("per_s", "cpu_us")}
+
+
 def at_once(here: Target, sizes: Sizes) -> Figures:
     """Request `burst` messages as fast as they are taken, all due within one second, `lead_s` later.
 

@@ -5,6 +5,7 @@ from benchmarks.figures import spread
 from benchmarks.follower import Follower
 from benchmarks.installation import Installation
 from benchmarks.meter import Meter
+from benchmarks.plan import Plan
 from benchmarks.sizes import Sizes
 from benchmarks.target import Target
 
@@ -20,6 +21,22 @@ def measure(bootstrap: str, sizes: Sizes) -> dict[str, dict[str, float]]:
         return {"lateness": steady(here, sizes)}
 
 
+def planned(here: Target, sizes: Sizes) -> Plan:
+    """Plan `rate` messages a second for `seconds`, due 1 to 10 s ahead, from soon on."""
+    begin = now_ms() + _SOON_MS
+    return here.plan(
+        f"steady{sizes.rate}",
+        sizes.rate * sizes.seconds,
+        begin,
+        step_us=1_000_000 // sizes.rate,
+        lead_ms=sizes.due_from_ms,
+        spread_ms=sizes.due_to_ms - sizes.due_from_ms,
+        start_ms=begin,
+        paced=True,
+        value_bytes=sizes.value_bytes,
+    )
+
+
 def steady(here: Target, sizes: Sizes) -> dict[str, float]:
     """Send `rate` messages a second, due 1 to 10 s ahead, while `backlog` others are pending.
 
@@ -30,24 +47,13 @@ def steady(here: Target, sizes: Sizes) -> dict[str, float]:
     if sizes.backlog > here.far:
         here.send(here.plan_far(f"far{here.far}", sizes.backlog - here.far, value_bytes=sizes.value_bytes))
         here.wait_settled()
-    begin, step_us = now_ms() + _SOON_MS, 1_000_000 // sizes.rate
-    load = here.plan(
-        f"steady{sizes.rate}",
-        sizes.rate * sizes.seconds,
-        begin,
-        step_us=step_us,
-        lead_ms=sizes.due_from_ms,
-        spread_ms=sizes.due_to_ms - sizes.due_from_ms,
-        start_ms=begin,
-        paced=True,
-        value_bytes=sizes.value_bytes,
-    )
+    load = planned(here, sizes)
     with Meter(*here.pids) as meter, Follower(here.bootstrap, here.out) as follower:
         here.send(load)
         here.wait_settled()
         found = here.tally().deliveries(load)
         end = max(delivery.at_ms for delivery in found)
-        cpu = meter.cpu_between(begin, end) / load.count * _PER
+        cpu = meter.cpu_between(load.start_ms, end) / load.count * _PER
     late = spread([delivery.late_ms for delivery in found])
     seen = spread([follower.seen_ms[delivery.id] - delivery.due_ms for delivery in found])
     return {**late, **{f"seen_{name}": seen[name] for name in _SEEN}, "cpu_s_per_30k": cpu}

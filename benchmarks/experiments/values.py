@@ -16,8 +16,5 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
     for value_bytes in sizes.values:
         cell = replace(sizes, value_bytes=value_bytes, burst=min(sizes.burst, _AT_MOST_BYTES // value_bytes))
         with Installation(bootstrap, "values") as here:
-            much = burst.at_once(here, cell)
-        found[f"values {value_bytes:,} B"] = {
-            f"{name}_{figure}": much[name][figure] for name in ("ingest", "drain") for figure in ("per_s", "cpu_us")
-        }
+            found[f"values {value_bytes:,} B"] = burst.rates(burst.at_once(here, cell))
     return found

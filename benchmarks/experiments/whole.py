@@ -13,5 +13,4 @@ def measure(install: Callable[[str], Target], sizes: Sizes) -> dict[str, float]:
         steady = lateness.steady(here, sizes)
     with install("burst") as here:
         much = burst.at_once(here, sizes)
-    rates = {f"{name}_{figure}": much[name][figure] for name in ("ingest", "drain") for figure in ("per_s", "cpu_us")}
-    return {**steady, **rates, "peak_mib": much["drain"]["peak_mib"]}
+    return {**steady, **burst.rates(much), "peak_mib": much["drain"]["peak_mib"]}

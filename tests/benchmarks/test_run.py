@@ -23,6 +23,18 @@ def environment(bootstrap: str, tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": bootstrap, "TMPDIR": str(tmp_path)}
 
 
+def smoke(bootstrap: str, tmp_path: Path, *more: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*COMMAND, *more],
+        cwd=ROOT,
+        env=environment(bootstrap, tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
 def left_behind(admin: AdminClient, tmp_path: Path) -> list[str]:
     topics = [name for name in admin.list_topics(timeout=10).topics if name.startswith("bench-")]
     return [*topics, *(path.name for path in tmp_path.glob("punctual-bench-*"))]
@@ -34,15 +46,7 @@ def test_a_run_measures_what_is_usual_and_leaves_nothing_behind(
 ) -> None:
     saved = tmp_path / "results"
 
-    run = subprocess.run(
-        [*COMMAND, "--save", str(saved)],
-        cwd=ROOT,
-        env=environment(bootstrap, tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    run = smoke(bootstrap, tmp_path, "--save", str(saved))
 
     assert run.returncode == 0, run.stderr
     [path] = saved.iterdir()
@@ -59,15 +63,7 @@ def test_a_run_measures_what_is_usual_and_leaves_nothing_behind(
 
 @pytest.mark.slow
 def test_the_same_is_measured_in_several_circumstances(bootstrap: str, tmp_path: Path) -> None:
-    run = subprocess.run(
-        [*COMMAND, "--only", "matrix", "--only", "values"],
-        cwd=ROOT,
-        env=environment(bootstrap, tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    run = smoke(bootstrap, tmp_path, "--only", "matrix", "--only", "values")
 
     assert run.returncode == 0, run.stderr
     for group in ("matrix 100/s above 1,000", "matrix 200/s above 1,000", "values 100 B"):

@@ -2,23 +2,23 @@
 
 import pytest
 
-from benchmarks.targets import TARGETS, Target
+from benchmarks.goals import GOALS, Goal
 
 
-def target(label: str) -> Target:
-    return next(one for one in TARGETS if one.label.startswith(label))
+def goal(label: str) -> Goal:
+    return next(one for one in GOALS if one.label.startswith(label))
 
 
 @pytest.mark.parametrize(
     ("value", "said"), [(100_000, "aim"), (99_999, "floor"), (50_000, "floor"), (49_999, "missed")]
 )
 def test_more_is_better_for_rates(value: float, said: str) -> None:
-    assert target("ingest").verdict(value) == said
+    assert goal("ingest").verdict(value) == said
 
 
 @pytest.mark.parametrize(("value", "said"), [(2, "aim"), (2.1, "floor"), (6, "floor"), (6.1, "missed")])
 def test_less_is_better_for_times(value: float, said: str) -> None:
-    assert target("kill -9").verdict(value) == said
+    assert goal("kill -9").verdict(value) == said
 
 
 def test_figures_of_several_groups_are_added_run_by_run() -> None:
@@ -28,4 +28,4 @@ def test_figures_of_several_groups_are_added_run_by_run() -> None:
         {"ingest": {"cpu_us": 25}},
     ]
 
-    assert target("worker CPU").of(runs) == [50, 55]
+    assert goal("worker CPU").of(runs) == [50, 55]

@@ -7,7 +7,7 @@ from benchmarks.figures import KINDS, Figures, Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Goal:
     """A figure, what it must reach, and what is aimed at. Several figures of different groups are added up."""
 
     label: str
@@ -33,23 +33,23 @@ class Target:
         return ("missed", "floor", "aim")[len(reached)]
 
 
-def _late(group: str, label: str, limits: dict[str, tuple[float, float]]) -> list[Target]:
-    return [Target(f"{label}, {KINDS[group][name].label}", (group,), name, *both) for name, both in limits.items()]
+def _late(group: str, label: str, limits: dict[str, tuple[float, float]]) -> list[Goal]:
+    return [Goal(f"{label}, {KINDS[group][name].label}", (group,), name, *both) for name, both in limits.items()]
 
 
-TARGETS: Sequence[Target] = (
+GOALS: Sequence[Goal] = (
     *_late(
         "lateness",
         "1,000/s above a million pending",
         {"p50_ms": (6, 4), "p99_ms": (50, 15), "p999_ms": (200, 40), "cpu_s_per_30k": (25, 12)},
     ),
-    Target("ingest", ("ingest",), "per_s", 50_000, 100_000),
-    Target("drain", ("drain",), "per_s", 40_000, 90_000),
-    Target("worker CPU, in and out", ("ingest", "drain"), "cpu_us", 45, 25),
+    Goal("ingest", ("ingest",), "per_s", 50_000, 100_000),
+    Goal("drain", ("drain",), "per_s", 40_000, 90_000),
+    Goal("worker CPU, in and out", ("ingest", "drain"), "cpu_us", 45, 25),
     *_late("mixed", "1,000/s while ingest runs at full speed", {"p99_ms": (100, 30)}),
     *_late("exactly-once", "exactly once, 1,000/s", {"seen_p50_ms": (50, 15), "seen_p99_ms": (150, 40)}),
-    Target("restore of a million rows, empty disk", ("restore",), "rows_per_s", 100_000, 300_000),
-    Target("restart on the same disk, first delivery", ("restore",), "same_disk_delivery_s", 10, 3),
-    Target("kill -9 to next delivery", ("restore",), "kill_delivery_s", 6, 2),
-    Target("RSS with ten million pending", ("recovery 10,000,000",), "rss_mib", 600, 300),
+    Goal("restore of a million rows, empty disk", ("restore",), "rows_per_s", 100_000, 300_000),
+    Goal("restart on the same disk, first delivery", ("restore",), "same_disk_delivery_s", 10, 3),
+    Goal("kill -9 to next delivery", ("restore",), "kill_delivery_s", 6, 2),
+    Goal("RSS with ten million pending", ("recovery 10,000,000",), "rss_mib", 600, 300),
 )
