@@ -24,7 +24,7 @@ def kafka_jars() -> list[Path]:
     Raises:
         JarsUnavailableError: they could not be fetched, or are not the pinned ones.
     """
-    with _one_at_a_time():
+    with one_at_a_time():
         jars = _resolve()
         verify(jars, read_sums())  # while nobody resolves again, which lays the files out anew
     return jars
@@ -67,7 +67,8 @@ def _resolve() -> list[Path]:
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
+def one_at_a_time() -> Iterator[None]:
+    """Resolve nothing in another process meanwhile."""
     # Two processes that fill the cache at once would read each other's half-written files.
     with Path(tempfile.gettempdir(), "punctual-jars.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,0 +1,1 @@
+"""The data pipeline: what is handled in bulk, by Spark, through the topics of the contract alone."""

@@ -1,0 +1,25 @@
+"""What a job works with: a Spark session, a Kafka cluster, an installation of Punctual on it."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from pipeline.kafka import Kafka
+from pipeline.lake import Lake
+
+
+@dataclass(frozen=True)
+class Context:
+    """`app_id` is the installation's `DELAY_APP_ID`, with which its topics' names begin."""
+
+    spark: SparkSession
+    kafka: Kafka
+    app_id: str
+
+    def topic(self, name: str) -> str:
+        """Give the full name of one of the installation's topics."""
+        return f"{self.app_id}-{name}"
+
+    def lake(self, root: str, kind: str) -> Lake:
+        """Open tables that come from this installation. Raises LakeMismatch, KafkaUnreachable."""
+        return Lake(self.spark, root, kind, f"{self.app_id} on cluster {self.kafka.cluster_id(self.spark)}")

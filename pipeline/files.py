@@ -1,0 +1,55 @@
+"""A directory of any file system that Hadoop knows: local, HDFS, S3A."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Files:
+    """Small files below `root`: whole ones, which appear at once or not at all."""
+
+    def __init__(self, spark: "SparkSession", root: str) -> None:
+        """Nothing is created yet."""
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no public way
+        self.root = root.rstrip("/")
+        conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._fs = self._path("").getFileSystem(conf)
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)
+
+    def names(self, directory: str) -> list[str]:
+        """Give the names in a directory, sorted; none if it is not there."""
+        path = self._path(directory)
+        if not self._fs.exists(path):
+            return []
+        return sorted(status.getPath().getName() for status in self._fs.listStatus(path))
+
+    def size(self, directory: str) -> int:
+        """Give the bytes below a directory."""
+        return int(self._fs.getContentSummary(self._path(directory)).getLength())
+
+    def read(self, name: str) -> str:
+        """Give a file's text."""
+        stream = self._fs.open(self._path(name))
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write_new(self, name: str, text: str) -> bool:
+        """Write a file that is not there yet; tells whether it is now there as written."""
+        final, begun = self._path(name), self._path(f"{name}.begun")
+        if self._fs.exists(final):
+            return False
+        stream = self._fs.create(begun, True)  # noqa: FBT003 - Java's
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        return bool(self._fs.rename(begun, final)) and self.read(name) == text
+
+    def delete(self, name: str) -> None:
+        """Delete a file, or a directory with all that is in it."""
+        self._fs.delete(self._path(name), True)  # noqa: FBT003 - Java's

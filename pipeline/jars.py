@@ -1,0 +1,65 @@
+"""Spark's Kafka connector: the four jars that it takes, from Maven Central or from a directory."""
+
+from pathlib import Path
+
+import pyspark
+
+from app.embedded.jars import one_at_a_time
+from pipeline.errors import ConnectorMissing
+
+#: Which jars were tested with which Spark: mixed versions break at run time (NoSuchMethodError). For 4.1 to 4.3 the
+#: token provider is not on Maven Central.
+CONNECTORS = {
+    "4.0.0": (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.0",
+        "org.apache.commons:commons-pool2:2.12.0",
+    )
+}
+
+
+def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
+    """Give the Maven coordinates of the connector for a Spark version.
+
+    Raises ConnectorMissing for a version that was not tested.
+    """
+    if version not in CONNECTORS:
+        known = ", ".join(CONNECTORS)
+        raise ConnectorMissing(
+            f"there is no tested Kafka connector for Spark {version}. Install pyspark {known}, or name the jars' "
+            f"directory: --jars-dir."
+        )
+    return CONNECTORS[version]
+
+
+def connector_jars(jars_dir: str | None = None) -> list[Path]:
+    """Give the connector's jars: all of `jars_dir`, or those of Maven Central, fetched the first time (10 MB).
+
+    Raises ConnectorMissing if they are not there and cannot be fetched.
+    """
+    if jars_dir is not None:
+        jars = sorted(Path(jars_dir).glob("*.jar"))
+        if not jars:
+            raise ConnectorMissing(f"there are no jars in {jars_dir}. Put these there: {', '.join(coordinates())}.")
+        return jars
+    wanted = coordinates()
+    names = {f"{artifact}-{version}.jar" for _, artifact, version in (each.split(":") for each in wanted)}
+    with one_at_a_time():
+        found = {jar.name: jar for jar in _resolve(wanted) if jar.name in names}
+    if len(found) < len(names):
+        raise ConnectorMissing(f"{min(names - found.keys())} was not resolved. Name the jars' directory: --jars-dir.")
+    return [found[name] for name in sorted(names)]
+
+
+def _resolve(wanted: tuple[str, ...]) -> list[Path]:
+    import jgo  # noqa: PLC0415 - 0.2 s that only a run with its own jars should pay
+
+    try:
+        return [Path(jar) for one in wanted for jar in jgo.build(one).all_jars]
+    except Exception as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ConnectorMissing(
+            f"Spark's Kafka connector could not be fetched from Maven Central: {why}. Connect this machine to it "
+            f"(once: the jars are cached), or put {', '.join(wanted)} into a directory and name it: --jars-dir."
+        ) from error

@@ -1,0 +1,205 @@
+"""Topics as DataFrames: reads between fixed offsets of what is committed, writes to a partition or by key."""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.errors import DataLost, KafkaUnreachable, TopicMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Offsets of a topic: partition to offset.
+Offsets = dict[int, int]
+
+_TIMEOUT_MS = "20000"
+
+
+def client_options(env: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Give the options of a Java client for the worker's own settings `KAFKA_SECURITY_PROTOCOL` and its like."""
+    protocol = env.get("KAFKA_SECURITY_PROTOCOL") or "PLAINTEXT"
+    options = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
+    if protocol.startswith("SASL"):
+        mechanism = env.get("KAFKA_SASL_MECHANISM") or "SCRAM-SHA-512"
+        kind = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+        name, password = (_quoted(env.get(f"KAFKA_SASL_{part}", "")) for part in ("USERNAME", "PASSWORD"))
+        options["sasl.mechanism"] = mechanism
+        options["sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{kind} required username={name} password={password};"
+        )
+    if "SSL" in protocol:
+        if env.get("KAFKA_SSL_CAFILE"):
+            options["ssl.truststore.type"] = "PEM"
+            options["ssl.truststore.certificates"] = Path(env["KAFKA_SSL_CAFILE"]).read_text()
+        if env.get("KAFKA_SSL_CERTFILE"):
+            chain = Path(env["KAFKA_SSL_CERTFILE"]).read_text()
+            options["ssl.keystore.type"] = "PEM"
+            options["ssl.keystore.certificate.chain"] = chain
+            options["ssl.keystore.key"] = Path(env.get("KAFKA_SSL_KEYFILE") or env["KAFKA_SSL_CERTFILE"]).read_text()
+    return options
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A cluster, seen from Spark: `bootstrap` servers, and options for Java's clients (security)."""
+
+    bootstrap: str
+    options: dict[str, str] = field(default_factory=client_options, repr=False)
+
+    # offsets ---------------------------------------------------------------------------------------------------------
+    def ends(self, spark: "SparkSession", *topics: str) -> dict[str, Offsets]:
+        """Give where each topic ends for who reads what is committed: an open transaction is beyond it.
+
+        Raises TopicMissing, KafkaUnreachable.
+        """
+        return self._offsets(spark, topics, lambda spec: spec.latest())
+
+    def begins(self, spark: "SparkSession", *topics: str) -> dict[str, Offsets]:
+        """Give the first offsets that Kafka still has. Raises TopicMissing, KafkaUnreachable."""
+        return self._offsets(spark, topics, lambda spec: spec.earliest())
+
+    def since(self, spark: "SparkSession", when_ms: int, *topics: str) -> dict[str, Offsets]:
+        """Give the first offsets of records from `when_ms` on, or the ends. Raises TopicMissing, KafkaUnreachable."""
+        found, ends = self._offsets(spark, topics, lambda spec: spec.forTimestamp(when_ms)), self.ends(spark, *topics)
+        return {
+            topic: {number: offset if offset >= 0 else ends[topic][number] for number, offset in there.items()}
+            for topic, there in found.items()
+        }
+
+    def cluster_id(self, spark: "SparkSession") -> str:
+        """Give the id of the cluster. Raises KafkaUnreachable."""
+        with self._admin(spark) as admin:
+            return str(admin.describeCluster().clusterId().get())
+
+    def _offsets(self, spark: "SparkSession", topics: tuple[str, ...], spec_of: Any) -> dict[str, Offsets]:
+        jvm = _jvm(spark)
+        committed = jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        with self._admin(spark) as admin:
+            names = jvm.java.util.ArrayList()
+            for topic in topics:
+                names.add(topic)
+            described = admin.describeTopics(names).allTopicNames().get()
+            asked = jvm.java.util.HashMap()
+            for topic in topics:
+                for info in described.get(topic).partitions():
+                    place = jvm.org.apache.kafka.common.TopicPartition(topic, info.partition())
+                    asked.put(place, spec_of(jvm.org.apache.kafka.clients.admin.OffsetSpec))
+            options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+            answer = admin.listOffsets(asked, options).all().get()
+            found: dict[str, Offsets] = {topic: {} for topic in topics}
+            for place in asked.keySet():
+                found[place.topic()][place.partition()] = answer.get(place).offset()
+            return found
+
+    @contextmanager
+    def _admin(self, spark: "SparkSession") -> "Iterator[Any]":
+        jvm = _jvm(spark)
+        settings = jvm.java.util.Properties()
+        timeouts = {"request.timeout.ms": "10000", "default.api.timeout.ms": _TIMEOUT_MS}
+        for name, value in {"bootstrap.servers": self.bootstrap, **timeouts, **self.options}.items():
+            settings.put(name, value)
+        try:
+            admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+            try:
+                yield admin
+            finally:
+                admin.close()
+        except Py4JJavaError as error:
+            raise _named(error, self.bootstrap) from error
+
+    # records ---------------------------------------------------------------------------------------------------------
+    def read(self, spark: "SparkSession", topic: str, begin: Offsets, end: Offsets) -> "DataFrame":
+        """Give a topic's committed records from `begin` up to, not including, `end`.
+
+        Columns: key, value (binary), topic, partition (int), offset (long), stamp_ms (long), headers (array of key and
+        value; null where there are none). A partition that `begin` doesn't name is read from its first offset.
+        """
+        reader = spark.read.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
+        for name, value in self.options.items():
+            reader = reader.option(f"kafka.{name}", value)
+        records = (
+            reader.option("assign", json.dumps({topic: sorted(end)}))
+            .option("startingOffsets", json.dumps({topic: {str(p): begin.get(p, -2) for p in end}}))
+            .option("endingOffsets", json.dumps({topic: {str(p): offset for p, offset in end.items()}}))
+            .option("kafka.isolation.level", "read_committed")
+            .option("includeHeaders", "true")
+            .load()
+        )
+        stamp_ms = F.unix_millis("timestamp").alias("stamp_ms")
+        return records.select("key", "value", "topic", "partition", "offset", stamp_ms, "headers")
+
+    def write(self, records: "DataFrame", topic: str) -> None:
+        """Append records: columns key, value, headers, and partition if they are for a certain one.
+
+        Returns when all of them are acknowledged; a run that is killed may have written some, and Spark may repeat a
+        task: at least once. Raises TopicMissing, KafkaUnreachable.
+        """
+        self.ends(records.sparkSession, topic)  # the sink waits a minute for a topic that is not there
+        writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).option("topic", topic)
+        defaults = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
+        for name, value in (defaults | self.options).items():
+            writer = writer.option(f"kafka.{name}", value)
+        writer.option("includeHeaders", "true").save()
+
+
+def new_records(
+    kafka: Kafka, spark: "SparkSession", topic: str, done: Offsets, *, accept_gap: bool = False
+) -> "tuple[DataFrame, Offsets]":
+    """Give the committed records of a topic that come after `done`, and where they end.
+
+    Raises DataLost if Kafka has deleted some of them, unless `accept_gap`: then it begins with what is there.
+    """
+    begins, ends = kafka.begins(spark, topic)[topic], kafka.ends(spark, topic)[topic]
+    gone = {number: begin - done[number] for number, begin in begins.items() if begin > done.get(number, begin)}
+    short = [number for number, end in ends.items() if end < done.get(number, 0)]
+    if short:
+        raise DataLost(
+            f"{topic} partition {short[0]} ends at {ends[short[0]]}, and was read up to {done[short[0]]} before: "
+            f"the topic was created again. Begin a new directory."
+        )
+    if gone and not accept_gap:
+        number = min(gone)
+        raise DataLost(
+            f"{topic} has lost records that were never read: {gone[number]:,} of partition {number} alone, "
+            f"{sum(gone.values()):,} in all. Run more often than its retention; to go on without them: --accept-gap."
+        )
+    begin = {number: max(done.get(number, 0), first) for number, first in begins.items()}
+    return kafka.read(spark, topic, begin, ends), ends
+
+
+def _jvm(spark: "SparkSession") -> Any:
+    return spark._jvm  # noqa: SLF001 - PySpark has no public way
+
+
+def _named(error: Py4JJavaError, bootstrap: str) -> Exception:
+    """Give our own error for one of Java's clients."""
+    cause = error.java_exception
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    kind, said = cause.getClass().getSimpleName(), cause.getMessage()
+    if kind == "UnknownTopicOrPartitionException":
+        return TopicMissing(
+            f"a topic is not on {bootstrap}: {said} The worker creates its own (delay-cold: with DELAY_HORIZON set). "
+            f"Is DELAY_APP_ID right?"
+        )
+    return KafkaUnreachable(f"Kafka at {bootstrap} fails: {kind}: {said} Is KAFKA_BOOTSTRAP_SERVERS right?")
+
+
+def sentence(error: PySparkException) -> str:
+    """Give the first line of what Spark says."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

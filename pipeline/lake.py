@@ -1,0 +1,131 @@
+"""Tables of Parquet whose changes become visible together, with how far the topics have been read that they come from.
+
+A commit is one small file, and names the directories that each table consists of. What a killed run has written is in
+none, so the next run begins where the last commit ends, and nothing counts twice.
+"""
+
+import dataclasses
+import json
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import LakeBusy, LakeMismatch
+from pipeline.files import Files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from pipeline.kafka import Offsets
+
+_COMMITS = "commits"
+_FORMAT = 1
+#: What earlier commits refer to stays so long: somebody may be reading it.
+_KEPT = 20
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What the tables are made of: `positions` of topics up to which they go, `tables` their directories.
+
+    `notes` are the jobs' own, of values that JSON knows.
+    """
+
+    number: int
+    kind: str
+    source: str
+    at_ms: int = 0
+    format: int = _FORMAT
+    positions: "dict[str, Offsets]" = field(default_factory=dict)
+    tables: dict[str, list[str]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Lake:
+    """The tables below one directory. One run at a time writes them; any number read."""
+
+    def __init__(self, spark: "SparkSession", root: str, kind: str, source: str) -> None:
+        """Open the tables of `kind` (ledger, cold) that come from `source` (cluster and installation).
+
+        Raises LakeMismatch if the directory holds something else.
+        """
+        self.spark, self.files = spark, Files(spark, root)
+        self.head = self._latest() or Commit(0, kind, source)
+        mine = (kind, source, _FORMAT)
+        if (self.head.kind, self.head.source, self.head.format) != mine:
+            raise LakeMismatch(
+                f"{root} holds a {self.head.kind} of {self.head.source} (format {self.head.format}), not a {kind} of "
+                f"{source}. Choose another directory."
+            )
+
+    def _latest(self) -> Commit | None:
+        names = [name for name in self.files.names(_COMMITS) if name.endswith(".json")]
+        if not names:
+            return None
+        found = Commit(**json.loads(self.files.read(f"{_COMMITS}/{names[-1]}")))
+        positions = {
+            topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()
+        }
+        return dataclasses.replace(found, positions=positions)
+
+    def read(self, table: str, schema: "StructType") -> "DataFrame":
+        """Give a table as of the last commit that this run has seen or made; an empty one if there is nothing."""
+        paths = [f"{self.files.root}/{name}" for name in self.head.tables.get(table, ())]
+        if not paths:
+            return self.spark.createDataFrame([], schema)
+        return self.spark.read.schema(schema).parquet(*paths)
+
+    def commit(
+        self,
+        added: "Mapping[str, DataFrame]",
+        positions: "Mapping[str, Offsets] | None" = None,
+        notes: "Mapping[str, Any] | None" = None,
+        replaced: "Collection[str]" = (),
+    ) -> Commit:
+        """Add rows to tables, or replace the `replaced` ones by them; positions and notes add to those that there are.
+
+        Raises LakeBusy if another run has committed meanwhile: nothing of this one counts then.
+        """
+        number = self.head.number + 1
+        tables = {name: list(there) for name, there in self.head.tables.items() if name not in replaced}
+        for table, rows in added.items():
+            name = f"{table}/{number:012d}-{uuid.uuid4().hex[:12]}"
+            rows.write.parquet(f"{self.files.root}/{name}")
+            tables.setdefault(table, []).append(name)
+        commit = dataclasses.replace(
+            self.head,
+            number=number,
+            at_ms=time.time_ns() // 1_000_000,
+            positions=self.head.positions | dict(positions or {}),
+            tables=tables,
+            notes=self.head.notes | dict(notes or {}),
+        )
+        if not self.files.write_new(f"{_COMMITS}/{number:012d}.json", json.dumps(dataclasses.asdict(commit), indent=1)):
+            raise LakeBusy(f"another run writes to {self.files.root}. Wait for it, then run this one again.")
+        self.head = commit
+        return commit
+
+    def clean(self) -> int:
+        """Delete what the last commits don't refer to, also what killed runs have left; give how many directories."""
+        names = self.files.names(_COMMITS)
+        kept = [name for name in names if name.endswith(".json")][-_KEPT:]
+        live = {
+            each
+            for name in kept
+            for there in json.loads(self.files.read(f"{_COMMITS}/{name}"))["tables"].values()
+            for each in there
+        }
+        for name in set(names) - set(kept):
+            self.files.delete(f"{_COMMITS}/{name}")
+        gone = 0
+        for table in {name.split("/")[0] for name in live}:
+            for name in self.files.names(table):
+                old = int(name.split("-")[0]) <= self.head.number
+                if old and f"{table}/{name}" not in live:
+                    self.files.delete(f"{table}/{name}")
+                    gone += 1
+        return gone

@@ -1,0 +1,42 @@
+"""A line on stderr that shows how far Spark is, for people who wait."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+_EVERY_S = 0.2
+_WIDTH = 30
+_CLEAR = "\r\033[K"
+
+
+@contextmanager
+def progress(spark: SparkSession, what: str) -> Iterator[None]:
+    """Say `what` is done, and how many tasks of it; on what is no terminal, only how long it took."""
+    began, over = time.monotonic(), threading.Event()
+    shown = sys.stderr.isatty()
+    drawer = threading.Thread(target=_draw, args=(spark, what, over), daemon=True)
+    if shown:
+        drawer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        if shown:
+            drawer.join()
+            sys.stderr.write(_CLEAR)
+        sys.stderr.write(f"{what}: {time.monotonic() - began:.1f} s\n")
+
+
+def _draw(spark: SparkSession, what: str, over: threading.Event) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    while not over.wait(_EVERY_S):
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        tasks = sum(stage.numTasks for stage in stages if stage is not None)
+        done = sum(stage.numCompletedTasks for stage in stages if stage is not None)
+        filled = _WIDTH * done // tasks if tasks else 0
+        sys.stderr.write(f"{_CLEAR}{what} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{tasks}")
+        sys.stderr.flush()

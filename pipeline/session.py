@@ -1,0 +1,84 @@
+"""Spark sessions with the Kafka connector: on this machine, or in the cluster that spark-submit has chosen."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from pipeline import gateway
+from pipeline.errors import ConnectorMissing
+from pipeline.jars import connector_jars
+
+#: Everything on the loopback interface, times in UTC, as many shuffle partitions as a machine has use for.
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+}
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.parquet.compression.codec": "zstd",
+}
+
+
+@contextmanager
+def session(
+    name: str, master: str = "local[*]", jars_dir: str | None = None, memory: str = "2g", **conf: str
+) -> Iterator[SparkSession]:
+    """Give a session called `name`, which ends with the block.
+
+    Under spark-submit it is that one's, and `master`, `jars_dir` and `memory` are its options, not ours. Otherwise a
+    JVM is started here, whose heap is `memory`; keys of `conf` have underscores for dots.
+
+    Raises JavaUnsupported or ConnectorMissing.
+    """
+    settings = _ALWAYS | {key.replace("_", "."): value for key, value in conf.items()}
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        yield _checked(_built(name, settings))
+        return
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = _LOCAL | settings | {"spark.master": master}
+    process = gateway.start(settings, connector_jars(jars_dir), memory)
+    try:
+        spark = _built(name, settings)
+        try:
+            yield _checked(spark)
+        finally:
+            spark.stop()
+            _forget_gateway()
+    finally:
+        gateway.stop(process)
+
+
+def _built(name: str, settings: dict[str, str]) -> SparkSession:
+    builder: SparkSession.Builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.appName(name).getOrCreate()
+
+
+def _checked(spark: SparkSession) -> SparkSession:
+    try:
+        spark._jvm.java.lang.Class.forName(  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no public way
+            "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+            True,  # noqa: FBT003 - Java's
+            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),  # type: ignore[union-attr]  # noqa: SLF001
+        )
+    except Exception as error:
+        raise ConnectorMissing(
+            "Spark has no Kafka connector. Give spark-submit --packages "
+            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}, or its jars with --jars."
+        ) from error
+    return spark
+
+
+def _forget_gateway() -> None:
+    """Let the next session of this process start its own JVM: PySpark keeps the first one's for good."""
+    from pyspark import SparkContext  # noqa: PLC0415 - beside what it is used for
+
+    if SparkContext._gateway is not None:  # noqa: SLF001 - PySpark has no public way
+        SparkContext._gateway.shutdown()  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001

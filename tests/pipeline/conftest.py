@@ -1,0 +1,89 @@
+"""Spark in this process, one session for all tests, on the real broker; each test has an installation of its own."""
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from pipeline.context import Context
+from pipeline.kafka import Kafka
+from pipeline.session import session
+
+PARTITIONS = 4
+TOPICS = ("requests", "forwards", "events", "dead-letters", "cold", "progress")
+
+Headers = Sequence[tuple[str, str | bytes | None]]
+Produce = Callable[..., None]
+Consume = Callable[[str], list[Message]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session: starting it takes five seconds."""
+    with session("tests", "local[2]", memory="1g", spark_sql_shuffle_partitions="2") as made:
+        yield made
+
+
+@pytest.fixture
+def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> Context:
+    """An installation without a worker: its topics, with four partitions."""
+    app_id = f"p{uuid.uuid4().hex[:8]}"
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    new = [NewTopic(f"{app_id}-{name}", 1 if name == "progress" else PARTITIONS, 1, config=stamped) for name in TOPICS]
+    for future in admin.create_topics(new).values():
+        future.result(timeout=30)
+    return Context(spark, Kafka(bootstrap), app_id)
+
+
+@pytest.fixture(scope="session")
+def produce(bootstrap: str) -> Iterator[Produce]:
+    """Appends records to a topic: `produce(topic, value, key=…, headers=[…], partition=…)`, acknowledged on return."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+
+    def send(topic: str, value: bytes | None = None, **record: Any) -> None:
+        errors: list[Any] = []
+        producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error), **record)
+        producer.flush(30)
+        assert errors == [None]
+
+    yield send
+    producer.flush(30)
+
+
+@pytest.fixture(scope="session")
+def consume(bootstrap: str) -> Consume:
+    """Gives all committed records of a topic, partition by partition."""
+
+    def read(topic: str) -> list[Message]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "tests",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        try:
+            found = []
+            for number in consumer.list_topics(topic).topics[topic].partitions:
+                begin, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)
+                if begin == end:
+                    continue
+                consumer.assign([TopicPartition(topic, number, begin)])
+                while consumer.position([TopicPartition(topic, number)])[0].offset < end:
+                    found += consumer.consume(10_000, 0.2)
+            return found
+        finally:
+            consumer.close()
+
+    return read
