@@ -5,6 +5,7 @@ BenchmarkError
 ├── TooSlow            the machine, or the load, did not keep up: there is nothing to report
 ├── ProcessFailed      the worker or the load generator ended by itself
 ├── BaselineMissing    what a baseline needs is not on this machine
+├── BaselineFailed     a baseline did not do what it was to do
 └── ResultUnusable     a file that is no saved result
 """
 
@@ -36,6 +37,13 @@ class BaselineMissing(BenchmarkError):
 
     def __init__(self, name: str, needs: str) -> None:
         super().__init__(f"The baseline {name} needs {needs}.")
+
+
+class BaselineFailed(BenchmarkError):
+    """Another system lost something, or was too slow: what was measured of ours counts all the same."""
+
+    def __init__(self, name: str, cause: BenchmarkError) -> None:
+        super().__init__(f"The baseline {name} gives no figures: {cause}")
 
 
 class ResultUnusable(BenchmarkError):

@@ -4,7 +4,7 @@ import sys
 import time
 
 from benchmarks import calibration, machine
-from benchmarks.errors import BaselineMissing
+from benchmarks.errors import BaselineFailed, BaselineMissing
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.figures import Figures, calibrated, medians
 from benchmarks.installation import worker_settings
@@ -32,7 +32,7 @@ def _once(options: Options, bootstrap: str, number: int) -> Figures:
         began = time.monotonic()
         try:
             figures = experiment(bootstrap, options.sizes)
-        except BaselineMissing as missing:
+        except (BaselineMissing, BaselineFailed) as missing:
             _say(f"left out. {missing}\n")
             continue
         found |= {group: values for group, values in figures.items() if group.split()[0] in wanted}

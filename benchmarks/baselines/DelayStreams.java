@@ -63,6 +63,8 @@ public final class DelayStreams {
         private final Duration every;
         private ProcessorContext<byte[], byte[]> context;
         private KeyValueStore<Bytes, byte[]> store;
+        /** Nothing is due before: a range from 0 on would pass over the tombstones of all that was delivered. */
+        private long low = 0;
 
         Hold(Duration every) {
             this.every = every;
@@ -81,11 +83,12 @@ public final class DelayStreams {
             long offset = context.recordMetadata().orElseThrow().offset();
             byte[] key = record.key(), value = record.value();
             var row = ByteBuffer.allocate(4 + key.length + value.length).putInt(key.length).put(key).put(value);
+            low = Math.min(low, due);
             store.put(Bytes.wrap(ByteBuffer.allocate(16).putLong(due).putLong(offset).array()), row.array());
         }
 
         private void deliver(long now) {
-            Bytes from = bound(0), to = bound(now + 1);
+            Bytes from = bound(low), to = bound(now + 1);
             try (KeyValueIterator<Bytes, byte[]> due = store.range(from, to)) {
                 while (due.hasNext()) {
                     var found = due.next();
@@ -101,6 +104,7 @@ public final class DelayStreams {
                     store.delete(found.key);
                 }
             }
+            low = now + 1;
         }
 
         private static Bytes bound(long due) {

@@ -5,6 +5,7 @@ from functools import partial
 from benchmarks.baselines.rival import Rival
 from benchmarks.baselines.sorted_set import SortedSet
 from benchmarks.baselines.streams import ExactStreams, Streams
+from benchmarks.errors import BaselineFailed, BaselineMissing, BenchmarkError
 from benchmarks.experiments import whole
 from benchmarks.figures import Figures
 from benchmarks.sizes import Sizes
@@ -14,5 +15,10 @@ NAMES = tuple(_RIVALS)
 
 
 def measure(name: str, bootstrap: str, sizes: Sizes) -> Figures:
-    """Measure one of them as a whole. Raises BaselineMissing if it cannot be run here."""
-    return {name: whole.measure(partial(_RIVALS[name], bootstrap), sizes)}
+    """Measure one of them as a whole. Raises BaselineMissing, or BaselineFailed if it does not get it done."""
+    try:
+        return {name: whole.measure(partial(_RIVALS[name], bootstrap), sizes)}
+    except BaselineMissing:
+        raise
+    except BenchmarkError as error:  # what was measured of others counts all the same
+        raise BaselineFailed(name, error) from error
