@@ -9,7 +9,9 @@ import json
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from pyspark.sql.types import StructType
 
 from pipeline.errors import LakeBusy, LakeMismatch
 from pipeline.files import Files
@@ -18,14 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
     from pipeline.kafka import Offsets
 
 _COMMITS = "commits"
 _FORMAT = 1
 #: What earlier commits refer to stays so long: somebody may be reading it.
 _KEPT = 20
+
+
+def schema(ddl: str) -> StructType:
+    """Give the schema that a line of SQL says."""
+    return cast("StructType", StructType.fromDDL(ddl))
 
 
 @dataclass(frozen=True)
@@ -106,21 +111,15 @@ class Lake:
         )
         if not self.files.write_new(f"{_COMMITS}/{number:012d}.json", json.dumps(dataclasses.asdict(commit), indent=1)):
             raise LakeBusy(f"another run writes to {self.files.root}. Wait for it, then run this one again.")
+        self.files.delete(f"{_COMMITS}/{number - _KEPT:012d}.json")
         self.head = commit
         return commit
 
     def clean(self) -> int:
         """Delete what the last commits don't refer to, also what killed runs have left; give how many directories."""
-        names = self.files.names(_COMMITS)
-        kept = [name for name in names if name.endswith(".json")][-_KEPT:]
-        live = {
-            each
-            for name in kept
-            for there in json.loads(self.files.read(f"{_COMMITS}/{name}"))["tables"].values()
-            for each in there
-        }
-        for name in set(names) - set(kept):
-            self.files.delete(f"{_COMMITS}/{name}")
+        kept = [name for name in self.files.names(_COMMITS) if name.endswith(".json")]
+        tables = [json.loads(self.files.read(f"{_COMMITS}/{name}"))["tables"] for name in kept]
+        live = {name for each in tables for there in each.values() for name in there}
         gone = 0
         for table in {name.split("/")[0] for name in live}:
             for name in self.files.names(table):
