@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
     from pipeline.kafka import Offsets
 
 _COMMITS = "commits"
