@@ -4,7 +4,7 @@ One RocksDB a partition, indexed by due time, whose truth is a compacted changel
 request looks or how a message is delivered: that is `app`.
 """
 
-from tables.changes import Cancel, Changes, Position
+from tables.changes import Cancel, Changes, Position, Told
 from tables.entry import Command, Entry
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable, TableError, UnknownRecordKind, UnknownRowVersion
 from tables.store import PartitionStore
@@ -22,6 +22,7 @@ __all__ = [
     "StoreLocked",
     "StoreUnusable",
     "TableError",
+    "Told",
     "UnknownRecordKind",
     "UnknownRowVersion",
 ]

@@ -40,11 +40,23 @@ class Delivered(msgspec.Struct, array_like=True, frozen=True):
     expires_ms: int
 
 
+class Told(msgspec.Struct, array_like=True, frozen=True):
+    """What the cold tier was last told of an id: by the record `source`, remembered until `expires_ms`.
+
+    `kept` says that the id's message, if there is one, is this worker's; else the cold tier may have it.
+    """
+
+    source: str
+    expires_ms: int
+    kept: bool
+
+
 _encode = msgspec.msgpack.encode
-position_bytes = cancel_bytes = delivered_bytes = _encode
+position_bytes = cancel_bytes = delivered_bytes = told_bytes = _encode
 decode_position = msgspec.msgpack.Decoder(Position).decode
 decode_cancel = msgspec.msgpack.Decoder(Cancel).decode
 decode_delivered = msgspec.msgpack.Decoder(Delivered).decode
+decode_told = msgspec.msgpack.Decoder(Told).decode
 
 
 class Changes:
@@ -53,7 +65,7 @@ class Changes:
     Removals come before puts in the changelog batch: a message that moves to another key is never there twice.
     """
 
-    __slots__ = ("cancels", "delivered", "fresh", "origins", "positions", "puts", "removals", "size")
+    __slots__ = ("cancels", "delivered", "fresh", "origins", "positions", "puts", "removals", "size", "told")
 
     def __init__(self) -> None:
         """Begin with no change."""
@@ -64,11 +76,12 @@ class Changes:
         self.origins: dict[bytes, int] = {}
         self.cancels: dict[str, Cancel | None] = {}
         self.delivered: dict[str, Delivered | None] = {}
+        self.told: dict[str, Told | None] = {}
         self.size = 0
 
     def __bool__(self) -> bool:
         """Tell whether anything changes."""
-        rest = self.positions or self.origins or self.cancels or self.delivered
+        rest = self.positions or self.origins or self.cancels or self.delivered or self.told
         return bool(self.puts or self.removals or rest)
 
     def touches(self, key: bytes) -> bool:
@@ -106,6 +119,8 @@ class Changes:
             yield keys.CANCEL + id_.encode(), None if cancel is None else _encode(cancel)
         for id_, delivered in self.delivered.items():
             yield keys.DELIVERED + id_.encode(), None if delivered is None else _encode(delivered)
+        for id_, told in self.told.items():
+            yield keys.TOLD + id_.encode(), None if told is None else _encode(told)
         for key, offset in self.origins.items():
             yield key, keys.long_bytes(offset)
         for topic, position in self.positions.items():

@@ -1,9 +1,9 @@
-"""Ids that are remembered for a while: cancels that came first, and deliveries that must not happen twice.
+"""Ids that are remembered for a while: cancelled too early, delivered, or spoken of to the cold tier.
 
 Each kind has an index by the time it ends, so that forgetting needs no scan.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -48,6 +48,11 @@ class Memory(Generic[M]):
             return [None] * len(ids)
         found = self._db.get_many([self._kind + id_.encode() for id_ in ids])
         return [None if raw is None else self._decode(raw) for raw in found]
+
+    def write(self, batch: rocksdict.WriteBatch, marks: Mapping[str, M | None]) -> None:
+        """Remember ids, or forget those without a mark, when the batch is written."""
+        for id_, mark in marks.items():
+            self.put(batch, id_, mark)
 
     def put(self, batch: rocksdict.WriteBatch, id_: str, mark: M | None) -> None:
         """Remember an id, or forget it, when the batch is written. An id may be in a batch once."""

@@ -18,9 +18,11 @@ from tables.changes import (
     Changes,
     Delivered,
     Position,
+    Told,
     decode_cancel,
     decode_delivered,
     decode_position,
+    decode_told,
     position_bytes,
 )
 from tables.counts import Counts
@@ -38,8 +40,9 @@ _META_OFFSET, _META_SEEN, _META_WRITER = keys.META + b"offset", keys.META + b"se
 #: takes some 350 bytes of them at least, so that is 36,000 steps.
 _SLOTS = 1 << 16
 
-#: The layout of the database, its keys and what they mean; a newer one is not read but restored.
-FORMAT = 1
+#: The layout of the database, its keys and what they mean; a newer one is not read but restored. 2: what the cold tier
+#: was told.
+FORMAT = 2
 
 #: A partition's share of memory: two write buffers of 4 MiB; the block cache is shared by all partitions of a worker.
 _WRITE_BUFFER = 4 << 20
@@ -47,7 +50,7 @@ _BLOCK_CACHE = 32 << 20
 
 
 class PartitionStore:
-    """The rows of one partition, their index by id, counts, positions and remembered cancels.
+    """The rows of one partition, their index by id, counts, positions and what is remembered of ids.
 
     All reads show the last applied step. Not thread-safe: one event loop owns it.
     """
@@ -83,6 +86,7 @@ class PartitionStore:
         self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
         self.cancels: Memory[Cancel] = Memory(self._db, keys.CANCEL, decode_cancel)
         self.delivered: Memory[Delivered] = Memory(self._db, keys.DELIVERED, decode_delivered)
+        self.told: Memory[Told] = Memory(self._db, keys.TOLD, decode_told)
         self.doubt = Doubt(self._db)
         #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.
         self.low = b""
@@ -205,10 +209,9 @@ class PartitionStore:
         for key, number in changes.origins.items():
             batch.put(key, keys.long_bytes(number))
             self.origins[key] = number
-        for id_, cancel in changes.cancels.items():
-            self.cancels.put(batch, id_, cancel)
-        for id_, delivered in changes.delivered.items():
-            self.delivered.put(batch, id_, delivered)
+        self.cancels.write(batch, changes.cancels)
+        self.delivered.write(batch, changes.delivered)
+        self.told.write(batch, changes.told)
         self._seal(batch, offset, writer, now_ms)
 
     def _unindex(self, batch: rocksdict.WriteBatch, key: bytes, entry: Entry) -> None:
@@ -288,6 +291,8 @@ class PartitionStore:
             self.cancels.replay(batch, key, value)
         elif kind == keys.DELIVERED:
             self.delivered.replay(batch, key, value)
+        elif kind == keys.TOLD:
+            self.told.replay(batch, key, value)
         elif kind not in (keys.ORIGIN, keys.POSITION, keys.WRITER):
             raise UnknownRecordKind(key)
         elif value is None:

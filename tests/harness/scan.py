@@ -40,7 +40,7 @@ def _check(store: PartitionStore, rows: dict[bytes, Entry]) -> None:
     owners = {entry.id: key for key, entry in rows.items() if all(c.op != "replace" for c in entry.commands)}
     index = {key[1:].decode(): row for key, row in store._scan(keys.ID)}
     assert index == owners, f"{name}: the id index differs from the rows by {set(index.items()) ^ set(owners.items())}"
-    for kind, memory in ((keys.CANCEL, store.cancels), (keys.DELIVERED, store.delivered)):
+    for kind, memory in ((keys.CANCEL, store.cancels), (keys.DELIVERED, store.delivered), (keys.TOLD, store.told)):
         marks = {key[1:] for key, _ in store._scan(kind)}
         ends = [key[len(kind) + 9 :] for key, _ in store._scan(keys.EXPIRY + kind)]
         assert sorted(marks) == sorted(ends), f"{name}: {kind!r} of {marks}, their ends {ends}"

@@ -76,7 +76,7 @@ def assert_sound(store: PartitionStore) -> None:
     assert all(there[row].id == id_ for id_, row in ids.items())
     unmarked = [what.id for what in there.values() if what.url is None and not what.replaced]
     assert sorted(ids) == sorted(unmarked)
-    for kind, memory in ((keys.CANCEL, store.cancels), (keys.DELIVERED, store.delivered)):
+    for kind, memory in ((keys.CANCEL, store.cancels), (keys.DELIVERED, store.delivered), (keys.TOLD, store.told)):
         marks = [raw for raw in image(store) if raw[:1] == kind]
         expiries = [raw for raw in image(store) if raw[:2] == keys.EXPIRY + kind]
         assert memory.count == len(marks) == len(expiries)

@@ -14,6 +14,7 @@ import rocksdict
 
 from tables import Cancel, Changes, PartitionStore, StoreCorrupt, StoreLocked, StoreUnusable, keys
 from tables.database import Database
+from tables.store import FORMAT
 from tests.harness.damage import WAYS, damage
 from tests.tables.rows import NOW, entry, fast_directory, image, key, put
 
@@ -227,12 +228,12 @@ def test_a_damaged_store_can_be_wiped(path: Path) -> None:
 def test_a_lock_is_free_again_when_what_was_opened_is_not_believed(path: Path) -> None:
     store = PartitionStore(path)
     batch = rocksdict.WriteBatch(raw_mode=True)
-    batch.put(keys.META + b"format", keys.long_bytes(2))
+    batch.put(keys.META + b"format", keys.long_bytes(FORMAT + 1))
     store._db.write(batch)
     store.close()
 
     for _ in range(2):
-        with pytest.raises(StoreCorrupt, match=r"it has format 2, this version knows up to 1"):
+        with pytest.raises(StoreCorrupt, match=rf"it has format {FORMAT + 1}, this version knows up to {FORMAT}"):
             PartitionStore(path)
 
 

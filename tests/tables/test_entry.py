@@ -5,15 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import Cancel, Command, Entry, Position, UnknownRowVersion
+from tables import Cancel, Command, Entry, Position, Told, UnknownRowVersion
 from tables.changes import (
     Delivered,
     cancel_bytes,
     decode_cancel,
     decode_delivered,
     decode_position,
+    decode_told,
     delivered_bytes,
     position_bytes,
+    told_bytes,
 )
 from tables.entry import VERSION, decode, encode
 
@@ -113,10 +115,13 @@ def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
     delivered = Delivered(1_767_225_600_000, 5)
     position = Position(1042, 1_767_225_600_000, 7)
     cancel = Cancel(1_767_225_600_000, 1_767_226_200_000, "orders-0-9")
+    told = Told("orders-0-9", 1_767_226_200_000, kept=True)
 
     assert position_bytes(position).hex() == "94cd0412cf0000019b76daa8000700"
     assert cancel_bytes(cancel).hex() == "94cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39c0"
     assert delivered_bytes(delivered).hex() == "92cf0000019b76daa80005"
+    assert told_bytes(told).hex() == "93aa6f72646572732d302d39cf0000019b76e3cfc0c3"
+    assert decode_told(told_bytes(told)) == told
     assert decode_delivered(delivered_bytes(delivered)) == delivered
     assert decode_position(position_bytes(position)) == position
     assert decode_position(bytes.fromhex("93cd0412cf0000019b76daa80007")) == position

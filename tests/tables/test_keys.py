@@ -26,7 +26,8 @@ def test_the_bytes_of_a_row_key_are_frozen(due_ms: int, offset: int, topic: str,
 
 
 def test_the_kinds_of_keys_are_frozen() -> None:
-    assert (keys.CANCEL, keys.DELIVERED, keys.ORIGIN, keys.POSITION, keys.WRITER) == (b"c", b"d", b"o", b"p", b"w")
+    assert (keys.CANCEL, keys.DELIVERED, keys.ORIGIN, keys.POSITION) == (b"c", b"d", b"o", b"p")
+    assert (keys.TOLD, keys.WRITER) == (b"t", b"w")
     assert (keys.BUCKET, keys.EXPIRY, keys.ID, keys.META, keys.COUNT) == (b"b", b"e", b"i", b"m", b"n")
     assert keys.ROWS_END == b"\x01"
     assert keys.BUCKET_MS == 3_600_000
@@ -52,7 +53,7 @@ def test_every_row_sorts_before_everything_that_is_no_row(parts: tuple[int, int,
 @given(st.text(max_size=20), st.integers(0, 10**15))
 def test_every_other_kind_sorts_after_the_rows_and_is_none(name: str, number: int) -> None:
     raw = name.encode("utf-8", "ignore")
-    others = [kind + raw for kind in (b"c", b"d", b"o", b"p", b"w", b"b", b"i", b"m", b"n")]
+    others = [kind + raw for kind in (b"c", b"d", b"o", b"p", b"t", b"w", b"b", b"i", b"m", b"n")]
     others += [
         keys.expiry_key(keys.CANCEL, number, raw),
         keys.origin_key(name, number % 10_000) if raw.decode() == name else b"o",

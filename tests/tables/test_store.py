@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import rocksdict
 
 from tables import Changes, Command, Entry, PartitionStore, StoreCorrupt, StoreLocked, UnknownRecordKind, keys
 from tables.entry import encode
+from tables.store import FORMAT
 from tests.tables.rows import NOW, apply, assert_sound, entry, filled, image, key, put, rewrite
 
 REPLACED = Command("replace", "delay-requests-0-9")
@@ -243,6 +245,21 @@ def test_a_changelog_record_of_an_unknown_kind_is_from_a_newer_version(tmp_path:
     store.close()
     store = PartitionStore(tmp_path / "x.db")
     assert (store.offset, store.counts.total) == (0, 0)
+
+
+def test_a_store_of_an_earlier_version_is_read_and_is_then_one_that_earlier_versions_restore(tmp_path: Path) -> None:
+    """They would not know what to do with what the cold tier was told."""
+    store = filled(tmp_path / "x.db", {key(1): entry()})
+    batch = rocksdict.WriteBatch(raw_mode=True)
+    batch.put(keys.META + b"format", keys.long_bytes(1))
+    store._db.write(batch)
+    store.close()
+    store = PartitionStore(tmp_path / "x.db")
+
+    assert (store.format, store.entry(key(1))) == (1, entry())
+    apply(store, Changes())
+    store.close()
+    assert PartitionStore(tmp_path / "x.db").format == FORMAT == 2
 
 
 def test_a_wiped_store_is_gone_from_the_disk(tmp_path: Path) -> None:

@@ -6,13 +6,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tables import Cancel, Changes, Command, Entry, PartitionStore, Position, keys
+from tables import Cancel, Changes, Command, Entry, PartitionStore, Position, Told, keys
 from tables.changes import Delivered
 from tests.tables.changelog import compacted, cut, replay
 from tests.tables.rows import HOUR, NOW, apply, assert_sound, entry, fast_directory, image, key, put, rewrite
 
 IDS = ["a", "b", "c"]
-WORK = ["schedule"] * 4 + ["remove"] * 2 + ["move", "command", "remember", "remember_delivery", "forget", "read_on"]
+WORK = (
+    ["schedule"] * 4
+    + ["remove"] * 2
+    + ["move", "command", "remember", "remember_delivery", "tell", "forget", "read_on"]
+)
 #: Few due times, so that many rows share one; two of them in one hour.
 DUES = [NOW + delta for delta in (0, 1, 2, HOUR, HOUR + 1, 3 * HOUR)]
 
@@ -35,6 +39,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.index: dict[str, bytes] = {}
         self.cancels: dict[str, Cancel] = {}
         self.delivered: dict[str, Delivered] = {}
+        self.told: dict[str, Told] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
         self.offset = 0
@@ -89,7 +94,15 @@ class StoreMachine(RuleBasedStateMachine):
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
         self.delivered[id_] = self.step.delivered[id_] = Delivered(data.draw(dues), expires)
 
+    def tell(self, data: st.DataObject) -> None:
+        id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
+        self.told[id_] = self.step.told[id_] = Told("orders-0-1", expires, kept=data.draw(st.booleans()))
+
     def forget(self, data: st.DataObject) -> None:
+        if self.told:
+            id_ = data.draw(st.sampled_from(sorted(self.told)))
+            del self.told[id_]
+            self.step.told[id_] = None
         if self.cancels:
             id_ = data.draw(st.sampled_from(sorted(self.cancels)))
             del self.cancels[id_]
@@ -138,6 +151,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert [self.store.find(id_) for id_ in IDS] == [self.index.get(id_) for id_ in IDS]
         assert self.store.cancels.get_many(IDS) == [self.cancels.get(id_) for id_ in IDS]
         assert [self.store.delivered.get(id_) for id_ in IDS] == [self.delivered.get(id_) for id_ in IDS]
+        assert [self.store.told.get(id_) for id_ in IDS] == [self.told.get(id_) for id_ in IDS]
         assert (self.store.positions, self.store.origins) == (self.positions, self.origins)
         assert_sound(self.store)
 
@@ -160,6 +174,8 @@ class StoreMachine(RuleBasedStateMachine):
 
         assert self.store.cancels.expired(now, limit) == [id_ for _, id_ in cancels[:limit]]
         assert self.store.delivered.expired(now, limit) == [id_ for _, id_ in delivered[:limit]]
+        told = sorted((mark.expires_ms, id_) for id_, mark in self.told.items() if mark.expires_ms <= now)
+        assert self.store.told.expired(now, limit) == [id_ for _, id_ in told[:limit]]
 
     @rule()
     def a_follower_that_has_read_everything_is_the_same(self) -> None:
