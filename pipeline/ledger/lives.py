@@ -1,0 +1,95 @@
+"""Lives of messages: from `accepted` to one ending, each known by its source, however often an event repeats."""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.ledger.tables import ACCEPTED, ENDINGS, FORECAST, OUTCOMES, RESCHEDULED, RESCUED
+
+if TYPE_CHECKING:
+    from pipeline.lake import Lake
+
+MINUTE_MS = 60_000
+
+
+def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
+    """Give one row for each source and destination with a life: accepted_ms (null: never accepted), ending, several.
+
+    `ending` is null while it is pending; `several` says that it was delivered to more than one place. With `since_ms`
+    lives that began earlier may be there with their ending alone.
+
+    Only numbers are aggregated: with text among them Spark sorts what it can hash, at half the speed.
+    """
+    began = lake.read("accepted", ACCEPTED).where(F.col("at_ms") >= since_ms)
+    ended = lake.read("outcomes", OUTCOMES).where(F.col("at_ms") >= since_ms)
+    bit = F.lit(0)
+    for number, name in enumerate(ENDINGS):
+        bit = F.when(F.col("event") == name, F.lit(1 << number)).otherwise(bit)
+    rows = (
+        began.select("source", "to", F.col("at_ms").alias("accepted_ms"), F.lit(0).alias("bit"), _place(F.lit(None)))
+        .unionByName(ended.select("source", "to", _none("accepted_ms"), bit.alias("bit"), _place(F.col("delivered"))))
+        .unionByName(
+            lake.read("rescued", RESCUED).select(
+                "source", "to", _none("accepted_ms"), F.lit(1 << ENDINGS.index("rescued")).alias("bit"), _none("place")
+            )
+        )
+    )
+    grouped = rows.groupBy("source", "to").agg(
+        F.min("accepted_ms").alias("accepted_ms"),
+        F.bit_or("bit").alias("bits"),
+        (F.min("place") != F.max("place")).alias("several"),
+    )
+    ending = F.lit(None).cast("string")
+    for number in reversed(range(len(ENDINGS))):
+        ending = F.when(F.col("bits").bitwiseAND(1 << number) != 0, F.lit(ENDINGS[number])).otherwise(ending)
+    several = F.coalesce("several", F.lit(False))  # noqa: FBT003 - a column
+    return grouped.select("source", "to", "accepted_ms", ending.alias("ending"), several.alias("several"))
+
+
+def pending(lake: "Lake") -> DataFrame:
+    """Give what is pending by the ledger: id, source, to, due_ms, partition, accepted_ms, by.
+
+    `due_ms` is the latest that was told and `by` the source of the command that said so (null: the request itself);
+    `partition` is the home partition of the id.
+    """
+    first = F.min(F.struct("offset", "id", "to", "due_ms", "partition", "at_ms")).alias("first")
+    began = lake.read("accepted", ACCEPTED).groupBy("source").agg(first)
+    ended = lake.read("outcomes", OUTCOMES).select("source").unionByName(lake.read("rescued", RESCUED).select("source"))
+    moved = (
+        lake.read("rescheduled", RESCHEDULED)
+        .groupBy("source")
+        .agg(F.max(F.struct("offset", "due_ms", "by")).alias("last"))
+    )
+    return (
+        began.join(ended, "source", "left_anti")
+        .join(moved, "source", "left")
+        .select(
+            F.col("first.id").alias("id"),
+            "source",
+            F.col("first.to").alias("to"),
+            F.coalesce("last.due_ms", "first.due_ms").alias("due_ms"),
+            F.col("first.partition").alias("partition"),
+            F.col("first.at_ms").alias("accepted_ms"),
+            F.col("last.by").alias("by"),
+        )
+    )
+
+
+def forecast(waiting: DataFrame) -> DataFrame:
+    """Give how many of what is pending fall due, for each destination and minute (`FORECAST`)."""
+    return waiting.groupBy("to", minute(F.col("due_ms"))).agg(F.count("*").alias("count")).select(FORECAST.names)
+
+
+def minute(at_ms: Column) -> Column:
+    """Give the beginning of the minute as the column minute_ms."""
+    return (at_ms - F.pmod(at_ms, F.lit(MINUTE_MS))).alias("minute_ms")
+
+
+def _place(where: Column) -> Column:
+    """Give a number for a place of delivery: places are told apart, which is all that is asked."""
+    return F.when(where.isNotNull(), F.xxhash64(where)).alias("place")
+
+
+def _none(name: str) -> Column:
+    return F.lit(None).cast("long").alias(name)

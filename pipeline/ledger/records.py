@@ -1,0 +1,55 @@
+"""Records of the request and event topics as the ledger's rows."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from app.contract import headers as names
+from pipeline.headers import header, text
+from pipeline.ledger.tables import EVENTS, REQUESTS
+
+#: Set by `promote`, which sends again what gets lost on the way: no business of a rescue's.
+_PARKED = "delay-parked"
+
+_JSON = (
+    "event string, id string, at long, due long, to string, source string, late long, delivered string, "
+    "reason string, by string"
+)
+
+
+def events(records: DataFrame) -> DataFrame:
+    """Give a row of `EVENTS` for each record; one that is no event has the event `unreadable`."""
+    told = F.from_json(F.col("value").cast("string"), _JSON)
+    renamed = {"at_ms": "at", "due_ms": "due", "late_ms": "late"}
+    fields = [
+        F.col(name) if name in ("partition", "offset") else F.col(f"told.{renamed.get(name, name)}").alias(name)
+        for name in EVENTS.names
+    ]
+    rows = records.select(told.alias("told"), "partition", "offset").select(fields)
+    readable = F.col("id").isNotNull() & F.col("source").isNotNull() & F.col("at_ms").isNotNull()
+    return rows.withColumn("event", F.when(readable, F.coalesce("event", F.lit("unreadable"))).otherwise("unreadable"))
+
+
+def requests(records: DataFrame, *, values: bool = True) -> DataFrame:
+    """Give a row of `REQUESTS` for each record: without key, value and headers unless `values`.
+
+    The op of what `promote` has sent is `promoted`; the id is null where the record's place is the id.
+    """
+    op = F.coalesce(text(names.OP), F.lit("schedule"))
+    kept = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
+    return records.select(
+        "topic",
+        "partition",
+        "offset",
+        "stamp_ms",
+        F.when(header(_PARKED).isNotNull(), F.lit("promoted")).otherwise(op).alias("op"),
+        text(names.ID).alias("id"),
+        text(names.TO).alias("to"),
+        text(names.AT).alias("at"),
+        text(names.AFTER).alias("after"),
+        *(value.cast(REQUESTS[name].dataType).alias(name) for name, value in kept.items()),
+    )
+
+
+def source(topic: str = "topic", partition: str = "partition", offset: str = "offset") -> Column:
+    """Give the place of a record as the contract writes it."""
+    return F.concat_ws("-", topic, partition, offset)
