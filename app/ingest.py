@@ -6,32 +6,25 @@ No I/O but reads of the local store: the step that comes out is what happens.
 import copy
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
 
 import msgspec
 
-from app import callbacks, letters
-from app.contract import headers as names
 from app.contract import native, request
 from app.contract.home import home_partition
 from app.contract.native import Record
 from app.contract.request import Reason, Refusal, Request
 from app.events import Event, Kind
+from app.life import cancelled, ended, move
+from app.limits import Limits
 from app.policy import Policy
+from app.refusals import Refusals
+from app.remembered import Remembered
 from app.settings import Settings
 from app.step import Outgoing, Step
 from tables import Cancel, Command, Entry, PartitionStore, Position, keys
 from tables.entry import encode
 
 _DECODERS: dict[str, Callable[[Record], Request]] = {"native": native.decode}
-
-
-class Limits(Protocol):
-    """Sizes in bytes that the cluster's topics allow."""
-
-    row: int
-    letter: int
-
 
 Read = tuple[Record, Request | Refusal]
 
@@ -51,6 +44,8 @@ class Ingest:
         """Serve partition `number`; `claims` are the rows whose sends are outstanding."""
         self._number, self._settings, self._policy = number, settings, policy
         self._store, self._claims, self._limits = store, claims, limits
+        self._remembered = Remembered(store)
+        self._refusals = Refusals(number, settings, limits)
         self._inputs, self._forwards = settings.inputs, settings.forwards
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
 
@@ -94,7 +89,7 @@ class Ingest:
                     raise asked
                 self._route(step, record, asked, partitions_of)
             except Refusal as refusal:
-                self._refuse(step, record, refusal)
+                self._refusals.refuse(step, record, refusal)
         if taken:
             last = found[taken - 1][0]
             before = step.changes.positions.get(last.topic) or self._store.positions.get(last.topic)
@@ -138,27 +133,6 @@ class Ingest:
         step.changes.origins[origin] = int(offset)
         return False
 
-    def _refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
-        letter = letters.refused(
-            self._settings.dead_letters, self._limits.letter, record, refusal.reason, refusal.sentence
-        )
-        step.sends.append(letter._replace(partition=self._number))
-        source = f"{record.topic}-{record.partition}-{record.offset}"
-        self._call_back(step, record, source, refusal)
-        step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
-
-    def _call_back(self, step: Step, record: Record, source: str, refusal: Refusal) -> None:
-        """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
-        url = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
-        try:
-            callbacks.check(url.decode(), self._settings.callbacks)
-        except (UnicodeDecodeError, Refusal):
-            return
-        users = [(names.legible(name), value) for name, value in record.headers if not name.startswith(names.PREFIX)]
-        failed = Entry(source, "", record.key, record.value, users, source, on_failure=url.decode())
-        row = keys.row_key(0, record.offset, self._crcs[record.topic])
-        callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row)
-
     # requests and commands -------------------------------------------------------------------------------------------
     def _apply(self, step: Step, record: Record, asked: Request) -> None:
         if asked.op == "schedule":
@@ -196,13 +170,13 @@ class Ingest:
         raw = encode(entry)
         self._check_size(len(raw))
         accepted = Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
-        cancel = self._cancel_of(step, asked)
+        cancel = self._remembered.cancel_of(step, asked)
         if cancel is not None and cancel.if_due_ms in (None, asked.due_ms):
             step.tell(accepted)
             ended(step, "cancelled", asked.due_ms, entry, by=cancel.source)
             return
         before = step.ids[asked.id]
-        if before is None and self._delivered_before(step, asked):
+        if before is None and self._remembered.delivered_before(step, asked):
             step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, due=asked.due_ms, to=asked.to))
             return
         step.tell(accepted)
@@ -227,29 +201,6 @@ class Ingest:
         else:
             step.remove(key, entry)
             ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
-
-    def _cancel_of(self, step: Step, asked: Request) -> Cancel | None:
-        """Give the remembered cancel that applies to a request: one that overtook it on another way."""
-        if not (step.changes.cancels or self._store.cancels.count):
-            return None
-        cancel = step.changes.cancels.get(asked.id) or self._store.cancels.get(asked.id)
-        if cancel is None or cancel.expires_ms <= step.broker_ms:
-            return None
-        topic, partition, offset = asked.source.rsplit("-", 2)
-        its_topic, its_partition, its_offset = cancel.source.rsplit("-", 2)
-        if (topic, partition) == (its_topic, its_partition):
-            return cancel if int(offset) < int(its_offset) else None
-        return cancel if asked.stamp_ms <= cancel.stamp_ms else None
-
-    def _delivered_before(self, step: Step, asked: Request) -> bool:
-        """Tell whether the same id with the same due time was delivered within its dedupe window."""
-        if not (step.changes.delivered or self._store.delivered.count):
-            return False
-        if asked.id in step.changes.delivered:
-            delivered = step.changes.delivered[asked.id]
-        else:
-            delivered = self._store.delivered.get(asked.id)
-        return delivered is not None and delivered.due_ms == asked.due_ms and delivered.expires_ms > step.broker_ms
 
     def _unknown(self, step: Step, asked: Request) -> None:
         step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
@@ -298,29 +249,6 @@ def _unknown_topic(asked: Request, partitions: int) -> Refusal:
     if partitions:
         sentence = f"topic {asked.to} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
     return Refusal(Reason.UNKNOWN_TOPIC, sentence)
-
-
-def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
-    """End a message by a cancel."""
-    step.remove(key, entry)
-    ended(step, "cancelled", keys.due_of(key), entry, by=by)
-
-
-def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
-    """Give a message another due time, and with it another row, whose key is returned."""
-    step.remove(key, entry)
-    waiting = msgspec.structs.replace(entry, commands=()) if entry.commands else entry
-    new = keys.row_key(command.due_ms, command.offset, command.topic_crc)
-    step.put(new, waiting, encode(waiting))
-    step.tell(
-        Event("rescheduled", entry.id, step.now_ms, entry.source, due=command.due_ms, to=entry.to, by=command.source)
-    )
-    return new
-
-
-def ended(step: Step, event: Kind, due_ms: int, entry: Entry, **said: Any) -> None:
-    """Tell the end of a message's life, or what did not end it."""
-    step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, **said))
 
 
 def _renumbered(record: Record, base: int) -> Record:

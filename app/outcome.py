@@ -8,8 +8,9 @@ import msgspec
 from app import callbacks, letters
 from app.contract.request import Reason
 from app.events import Event, Kind
-from app.ingest import Limits, ended, move
 from app.kafka.errors import NotAuthorised, SendError, TooLarge, TopicUnknown
+from app.life import ended, move
+from app.limits import Limits
 from app.settings import Settings
 from app.step import Step
 from tables import Entry, keys

@@ -17,9 +17,11 @@ from app.clock import Clock
 from app.contract.native import Record
 from app.contract.request import Refusal
 from app.errors import InputGone
-from app.ingest import Ingest, Limits, ended
+from app.ingest import Ingest
 from app.journal import Journal
 from app.kafka.transaction import Untaken
+from app.life import ended
+from app.limits import Limits
 from app.outcome import Delivered, Outcome, Outcomes, Unsent
 from app.policy import Policy
 from app.settings import Settings

@@ -1,0 +1,41 @@
+"""Requests that are not accepted: a dead letter, an event, and the failure callback that they ask for."""
+
+from app import callbacks, letters
+from app.contract import headers as names
+from app.contract.native import Record
+from app.contract.request import Refusal
+from app.events import Event
+from app.limits import Limits
+from app.settings import Settings
+from app.step import Step
+from tables import Entry, keys
+
+
+class Refusals:
+    """Refuses the requests that come to one partition."""
+
+    def __init__(self, number: int, settings: Settings, limits: Limits) -> None:
+        """Serve partition `number`."""
+        self._number, self._settings, self._limits = number, settings, limits
+
+    def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
+        """Add to `step` what becomes of a record that cannot be accepted."""
+        letter = letters.refused(
+            self._settings.dead_letters, self._limits.letter, record, refusal.reason, refusal.sentence
+        )
+        step.sends.append(letter._replace(partition=self._number))
+        source = f"{record.topic}-{record.partition}-{record.offset}"
+        self._call_back(step, record, source, refusal)
+        step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
+
+    def _call_back(self, step: Step, record: Record, source: str, refusal: Refusal) -> None:
+        """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
+        url = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
+        try:
+            callbacks.check(url.decode(), self._settings.callbacks)
+        except (UnicodeDecodeError, Refusal):
+            return
+        users = [(names.legible(name), value) for name, value in record.headers if not name.startswith(names.PREFIX)]
+        failed = Entry(source, "", record.key, record.value, users, source, on_failure=url.decode())
+        row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))
+        callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row)
