@@ -39,3 +39,7 @@ class SchemaMismatch(PipelineError):
 
 class OptionInvalid(PipelineError):
     """An option of the command line, or several together, mean nothing."""
+
+
+class TooMany(PipelineError):
+    """More messages are chosen than the limit allows."""

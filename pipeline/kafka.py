@@ -86,6 +86,15 @@ class Kafka:
         with self._admin(spark) as admin:
             return str(admin.describeCluster().clusterId().get())
 
+    def largest_record(self, spark: "SparkSession", topic: str) -> int:
+        """Give the most bytes that a record of a topic can have. Raises TopicMissing, KafkaUnreachable."""
+        jvm = _jvm(spark)
+        resources = jvm.org.apache.kafka.common.config.ConfigResource
+        asked = resources(resources.Type.TOPIC, topic)
+        with self._admin(spark) as admin:
+            configs = admin.describeConfigs(jvm.java.util.List.of(asked)).all().get()
+            return int(configs.get(asked).get("max.message.bytes").value())
+
     def _offsets(self, spark: "SparkSession", topics: tuple[str, ...], spec_of: Any) -> dict[str, Offsets]:
         jvm = _jvm(spark)
         committed = jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED

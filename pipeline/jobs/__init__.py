@@ -2,4 +2,10 @@
 
 from types import ModuleType
 
-JOBS: dict[str, ModuleType] = {}
+from pipeline.jobs import bulk, cancel, reschedule
+
+JOBS: dict[str, ModuleType] = {
+    "bulk": bulk,
+    "cancel": cancel,
+    "reschedule": reschedule,
+}

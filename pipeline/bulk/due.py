@@ -1,0 +1,50 @@
+"""Due times of any type as epoch milliseconds. What has no zone is UTC; fractions of a millisecond round up."""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    DecimalType,
+    FractionalType,
+    IntegralType,
+    NullType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from pipeline.errors import SchemaMismatch
+
+_DIGITS = r"^[0-9]{1,15}$"
+#: Spark alone would take '2027' for a day, and '10:00' for today.
+_TIME = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?( ?([Zz]|[+-][0-9]{2}:[0-9]{2}))?)?$"
+)
+
+
+def due_ms(value: Column, kind: DataType, option: str) -> Column:
+    """Give the epoch milliseconds that values of a type say, as long; null where they are no time.
+
+    A timestamp or a date; a number of milliseconds; a text as either is written (RFC 3339, with or without a zone).
+
+    Raises SchemaMismatch for other types, naming the `option`.
+    """
+    if isinstance(kind, TimestampType | TimestampNTZType | DateType):
+        return _millis(value.cast("timestamp"))
+    if isinstance(kind, IntegralType | NullType):
+        return value.cast("long")
+    if isinstance(kind, DecimalType | FractionalType):
+        return F.ceil(value.try_cast("decimal(38,6)")).try_cast("long")
+    if isinstance(kind, StringType):
+        said = F.trim(value)
+        at = F.upper(said).try_cast("timestamp")
+        return F.when(said.rlike(_DIGITS), said.try_cast("long")).when(said.rlike(_TIME), _millis(at))
+    raise SchemaMismatch(
+        f"{option} is of the type {kind.simpleString()}, which is no time. Give a timestamp, a date, epoch "
+        f"milliseconds, or a text of one of these."
+    )
+
+
+def _millis(at: Column) -> Column:
+    return F.unix_millis(at) + F.when(F.unix_micros(at) % 1000 != 0, 1).otherwise(0)

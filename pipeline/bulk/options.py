@@ -1,0 +1,116 @@
+"""The options that say what of a row means what."""
+
+import argparse
+import re
+from collections.abc import Sequence
+
+from app.contract import headers as names
+from app.contract.times import parse_duration
+from pipeline.bulk.mapping import Mapping
+from pipeline.errors import OptionInvalid
+
+_JOB = re.compile(r"[a-zA-Z0-9._-]{1,100}")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LATE = ("deliver", "drop", "dead-letter")
+
+
+def add_mapping(parser: argparse.ArgumentParser) -> None:
+    """Add them. EXPR is Spark SQL over the columns of the input: the name of one is enough."""
+    group = parser.add_argument_group("a row's message (EXPR: Spark SQL over the columns, at least the name of one)")
+    group.add_argument("--job", required=True, type=_job, metavar="NAME", help="ids begin with it and a colon")
+    group.add_argument(
+        "--at", required=True, metavar="EXPR", help="due time: timestamp, date, epoch milliseconds or text"
+    )
+    to = group.add_mutually_exclusive_group(required=True)
+    to.add_argument("--to", type=_topic, metavar="TOPIC", help="destination of all messages")
+    to.add_argument("--to-column", metavar="EXPR", help="destination of each")
+    group.add_argument("--to-partition", metavar="EXPR", help="its partition (by the key, as Kafka's clients do it)")
+    group.add_argument("--key", metavar="EXPR", help="key (null)")
+    value = group.add_mutually_exclusive_group(required=True)
+    value.add_argument("--value", metavar="EXPR", help="value: binary as it is, all else as text; null is possible")
+    value.add_argument(
+        "--value-json", metavar="COLUMN,…", help="value: an object of these columns; '*' for all of them"
+    )
+    group.add_argument("--header", action="append", default=[], metavar="NAME=EXPR", help="header; once for each")
+    who = group.add_mutually_exclusive_group(required=True)
+    who.add_argument("--natural-key", metavar="COLUMN,…", help="with the due time and the job these make the id")
+    who.add_argument("--id", metavar="EXPR", help="id, as it is")
+    group.add_argument(
+        "--dedupe", type=_duration, default="P7D", help="recognise what was delivered so long (%(default)s)"
+    )
+    group.add_argument("--max-late", type=_duration, metavar="DURATION", help="how late a delivery still makes sense")
+    group.add_argument("--if-late", choices=_LATE, help="what happens to those beyond --max-late (deliver)")
+
+
+def mapping_of(options: argparse.Namespace) -> Mapping:
+    """Give what they say. Raises OptionInvalid."""
+    if options.if_late and not options.max_late:
+        raise OptionInvalid("--if-late needs --max-late: late by how much?")
+    headers = pairs("--header", options.header)
+    ours = next((name for name, _ in headers if name.startswith(names.PREFIX)), None)
+    if ours is not None:
+        raise OptionInvalid(f"--header {ours}: headers that begin with {names.PREFIX} are Punctual's own. Rename it.")
+    policies = {names.DEDUPE: options.dedupe, names.MAX_LATE: options.max_late, names.IF_LATE: options.if_late}
+    everything = options.value_json is not None and options.value_json.strip() == "*"
+    return Mapping(
+        job=options.job,
+        at=options.at,
+        to=options.to_column if options.to is None else f"'{options.to}'",
+        value=options.value,
+        value_columns=() if everything else _columns(options.value_json),
+        key=options.key,
+        id=options.id,
+        natural_key=_columns(options.natural_key),
+        headers=headers,
+        to_partition=options.to_partition,
+        policies={name: value for name, value in policies.items() if value is not None},
+    )
+
+
+def pairs(option: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Give the names and values of an option of the form NAME=VALUE. Raises OptionInvalid."""
+    split = [each.partition("=") for each in given]
+    wrong = next((name for name, _, value in split if not name or not value), None)
+    if wrong is not None:
+        raise OptionInvalid(f"{option} {wrong!r} is not of the form NAME=VALUE.")
+    return tuple((name, value) for name, _, value in split)
+
+
+def duration_ms(text: str) -> int:
+    """Read a duration, for argparse; give milliseconds."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def positive(text: str) -> float:
+    """Read a number above 0, for argparse."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
+def _duration(text: str) -> str:
+    duration_ms(text)
+    return text
+
+
+def _job(text: str) -> str:
+    if not _JOB.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: use 1 to 100 letters, digits, dots, underscores, hyphens")
+    return text
+
+
+def _topic(text: str) -> str:
+    if not _TOPIC.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"no topic can have the name {text!r}")
+    return text
+
+
+def _columns(text: str | None) -> tuple[str, ...]:
+    return tuple(name for name in map(str.strip, (text or "").split(",")) if name)

@@ -1,0 +1,109 @@
+"""What would be sent: how many messages, where to and when; how many rows make none, and why."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.bulk import histogram
+
+_MINUTE_MS = 60_000
+#: Epoch seconds of our time, read as milliseconds, are before this: in March 1973.
+_SECONDS_MS = 10**11
+_DESTINATIONS = 20
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Counts; `bins` are those of future due times, keyed by their beginning, `width_ms` wide.
+
+    `overdue` messages are due already, `ancient` ones so long ago that the due time looks like seconds.
+    """
+
+    destinations: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    overdue: int = 0
+    ancient: int = 0
+    bins: dict[int, int] = field(default_factory=dict)
+    width_ms: int = _MINUTE_MS
+
+    @classmethod
+    def of(cls, requests: DataFrame, now_ms: int) -> "Overview":
+        """Count requests by their columns to, due_ms and reason, in one pass over them."""
+        good, due = F.col("reason").isNull(), F.col("due_ms")
+        counted = (
+            requests.select(
+                "reason",
+                F.when(good, F.col("to")).alias("to"),
+                F.when(good & (due > now_ms), due - F.pmod(due, F.lit(_MINUTE_MS))).alias("minute_ms"),
+                (good & (due < _SECONDS_MS)).alias("ancient"),
+            )
+            .groupBy("reason", "to", "minute_ms", "ancient")
+            .count()
+            .persist()
+        )
+        try:
+            return cls._of(counted)
+        finally:
+            counted.unpersist()
+
+    @classmethod
+    def _of(cls, counted: DataFrame) -> "Overview":
+        late = F.col("minute_ms").isNull()
+        groups = counted.groupBy("reason", "to", late.alias("late"), "ancient").agg(
+            F.sum("count").alias("count"), F.min("minute_ms").alias("first"), F.max("minute_ms").alias("last")
+        )
+        destinations, reasons, overdue, ancient = Counter[str](), Counter[str](), 0, 0
+        ends: list[int] = []
+        for each in groups.collect():
+            if each["reason"] is not None:
+                reasons[each["reason"]] += each["count"]
+                continue
+            destinations[each["to"]] += each["count"]
+            overdue += each["count"] * each["late"]
+            ancient += each["count"] * each["ancient"]
+            ends += [] if each["late"] else [each["first"], each["last"]]
+        if not ends:
+            return cls(destinations, reasons, overdue, ancient)
+        width = histogram.width_ms(min(ends), max(ends))
+        begin = F.col("minute_ms") - F.pmod("minute_ms", F.lit(width))
+        bins = counted.where(~late).groupBy(begin.alias("begin")).agg(F.sum("count").alias("count"))
+        return cls(
+            destinations, reasons, overdue, ancient, {row["begin"]: row["count"] for row in bins.collect()}, width
+        )
+
+    @property
+    def messages(self) -> int:
+        """How many would be sent."""
+        return self.destinations.total()
+
+    @property
+    def rejected(self) -> int:
+        """How many rows make no request."""
+        return self.reasons.total()
+
+    def lines(self) -> Iterator[str]:
+        """Say it all, for people."""
+        yield f"{self.messages:,} messages" + (f", {self.overdue:,} of them already due" if self.overdue else "")
+        if self.ancient:
+            yield f"{self.ancient:,} are due before 1973. If these are seconds: --at 'timestamp_seconds(COLUMN)'."
+        if self.messages:
+            yield from ("", f"{'destination':<50}  {'messages':>13}")
+            for to, count in self.destinations.most_common(_DESTINATIONS):
+                yield f"{to:<50}  {count:>13,}"
+            others = self.destinations.most_common()[_DESTINATIONS:]
+            if others:
+                yield f"{f'{len(others):,} others':<50}  {sum(count for _, count in others):>13,}"
+            yield ""
+            yield from self.when()
+        if self.reasons:
+            yield from ("", f"{'rejected':<50}  {'rows':>13}")
+            for reason, count in self.reasons.most_common():
+                yield f"{reason:<50}  {count:>13,}"
+
+    def when(self) -> Iterator[str]:
+        """Say when they are due."""
+        yield f"{'due (UTC)':<16}  {'messages':>13}"
+        yield from histogram.lines(self.bins, self.width_ms, self.overdue)

@@ -1,0 +1,127 @@
+"""Rows as delay requests: each one good, or with the reason why it is not."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from app.contract import headers as names
+from pipeline.bulk.due import due_ms
+from pipeline.bulk.expressions import Expression, attempt, quoted
+from pipeline.bulk.inputs import BROKEN
+from pipeline.bulk.mapping import Limits, Mapping
+from pipeline.headers import TYPE, joined
+
+#: Contract section 2.
+_ID_BYTES = 256
+_TOPIC = "^[a-zA-Z0-9._-]{1,249}$"
+#: More digits than this are malformed (app.contract.times).
+_MAX_MS = 10**15 - 1
+#: More than what the contract's headers, or the framing of one of the user's, add to a record.
+_OWN_BYTES, _HEADER_BYTES = 1024, 16
+#: 128 bits of SHA-256: enough to be the only one.
+_HASH_DIGITS = 32
+#: All digits that Spark has; as it stands it would cut off microseconds, and leave out columns that are null.
+_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+
+
+def requests(rows: DataFrame, mapping: Mapping, limits: Limits) -> DataFrame:
+    """Give a request for each row, or the reason why it makes none; no row makes the job fail.
+
+    Columns: row (a struct, as it came), id, to, due_ms (long), key, value (binary), headers (the user's, then the
+    contract's), reason (null: none). Holds under `expressions.SETTINGS`.
+
+    Raises OptionInvalid or SchemaMismatch for expressions that don't fit the columns.
+    """
+    at = Expression.of(rows, "--at", mapping.at)
+    tried = {
+        "at": at.column,
+        "to": Expression.of(rows, "--to-column", mapping.to).text(),
+        "key": Expression.of(rows, "--key", mapping.key or "null").content(),
+        "value": _value(rows, mapping),
+        "known": _known(rows, mapping),
+        "place": Expression.of(rows, "--to-partition", mapping.to_partition or "null").text(),
+        "users": _users(rows, mapping),
+    }
+    broken = F.col(BROKEN).isNotNull() if BROKEN in rows.columns else F.lit(False)  # noqa: FBT003 - a column
+    values = rows.select(
+        F.struct("*").alias("row"), broken.alias("broken"), *(attempt(each).alias(name) for name, each in tried.items())
+    )
+    due = values.withColumn("due_ms", due_ms(F.col("at.value"), at.kind, at.option))
+    known = due.withColumn("id", F.col("known.value") if mapping.id else _derived(mapping.job))
+    return known.select(
+        "row",
+        "id",
+        F.col("to.value").alias("to"),
+        "due_ms",
+        F.col("key.value").alias("key"),
+        F.col("value.value").alias("value"),
+        _headers(mapping).alias("headers"),
+        _reason(mapping, limits).alias("reason"),
+    )
+
+
+def _value(rows: DataFrame, mapping: Mapping) -> Column:
+    if mapping.value is not None:
+        return Expression.of(rows, "--value", mapping.value).content()
+    chosen = mapping.value_columns or [name for name in rows.columns if name != BROKEN]
+    columns = [Expression.of(rows, "--value-json", quoted(name)).column for name in chosen]
+    return F.to_json(F.struct(*columns), _JSON).cast("binary")
+
+
+def _known(rows: DataFrame, mapping: Mapping) -> Column:
+    """Give the id, or the natural key in a form that no other one has; null if all of it is null."""
+    if mapping.id is not None:
+        return Expression.of(rows, "--id", mapping.id).text()
+    parts = [Expression.of(rows, "--natural-key", quoted(name)).text() for name in mapping.natural_key]
+    return F.when(F.coalesce(*parts).isNotNull(), F.to_json(F.array(*parts)))
+
+
+def _derived(job: str) -> Column:
+    told = F.concat(F.col("known.value"), F.col("due_ms").cast("string"))
+    return F.concat(F.lit(f"{job}:"), F.substring(F.sha2(told, 256), 1, _HASH_DIGITS))
+
+
+def _users(rows: DataFrame, mapping: Mapping) -> Column:
+    """Give the values of the user's headers, each a field that is named for its place."""
+    given = [Expression.of(rows, f"--header {name}", text).content() for name, text in mapping.headers]
+    return F.struct(*(value.alias(f"at{place}") for place, value in enumerate(given)), F.lit(0).alias("end"))
+
+
+def _headers(mapping: Mapping) -> Column:
+    users = F.array(
+        *(
+            F.struct(F.lit(name).alias("key"), F.col(f"users.value.at{place}").alias("value"))
+            for place, (name, _) in enumerate(mapping.headers)
+        )
+    ).cast(TYPE)
+    own = {names.ID: F.col("id"), names.TO: F.col("to.value"), names.AT: F.col("due_ms")}
+    rarely = {names.TO_PARTITION: F.col("place.value")} if mapping.to_partition else {}
+    return joined(own | rarely | {name: F.lit(value) for name, value in mapping.policies.items()}, users)
+
+
+def _reason(mapping: Mapping, limits: Limits) -> Column:
+    """Give the first reason that applies; where contract section 7 has a code for it, that one."""
+    to, id_, due, place = F.col("to.value"), F.col("id"), F.col("due_ms"), F.col("place.value")
+    reasons = {
+        "unreadable": F.col("broken"),
+        "missing-due": F.col("at").isNotNull() & F.col("at.value").isNull(),
+        "bad-due": due.isNull() | (due < 0),
+        "too-far": due > min(limits.now_ms + limits.max_delay_ms, _MAX_MS),
+        "missing-destination": to.isNull() | (to == ""),
+        "unknown-topic": ~to.rlike(_TOPIC),
+        "bad-id": id_.isNull() | ~F.octet_length(id_).between(1, _ID_BYTES) | ~F.is_valid_utf8(id_),
+        "bad-key": F.col("key").isNull(),
+        "bad-value": F.col("value").isNull(),
+        "bad-header": F.col("users").isNull(),
+        "bad-partition": F.col("place").isNull() | (place.isNotNull() & ~place.rlike("^[0-9]{1,9}$")),
+        "too-large": _size(mapping) > limits.max_bytes,
+    }
+    return F.coalesce(*(F.when(applies, F.lit(code)) for code, applies in reasons.items()))
+
+
+def _size(mapping: Mapping) -> Column:
+    """Give an upper bound of the record's bytes."""
+    users = [F.col(f"users.value.at{place}") for place in range(len(mapping.headers))]
+    size = F.lit(_OWN_BYTES + sum(len(name.encode()) + _HEADER_BYTES for name, _ in mapping.headers))
+    for part in (F.col("key.value"), F.col("value.value"), *users):
+        size = size + F.coalesce(F.octet_length(part), F.lit(0))
+    return size

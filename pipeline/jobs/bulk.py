@@ -1,0 +1,69 @@
+"""Schedule many messages at once: each row of Parquet, CSV, JSON lines or a table becomes a delay request."""
+
+import argparse
+import os
+import time
+from typing import TYPE_CHECKING
+
+from pipeline.bulk import inputs, rejects
+from pipeline.bulk.expressions import SETTINGS
+from pipeline.bulk.mapping import Limits
+from pipeline.bulk.options import add_mapping, duration_ms, mapping_of, pairs, positive
+from pipeline.bulk.overview import Overview
+from pipeline.bulk.repeats import without_repeats
+from pipeline.bulk.requests import requests
+from pipeline.bulk.sending import input_topics, send, using
+from pipeline.progress import progress
+
+if TYPE_CHECKING:
+    from pipeline.context import Context
+
+#: The exit code when rows were left out and nobody has asked to keep them.
+LEFT_OUT = 3
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    parser.add_argument("input", metavar="INPUT", help="file, directory or pattern of any file system; name of a table")
+    parser.add_argument("--format", choices=inputs.FORMATS, default="parquet", help="what INPUT is (%(default)s)")
+    parser.add_argument(
+        "--reader-option", action="append", default=[], metavar="NAME=VALUE", help="of Spark's reader: sep=; for CSV"
+    )
+    add_mapping(parser)
+    parser.add_argument("--rejects", metavar="DIR", help="keep rows that cannot be sent here, with the reason")
+    parser.add_argument("--dry-run", action="store_true", help="count and show what would be sent; send nothing")
+    parser.add_argument("--max-per-second", type=positive, metavar="N", help="send no faster, evenly spread")
+    parser.add_argument(
+        "--max-delay",
+        type=duration_ms,
+        default=os.environ.get("DELAY_MAX_DELAY", "P1827D"),
+        help="what is due later is too far (DELAY_MAX_DELAY; %(default)s)",
+    )
+    parser.add_argument(
+        "--inputs",
+        default=os.environ.get("DELAY_INPUTS", ""),
+        metavar="TOPIC,…",
+        help="the installation's other input topics, by which some ids have their homes (DELAY_INPUTS)",
+    )
+
+
+def run(context: "Context", options: argparse.Namespace) -> int:
+    """Send what can be sent, after saying what that is; give the exit code."""
+    kafka, spark, topic = context.kafka, context.spark, context.topic("requests")
+    mapping, reading = mapping_of(options), pairs("--reader-option", options.reader_option)
+    limits = Limits(time.time_ns() // 1_000_000, options.max_delay, kafka.largest_record(spark, topic))
+    with using(spark, SETTINGS):
+        rows = inputs.read(spark, options.input, options.format, dict(reading))
+        with progress(spark, "count"):
+            asked = without_repeats(requests(rows, mapping, limits))
+            overview = Overview.of(asked, limits.now_ms)
+        print(*overview.lines(), sep="\n", flush=True)
+        if overview.rejected and options.rejects:
+            with progress(spark, "rejects"):
+                print(f"\nrejected rows are in {rejects.keep(asked, options.rejects)}")
+        if options.dry_run:
+            print("\nNothing was sent: this was a dry run.")
+        elif overview.messages:
+            send(context, asked.where("reason is null"), input_topics(context, options.inputs), options.max_per_second)
+            print(f"\n{overview.messages:,} requests are on {topic}")
+    return LEFT_OUT if overview.rejected and not options.rejects else 0

@@ -1,0 +1,21 @@
+"""Cancel many messages at once, chosen by what the ledger knows of what is pending."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pipeline.bulk.commands import cancels
+from pipeline.jobs.selection import add_selection, chosen, counted, send
+
+if TYPE_CHECKING:
+    from pipeline.context import Context
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    add_selection(parser)
+
+
+def run(context: "Context", options: argparse.Namespace) -> None:
+    """Count, and cancel if told to."""
+    with counted(context, options, chosen(context, options)) as messages:
+        send(context, options, cancels(messages))

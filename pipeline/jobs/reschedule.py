@@ -1,0 +1,39 @@
+"""Move many messages to other due times at once, chosen by what the ledger knows of what is pending."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from pipeline.bulk.commands import moved, reschedules
+from pipeline.bulk.expressions import SETTINGS
+from pipeline.bulk.options import duration_ms
+from pipeline.bulk.sending import using
+from pipeline.errors import OptionInvalid
+from pipeline.jobs.selection import add_selection, chosen, counted, overview_of, send
+
+if TYPE_CHECKING:
+    from pipeline.context import Context
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    when = parser.add_mutually_exclusive_group(required=True)
+    when.add_argument("--shift", type=_shift_ms, metavar="DURATION", help="so much later; --shift=-PT2H: earlier")
+    when.add_argument("--at", metavar="EXPR", help="due then: SQL, as in --where")
+    add_selection(parser)
+
+
+def run(context: "Context", options: argparse.Namespace) -> None:
+    """Count, and move if told to. Raises OptionInvalid if some would have no due time."""
+    with using(context.spark, SETTINGS):
+        there = moved(chosen(context, options), shift_ms=options.shift, at=options.at)
+        with counted(context, options, there) as messages:
+            without = messages.where("new_ms is null").count()
+            if without:
+                raise OptionInvalid(f"--at gives no time for {without:,} of these. Nothing was sent.")
+            print("\ndue then:", *overview_of(messages, "new_ms").when(), sep="\n")
+            send(context, options, reschedules(messages))
+
+
+def _shift_ms(text: str) -> int:
+    earlier = text.startswith("-")
+    return -duration_ms(text[1:]) if earlier else duration_ms(text)

@@ -1,0 +1,73 @@
+"""What commands on many messages have in common: choose, show, and send only if told to."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.bulk.commands import COLUMNS, selected
+from pipeline.bulk.overview import Overview
+from pipeline.errors import OptionInvalid, TooMany
+from pipeline.ledger import KIND, pending
+from pipeline.progress import progress
+
+if TYPE_CHECKING:
+    from pipeline.context import Context
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose messages."""
+    parser.add_argument("--ledger", required=True, metavar="DIR", help="the ledger's directory, as `ledger` has it")
+    parser.add_argument(
+        "--where", required=True, metavar="EXPR", help=f"which of what is pending: SQL over {', '.join(COLUMNS)}"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="refuse if they are more")
+    parser.add_argument("--apply", action="store_true", help="send the commands; without it they are only counted")
+
+
+def chosen(context: "Context", options: argparse.Namespace) -> DataFrame:
+    """Give the messages that are chosen, as the ledger knows them.
+
+    Raises OptionInvalid, SchemaMismatch, LakeMismatch.
+    """
+    lake = context.lake(options.ledger, KIND)
+    if not lake.head.number:
+        raise OptionInvalid(f"there is no ledger in {options.ledger}. Run `python -m pipeline ledger` first.")
+    age_s = time.time() - lake.head.at_ms / 1000
+    print(f"pending by the ledger of {age_s:,.0f} s ago:", end=" ")
+    return selected(pending(lake), options.where)
+
+
+@contextmanager
+def counted(context: "Context", options: argparse.Namespace, messages: DataFrame) -> Iterator[DataFrame]:
+    """Say how many messages there are, to where and due when; give them for a block. Raises TooMany."""
+    messages.persist()
+    try:
+        with progress(context.spark, "count"):
+            overview = overview_of(messages, "due_ms")
+        print(*overview.lines(), sep="\n", flush=True)
+        if options.limit is not None and overview.messages > options.limit:
+            raise TooMany(f"these are {overview.messages:,}, --limit is {options.limit:,}. Nothing was sent.")
+        yield messages
+    finally:
+        messages.unpersist()
+
+
+def overview_of(messages: DataFrame, due: str) -> Overview:
+    """Count messages by destination and by a column of due times."""
+    rows = messages.select("to", F.col(due).alias("due_ms"), F.lit(None).cast("string").alias("reason"))
+    return Overview.of(rows, time.time_ns() // 1_000_000)
+
+
+def send(context: "Context", options: argparse.Namespace, commands: DataFrame) -> None:
+    """Send commands if the options say so; say what was done."""
+    if not options.apply:
+        print("\nNothing was sent: this was a dry run. Give --apply to send the commands.")
+        return
+    with progress(context.spark, "send"):
+        context.kafka.write(commands, context.topic("requests"))
+    print(f"\nThe commands are on {context.topic('requests')}.")

@@ -1,0 +1,178 @@
+"""`bulk` on a real Kafka: what arrives, what is kept back, how fast."""
+
+import argparse
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Message
+
+from app.contract.home import home_partition
+from app.contract.native import decode
+from app.contract.request import Request
+from pipeline.context import Context
+from pipeline.jobs import bulk
+from tests.pipeline.conftest import PARTITIONS, Consume
+
+DUE = 4_000_000_000_000
+#: Further than the usual five years, so that tests need not know what year it is.
+FAR = ("--max-delay", "P36500D")
+
+
+def run(context: Context, *words: str) -> int:
+    parser = argparse.ArgumentParser()
+    bulk.add_options(parser)
+    return bulk.run(context, parser.parse_args([*words, *FAR]))
+
+
+def json_lines(path: Path, rows: int) -> str:
+    path.write_text("".join(json.dumps({"number": number, "at": DUE + number}) + "\n" for number in range(rows)))
+    return str(path)
+
+
+def asked(message: Message) -> Request:
+    """Give the request as the worker reads it."""
+    return decode(_Record(message))
+
+
+class _Record:
+    def __init__(self, message: Message) -> None:
+        self.topic, self.partition, self.offset = message.topic(), message.partition(), message.offset()
+        self.timestamp, self.key, self.value = message.timestamp()[1], message.key(), message.value()
+        self.headers = message.headers()
+
+
+def test_rows_arrive_as_requests_in_the_homes_of_their_ids(context: Context, consume: Consume, tmp_path: Path) -> None:
+    rows, inputs = 40, (context.topic("requests"), "orders")
+    # Some of the ids are of the shape that lives where it says.
+    words = [
+        json_lines(tmp_path / "rows.jsonl", rows),
+        "--format",
+        "jsonl",
+        "--job",
+        "job",
+        "--at",
+        "at",
+        "--to",
+        "out",
+    ]
+    words += ["--key", "number", "--value", "if(number = 7, null, concat('v', number))", "--inputs", "orders=etf1"]
+    words += ["--id", "if(number % 2 = 0, concat('orders-1-', number), concat('job:', number))"]
+    words += ["--header", "again='b'", "--header", "none=null", "--header", "again=number", "--to-partition", "3"]
+
+    assert run(context, *words, "--max-late", "PT1H", "--if-late", "drop") == 0
+
+    messages = consume(context.topic("requests"))
+    requests = {request.id: request for request in map(asked, messages)}
+    assert len(messages) == len(requests) == rows
+    assert {message.partition() for message in messages} == set(range(PARTITIONS))
+    assert all(message.partition() == home_partition(asked(message).id, inputs, PARTITIONS) for message in messages)
+    one, other = requests["job:7"], requests["orders-1-8"]
+    assert (one.key, one.value, other.value) == (b"7", None, b"v8")
+    assert (one.op, one.to, one.due_ms, one.partition) == ("schedule", "out", DUE + 7, 3)
+    assert (one.dedupe_ms, one.max_late_ms, one.if_late) == (7 * 86_400_000, 3_600_000, "drop")
+    assert one.headers == [("again", b"b"), ("none", None), ("again", b"7")]
+
+
+def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
+    context: Context, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, kept = tmp_path / "rows.csv", tmp_path / "rejects"
+    source.write_text('number,at,say\n007,2027-01-01,"a ""b"", c"\n8,never,x\n9\n10,2027-01-02T00:00:00Z,\n11,1,"y"\n')
+    words = [str(source), "--format", "csv", "--job", "job", "--at", "at", "--to", "out"]
+    words += ["--value", "say", "--natural-key", "number"]
+
+    assert run(context, *words, "--dry-run") == bulk.LEFT_OUT
+    assert consume(context.topic("requests")) == []
+    told = capsys.readouterr().out
+    assert "3 messages, 1 of them already due" in told
+    assert "1 are due before 1973" in told
+    assert {
+        "out                                                             3",
+        "2027-01-02 00:00              1  " + "#" * 40,
+    } <= set(told.splitlines())
+
+    assert run(context, *words, "--rejects", str(kept)) == 0
+    assert sorted(message.value() or b"" for message in consume(context.topic("requests"))) == [b"", b'a "b", c', b"y"]
+    rejects = context.spark.read.parquet(str(kept)).orderBy("delay_reason").collect()
+    assert [(row["number"], row["at"], row["delay_reason"]) for row in rejects] == [
+        ("8", "never", "bad-due"),
+        ("9", None, "unreadable"),
+    ]
+    again = [str(next(kept.iterdir())), *words[3:], "--dry-run"]
+    assert run(context, *again) == bulk.LEFT_OUT
+
+
+def test_the_load_is_spread(context: Context, consume: Consume, tmp_path: Path) -> None:
+    rows, rate = 600, 300
+    words = [
+        json_lines(tmp_path / "rows.jsonl", rows),
+        "--format",
+        "jsonl",
+        "--job",
+        "job",
+        "--at",
+        "at",
+        "--to",
+        "out",
+    ]
+
+    run(context, *words, "--value-json", "*", "--natural-key", "number", "--max-per-second", str(rate))
+
+    stamps = sorted(message.timestamp()[1] for message in consume(context.topic("requests")))
+    assert len(stamps) == rows
+    # Nothing is sent ahead of its time but one tenth of a second's share, and nothing long after it.
+    ahead = [place - rate * (stamp - stamps[0]) / 1000 for place, stamp in enumerate(stamps)]
+    assert max(ahead) < rate * 0.5
+    assert max(later - stamp for stamp, later in itertools.pairwise(stamps)) < 1000
+
+
+def test_a_run_after_a_kill_asks_for_the_same_again(context: Context, consume: Consume, tmp_path: Path) -> None:
+    rows, topic = 2000, context.topic("requests")
+    words = [
+        json_lines(tmp_path / "rows.jsonl", rows),
+        "--format",
+        "jsonl",
+        "--job",
+        "job",
+        "--at",
+        "at",
+        "--to",
+        "out",
+    ]
+    words += ["--value-json", "*", "--natural-key", "number"]
+    where = [
+        "--bootstrap",
+        context.kafka.bootstrap,
+        "--app-id",
+        context.app_id,
+        "--master",
+        "local[2]",
+        "--memory",
+        "512m",
+    ]
+    command = [sys.executable, "-m", "pipeline", "bulk", *words, *FAR, "--max-per-second", "200", *where]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    ) as process:
+        deadline = time.monotonic() + 90
+        while not sum(context.kafka.ends(context.spark, topic)[topic].values()):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+    before = consume(topic)
+    assert 0 < len(before) < rows
+
+    assert run(context, *words) == 0
+
+    messages = consume(topic)
+    told = {(request.id, request.due_ms, request.value) for request in map(asked, messages)}
+    assert len(messages) > rows
+    assert len(told) == len({each[0] for each in told}) == rows

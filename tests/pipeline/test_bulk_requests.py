@@ -1,0 +1,211 @@
+"""Rows become requests, or have the reason why they don't."""
+
+import datetime as dt
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.bulk.due import due_ms
+from pipeline.bulk.expressions import SETTINGS
+from pipeline.bulk.mapping import Limits, Mapping
+from pipeline.bulk.repeats import without_repeats
+from pipeline.bulk.requests import requests
+from pipeline.bulk.sending import using
+from pipeline.errors import OptionInvalid, SchemaMismatch
+
+NOW = 1_800_000_000_000
+LIMITS = Limits(NOW, 5 * 365 * 86_400_000, 10_000)
+
+
+def mapping(**changed: Any) -> Mapping:
+    return Mapping(
+        **{"job": "job", "at": "at", "to": "'orders'", "value": "value", "natural_key": ("number",)} | changed
+    )
+
+
+def made(rows: DataFrame, **changed: Any) -> list[Row]:
+    with using(rows.sparkSession, SETTINGS):
+        return requests(rows, mapping(**changed), LIMITS).collect()
+
+
+def test_every_bad_row_has_its_reason(spark: SparkSession) -> None:
+    good: dict[str, str | None] = {
+        "number": "1",
+        "at": str(NOW),
+        "to": "orders",
+        "key": "1",
+        "value": "1",
+        "header": "1",
+        "place": "1",
+    }
+    bad: list[tuple[str | None, dict[str, str | None]]] = [
+        (None, {}),
+        (None, {"at": "0"}),
+        (None, {"key": None, "value": None, "header": None, "place": None}),
+        ("missing-due", {"at": None}),
+        ("bad-due", {"at": "tomorrow"}),
+        ("bad-due", {"at": "-1"}),
+        ("bad-due", {"at": "2027-02-30"}),
+        ("too-far", {"at": "2099-01-01"}),
+        ("missing-destination", {"to": None}),
+        ("missing-destination", {"to": ""}),
+        ("unknown-topic", {"to": "no topic"}),
+        ("bad-id", {"number": None}),
+        ("bad-id", {"number": ""}),
+        ("bad-id", {"number": "é" * 129}),
+        ("bad-key", {"key": "x"}),
+        ("bad-value", {"value": "x"}),
+        ("bad-header", {"header": "x"}),
+        ("bad-partition", {"place": "-1"}),
+        ("bad-partition", {"place": "x"}),
+        ("too-large", {"value": "9" * 9_000}),
+    ]
+    rows = spark.createDataFrame([good | changed for _, changed in bad], ", ".join(f"{name} string" for name in good))
+    checked = made(
+        rows,
+        id="number",
+        to="to",
+        key="cast(key as int)",
+        value="if(value = 'x', raise_error('x'), value)",
+        headers=(("h", "cast(header as int)"),),
+        to_partition="place",
+    )
+
+    assert [row["reason"] for row in checked] == [reason for reason, _ in bad]
+    assert checked[4]["row"].asDict() == good | bad[4][1]
+
+
+def test_an_expression_that_two_options_share_fails_for_its_row_alone(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("2027-03-01", 1), ("x", 2)], "day string, number int")
+    shared = "to_timestamp(day) + interval 9 hours"
+
+    checked = made(rows, at=shared, value=f"date_format({shared}, 'HH')", headers=(("at", shared),))
+
+    assert [row["reason"] for row in checked] == [None, "bad-due"]
+    assert checked[0]["due_ms"] == dt.datetime(2027, 3, 1, 9, tzinfo=dt.UTC).timestamp() * 1000
+    assert checked[0]["value"] == b"09"
+
+
+_DUE = {
+    "timestamp'2027-01-01 00:00:00.000001'": 1_798_761_600_001,
+    "timestamp'1969-12-31 23:59:59.998999'": -1,
+    "timestamp_ntz'2027-01-01 00:00:00'": 1_798_761_600_000,
+    "date'2027-01-01'": 1_798_761_600_000,
+    "1798761600000": 1_798_761_600_000,
+    "1798761600000.5": 1_798_761_600_001,
+    "1.7987616e12D": 1_798_761_600_000,
+    "double('NaN')": None,
+    "' 1798761600000 '": 1_798_761_600_000,
+    "'2027-01-01'": 1_798_761_600_000,
+    "'2027-01-01 01:00'": 1_798_765_200_000,
+    "'2027-01-01t01:00:00.5z'": 1_798_765_200_500,
+    "'2027-01-01T01:00:00+02:00'": 1_798_758_000_000,
+    "'01:00'": None,
+    "'2027-01'": None,
+    "'2027-02-30'": None,
+    "'1798761600000.5'": None,
+    "'-5'": None,
+    "-5": -5,
+    "null": None,
+}
+
+
+def test_due_times_of_any_type(spark: SparkSession) -> None:
+    one = spark.range(1)
+    kinds = {sql: one.select(F.expr(sql)).schema[0].dataType for sql in _DUE}
+    columns = [due_ms(F.expr(sql), kind, "--at").alias(sql) for sql, kind in kinds.items()]
+    assert one.select(columns).collect()[0].asDict() == _DUE
+
+
+def test_ids_are_the_same_in_every_run_and_order_and_for_every_format(spark: SparkSession) -> None:
+    keys = [(number, "a" if number % 2 else None) for number in range(6)]
+    rows = spark.createDataFrame([(*key, NOW) for key in keys], "number int, part string, at long")
+    texts = spark.createDataFrame(
+        [(str(a), b, str(NOW)) for a, b in reversed(keys)], "number string, part string, at string"
+    )
+
+    first, second = (
+        {int(row["row"]["number"]): row["id"] for row in made(each, value="null", natural_key=("number", "part"))}
+        for each in (rows, texts)
+    )
+
+    assert first == second
+    assert len(set(first.values())) == len(keys)
+    assert first[0] == "job:" + hashlib.sha256(f'["0",null]{NOW}'.encode()).hexdigest()[:32]
+    later = made(rows.where("number = 0"), value="null", at="at + 1", natural_key=("number", "part"))
+    assert later[0]["id"] not in first.values()
+
+
+def test_a_natural_key_is_not_taken_for_another_that_is_cut_elsewhere(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [("a", "b,c", NOW), ("a,b", "c", NOW), ('a"', '"', NOW)], "x string, y string, at long"
+    )
+    ids = {row["id"] for row in made(rows, value="null", natural_key=("x", "y"))}
+    assert len(ids) == 3
+
+
+def test_of_copies_one_is_sent_and_of_what_differs_none(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [(1, "x"), (2, "x"), (2, "x"), (2, "x"), (3, "x"), (3, "y"), (4, "x"), (None, "x"), (None, "x")],
+        "number int, value string",
+    )
+    with using(spark, SETTINGS):
+        checked = without_repeats(requests(rows, mapping(at=str(NOW)), LIMITS)).collect()
+
+    seen = sorted((row["row"]["number"] or 0, row["reason"] or "") for row in checked)
+    twice = "duplicate-id"
+    assert seen == [
+        (0, "bad-id"),
+        (0, "bad-id"),
+        (1, ""),
+        (2, ""),
+        (2, twice),
+        (2, twice),
+        (3, twice),
+        (3, twice),
+        (4, ""),
+    ]
+
+
+def test_the_row_as_json_has_all_columns_and_digits(spark: SparkSession) -> None:
+    rows = spark.sql(f"select {NOW} at, 7 number, null nothing, timestamp'2027-01-01 00:00:00.123456' t, 'é' `a b`")
+
+    everything, chosen = made(rows, value=None), made(rows, value=None, value_columns=("a b", "number"))
+
+    assert json.loads(everything[0]["value"]) == {
+        "at": NOW,
+        "number": 7,
+        "nothing": None,
+        "t": "2027-01-01T00:00:00.123456Z",
+        "a b": "é",
+    }
+    assert chosen[0]["value"].decode() == '{"a b":"é","number":7}'
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"at": "due"}, SchemaMismatch, "--at: there is no column `due`, there are at, number, value, parts. (A text"),
+        ({"natural_key": ("nr",)}, SchemaMismatch, "--natural-key: there is no column `nr`"),
+        ({"value": "parts"}, SchemaMismatch, "--value is of the type array<int>, which is no text"),
+        ({"at": "true"}, SchemaMismatch, "--at is of the type boolean, which is no time"),
+        ({"headers": (("h", "upper("),)}, OptionInvalid, "--header h 'upper(' is no SQL expression: "),
+        (
+            {"id": "no_such(number)"},
+            SchemaMismatch,
+            "--id 'no_such(number)' does not fit the input: [UNRESOLVED_ROUTINE]",
+        ),
+        ({"key": "*"}, OptionInvalid, "--key '*' gives 4 columns"),
+    ],
+)
+def test_what_fits_no_row_is_said_in_a_sentence(
+    spark: SparkSession, changed: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    rows = spark.sql("select 1L at, 2 number, 'x' value, array(1) parts")
+    with pytest.raises(error) as raised:
+        requests(rows, mapping(**changed), LIMITS)
+    assert str(raised.value).startswith(says)
