@@ -25,12 +25,20 @@ class DataLost(PipelineError):
     """Kafka has deleted records that were not read yet."""
 
 
+class EventsMissing(PipelineError):
+    """The installation tells no events, so there is no account."""
+
+
 class LakeMismatch(PipelineError):
     """The directory holds tables of another installation, of another kind, or of a newer version."""
 
 
 class LakeBusy(PipelineError):
     """Another run has written to the same tables at the same time."""
+
+
+class RescueTooLarge(PipelineError):
+    """So much seems lost that something else is wrong."""
 
 
 class SchemaMismatch(PipelineError):

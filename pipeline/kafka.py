@@ -62,12 +62,12 @@ class Kafka:
     options: dict[str, str] = field(default_factory=client_options, repr=False)
 
     # offsets ---------------------------------------------------------------------------------------------------------
-    def ends(self, spark: "SparkSession", *topics: str) -> dict[str, Offsets]:
+    def ends(self, spark: "SparkSession", *topics: str, committed: bool = True) -> dict[str, Offsets]:
         """Give where each topic ends for who reads what is committed: an open transaction is beyond it.
 
-        Raises TopicMissing, KafkaUnreachable.
+        Unless `committed`, with all that is there. Raises TopicMissing, KafkaUnreachable.
         """
-        return self._offsets(spark, topics, lambda spec: spec.latest())
+        return self._offsets(spark, topics, lambda spec: spec.latest(), committed=committed)
 
     def begins(self, spark: "SparkSession", *topics: str) -> dict[str, Offsets]:
         """Give the first offsets that Kafka still has. Raises TopicMissing, KafkaUnreachable."""
@@ -95,9 +95,12 @@ class Kafka:
             configs = admin.describeConfigs(jvm.java.util.List.of(asked)).all().get()
             return int(configs.get(asked).get("max.message.bytes").value())
 
-    def _offsets(self, spark: "SparkSession", topics: tuple[str, ...], spec_of: Any) -> dict[str, Offsets]:
+    def _offsets(
+        self, spark: "SparkSession", topics: tuple[str, ...], spec_of: Any, *, committed: bool = True
+    ) -> dict[str, Offsets]:
         jvm = _jvm(spark)
-        committed = jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        levels = jvm.org.apache.kafka.common.IsolationLevel
+        isolation = levels.READ_COMMITTED if committed else levels.READ_UNCOMMITTED
         with self._admin(spark) as admin:
             names = jvm.java.util.ArrayList()
             for topic in topics:
@@ -108,7 +111,7 @@ class Kafka:
                 for info in described.get(topic).partitions():
                     place = jvm.org.apache.kafka.common.TopicPartition(topic, info.partition())
                     asked.put(place, spec_of(jvm.org.apache.kafka.clients.admin.OffsetSpec))
-            options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+            options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
             answer = admin.listOffsets(asked, options).all().get()
             found: dict[str, Offsets] = {topic: {} for topic in topics}
             for place in asked.keySet():

@@ -2,10 +2,13 @@
 
 from types import ModuleType
 
-from pipeline.jobs import bulk, cancel, reschedule
+from pipeline.jobs import bulk, cancel, ledger, reconcile, reschedule, rescue
 
 JOBS: dict[str, ModuleType] = {
     "bulk": bulk,
     "cancel": cancel,
     "reschedule": reschedule,
+    "ledger": ledger,
+    "reconcile": reconcile,
+    "rescue": rescue,
 }

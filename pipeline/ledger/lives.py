@@ -22,7 +22,7 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
     Only numbers are aggregated: with text among them Spark sorts what it can hash, at half the speed.
     """
     began = lake.read("accepted", ACCEPTED).where(F.col("at_ms") >= since_ms)
-    ended = lake.read("outcomes", OUTCOMES).where(F.col("at_ms") >= since_ms)
+    ended = lake.read("outcomes", OUTCOMES).where(F.col("at_ms") >= since_ms - MINUTE_MS)  # another worker's clock
     bit = F.lit(0)
     for number, name in enumerate(ENDINGS):
         bit = F.when(F.col("event") == name, F.lit(1 << number)).otherwise(bit)
@@ -47,17 +47,20 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
     return grouped.select("source", "to", "accepted_ms", ending.alias("ending"), several.alias("several"))
 
 
-def pending(lake: "Lake") -> DataFrame:
+def pending(lake: "Lake", since_ms: int = 0) -> DataFrame:
     """Give what is pending by the ledger: id, source, to, due_ms, partition, accepted_ms, by.
 
     `due_ms` is the latest that was told and `by` the source of the command that said so (null: the request itself);
-    `partition` is the home partition of the id.
+    `partition` is the home partition of the id. With `since_ms` what was accepted before is left out.
     """
     first = F.min(F.struct("offset", "id", "to", "due_ms", "partition", "at_ms")).alias("first")
-    began = lake.read("accepted", ACCEPTED).groupBy("source").agg(first)
-    ended = lake.read("outcomes", OUTCOMES).select("source").unionByName(lake.read("rescued", RESCUED).select("source"))
+    later = F.col("at_ms") >= since_ms - MINUTE_MS  # another worker's clock
+    began = lake.read("accepted", ACCEPTED).where(F.col("at_ms") >= since_ms).groupBy("source").agg(first)
+    outcomes, rescued = lake.read("outcomes", OUTCOMES).where(later), lake.read("rescued", RESCUED)
+    ended = outcomes.select("source").unionByName(rescued.select("source"))
     moved = (
         lake.read("rescheduled", RESCHEDULED)
+        .where(later)
         .groupBy("source")
         .agg(F.max(F.struct("offset", "due_ms", "by")).alias("last"))
     )

@@ -50,6 +50,12 @@ def requests(records: DataFrame, *, values: bool = True) -> DataFrame:
     )
 
 
-def source(topic: str = "topic", partition: str = "partition", offset: str = "offset") -> Column:
-    """Give the place of a record as the contract writes it."""
-    return F.concat_ws("-", topic, partition, offset)
+def source() -> Column:
+    """Give the place of a record as the contract writes it, from its columns topic, partition and offset."""
+    return F.concat_ws("-", "topic", "partition", "offset")
+
+
+def place(source: Column) -> tuple[Column, Column, Column]:
+    """Give topic, partition and offset of a place, numbers null where it is none. Topics may have dashes too."""
+    parts = F.split(source, "-(?=[0-9]+-[0-9]+$)|-(?=[0-9]+$)")
+    return F.get(parts, F.lit(0)), F.get(parts, F.lit(1)).try_cast("int"), F.get(parts, F.lit(2)).try_cast("long")

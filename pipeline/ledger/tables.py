@@ -11,7 +11,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-
 _TYPES: dict[str, DataType] = {"string": StringType(), "int": IntegerType(), "long": LongType(), "binary": BinaryType()}
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
@@ -51,10 +50,12 @@ RESCUED = _columns("source string, id string, to string, at_ms long, run string"
 #: Ids of forwards that their homes had not read when they told of their progress: nothing is judged of these.
 FORWARDED = _columns("id string")
 
-#: Tables of events, and the condition on `event` for a row to be there.
-EVENT_TABLES = {
-    "accepted": (ACCEPTED, "event = 'accepted'"),
-    "outcomes": (OUTCOMES, f"event in {TOLD_ENDINGS}"),
-    "rescheduled": (RESCHEDULED, "event = 'rescheduled'"),
-    "others": (OTHERS, f"event not in {('accepted', 'rescheduled', *TOLD_ENDINGS)}"),
-}
+#: Tables of events and their columns.
+EVENT_TABLES = {"accepted": ACCEPTED, "outcomes": OUTCOMES, "rescheduled": RESCHEDULED, "others": OTHERS}
+
+
+def table_of(event: str) -> str:
+    """Give the table that events of a kind are in."""
+    if event in TOLD_ENDINGS:
+        return "outcomes"
+    return event if event in EVENT_TABLES else "others"

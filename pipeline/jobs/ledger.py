@@ -1,0 +1,50 @@
+"""Keep the ledger: what became of every request, from the topics into Parquet."""
+
+import argparse
+
+from pipeline.context import Context
+from pipeline.jobs.every import add_every, repeat
+from pipeline.lake import Lake
+from pipeline.ledger import KIND
+from pipeline.ledger.compaction import compact, parts
+from pipeline.ledger.intake import take_in
+from pipeline.progress import progress
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    add_ledger(parser)
+    parser.add_argument("--compact", action="store_true", help="also merge small files, and count anew; daily, say")
+    parser.add_argument("--compact-after", type=int, default=100, metavar="N", help="also each N runs (%(default)s)")
+    add_every(parser)
+
+
+def add_ledger(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that keeps the ledger."""
+    parser.add_argument("ledger", help="directory of the ledger: local, HDFS or S3A")
+    parser.add_argument("--inputs", default="", metavar="A,B", help="input topics beside the requests, as the worker's")
+    parser.add_argument("--no-values", action="store_true", help="leave out keys, values and headers of requests")
+    parser.add_argument("--accept-gap", action="store_true", help="go on though Kafka has deleted records unread")
+
+
+def run(context: Context, options: argparse.Namespace) -> None:
+    """Keep it once, or again and again."""
+    repeat(options.every, lambda: _once(context, options))
+
+
+def _once(context: Context, options: argparse.Namespace) -> None:
+    lake = keep(context, options)
+    if options.compact or parts(lake) > options.compact_after:
+        with progress(context.spark, "compact"):
+            compact(lake)
+
+
+def keep(context: Context, options: argparse.Namespace) -> Lake:
+    """Add what is new to the ledger that the options name, and give it."""
+    lake = context.lake(options.ledger, KIND)
+    inputs = tuple(name for name in options.inputs.split(",") if name)
+    with progress(context.spark, "ledger"):
+        counts = take_in(context, lake, inputs, values=not options.no_values, accept_gap=options.accept_gap)
+    told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    print(f"{options.ledger}: {told or 'nothing'} new")
+    return lake

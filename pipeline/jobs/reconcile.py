@@ -1,0 +1,126 @@
+"""Prove that the account balances: what was accepted has ended or is pending, and nothing is missing."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pyspark.sql import Row
+
+from app.contract.times import parse_duration, parse_time
+from pipeline.context import Context
+from pipeline.errors import OptionInvalid
+from pipeline.jobs.ledger import add_ledger, keep
+from pipeline.lake import Lake
+from pipeline.ledger import KIND
+from pipeline.progress import progress
+from pipeline.reconcile.account import COUNTS
+from pipeline.reconcile.lost import LOST, Judge
+from pipeline.reconcile.verdict import Verdict
+
+#: The exit code of an account that does not balance.
+UNBALANCED = 3
+_LISTED = 20
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    add_judged(parser)
+    parser.add_argument("--since", metavar="TIME", help="what was accepted since then: a date, RFC 3339, or P7D ago")
+    parser.add_argument("--out", metavar="DIR", help="also write account.csv and missing.csv there")
+
+
+def add_judged(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that tells what is lost."""
+    add_ledger(parser)
+    parser.add_argument("--as-is", action="store_true", help="judge the ledger as it is, without what is new")
+    parser.add_argument(
+        "--grace", default="PT1M", help="lost is what is due so much before the worker is (%(default)s)"
+    )
+
+
+def run(context: Context, options: argparse.Namespace) -> int:
+    """Judge, and say so: 0 balanced, 3 not."""
+    now_ms = time.time_ns() // 1_000_000
+    since_ms = moment(options.since, now_ms) if options.since else 0
+    lake = opened(context, options)
+    with progress(context.spark, "reconcile"):
+        verdict = Verdict.of(Judge(lake, duration(options.grace), since_ms), now_ms)
+    if options.out:
+        _write(lake, options.out, verdict)
+    _tell(verdict)
+    return 0 if verdict.balanced else UNBALANCED
+
+
+def opened(context: Context, options: argparse.Namespace) -> Lake:
+    """Give the ledger, with what is new unless that is not wanted."""
+    return context.lake(options.ledger, KIND) if options.as_is else keep(context, options)
+
+
+def duration(text: str) -> int:
+    """Read a duration (ms). Raises OptionInvalid."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise OptionInvalid(f"{error}.") from error
+
+
+def moment(text: str, now_ms: int) -> int:
+    """Read a time, or how long ago (epoch ms). Raises OptionInvalid."""
+    try:
+        if text.startswith("P"):
+            return now_ms - parse_duration(text)
+        return parse_time(f"{text}T00:00:00Z" if len(text) == len("2030-01-31") else text)
+    except ValueError as error:
+        raise OptionInvalid(f"--since: {error}.") from error
+
+
+def _tell(verdict: Verdict) -> None:
+    total = Row("day", "to", *COUNTS)("all", "", *(verdict.totals[name] for name in COUNTS))
+    shown = [name for name in COUNTS if verdict.totals[name] or name in ("accepted", "delivered", "pending", "missing")]
+    print(table(["day", "to", *shown], [*verdict.rows, total]))
+    if verdict.late:
+        print(f"{verdict.late:,} are late, not lost: no worker has told yet that it has dealt with what is due then.")
+    if verdict.lost:
+        print(f"missing ({min(verdict.missing, _LISTED):,} of {verdict.missing:,}):")
+        print(table(LOST, verdict.lost[:_LISTED]))
+    if not verdict.holdings:
+        print("not compared with what the workers hold: the ledger does not go back to the beginning.")
+    elif all(each.agrees for each in verdict.holdings):
+        in_flight = sum(each.in_flight for each in verdict.holdings)
+        held = sum(each.told for each in verdict.holdings)
+        print(f"the workers hold {held:,}, as the ledger says, but for what was in flight ({in_flight:,} changes).")
+    for fault in verdict.faults():
+        print(fault)
+    print("balanced" if verdict.balanced else "NOT balanced")
+
+
+def table(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """Give rows as aligned text."""
+    lines = [[*names], *([_text(name, row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(names))]
+    numeric = {number for number, name in enumerate(names) if name in COUNTS}
+    return "\n".join(
+        "  ".join(
+            text.rjust(widths[number]) if number in numeric else text.ljust(widths[number])
+            for number, text in enumerate(line)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def _text(name: str, value: object) -> str:
+    if value is None:
+        return "-"
+    if name == "due_ms":
+        return datetime.fromtimestamp(int(str(value)) / 1000, UTC).isoformat(timespec="milliseconds")
+    return f"{value:,}" if isinstance(value, int) and name in COUNTS else str(value)
+
+
+def _write(lake: Lake, out: str, verdict: Verdict) -> None:
+    counts = ", ".join(f"{name} long" for name in COUNTS)
+    rows = lake.spark.createDataFrame(verdict.rows, f"day date, to string, {counts}")
+    lost = "source string, id string, to string, due_ms long, partition int, why string"
+    missing = lake.spark.createDataFrame(verdict.lost, lost)
+    for name, each in (("account.csv", rows), ("missing.csv", missing)):
+        each.coalesce(1).write.mode("overwrite").csv(f"{out}/{name}", header=True)

@@ -1,0 +1,89 @@
+"""Send again what is truly lost, under the same ids; without --apply only say what that is."""
+
+import argparse
+import time
+import uuid
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.context import Context
+from pipeline.errors import LakeBusy, RescueTooLarge
+from pipeline.jobs.reconcile import UNBALANCED, add_judged, duration, opened, table
+from pipeline.lake import Lake
+from pipeline.ledger import KIND
+from pipeline.ledger.tables import RESCUED
+from pipeline.progress import progress
+from pipeline.reconcile.lost import LOST, Judge
+from pipeline.rescue import again, contents
+
+_LISTED = 20
+_TRIES = 5
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    add_judged(parser)
+    parser.add_argument("--window", metavar="PT1H", help="what was asked within that time; without it, everything")
+    parser.add_argument("--limit", type=int, default=1_000, help="more than that is not sent at all (%(default)s)")
+    parser.add_argument("--apply", action="store_true", help="send; without it, a dry run")
+
+
+def run(context: Context, options: argparse.Namespace) -> int:
+    """Rescue: 0 nothing is lost any more, 3 something is."""
+    since_ms = time.time_ns() // 1_000_000 - duration(options.window) if options.window else 0
+    judge = Judge(opened(context, options), duration(options.grace), since_ms)
+    with progress(context.spark, "look for what is lost"):
+        lost = judge.lost().persist()
+        count = lost.count()
+    if not count:
+        print("nothing is lost")
+        return 0
+    print(table(LOST, lost.orderBy("due_ms", "source").limit(_LISTED).collect()))
+    judge.require_events()
+    if count > options.limit:
+        raise RescueTooLarge(
+            f"{count:,} seem lost, more than --limit {options.limit:,}: rather the ledger is wrong than the messages. "
+            f"Were events lost, or deleted before they were read? If the messages are lost indeed, raise --limit."
+        )
+    sent = rescue(context, judge, lost, apply=options.apply)
+    print(f"{count:,} lost, {sent:,} of them {'sent again' if options.apply else 'would be sent again (--apply)'}")
+    if sent < count:
+        print(f"{count - sent:,} cannot be: neither the ledger nor Kafka has their contents any more")
+    return 0 if options.apply and sent == count else UNBALANCED
+
+
+def rescue(context: Context, judge: Judge, lost: DataFrame, *, apply: bool) -> int:
+    """Send what is lost again, if `apply`, and note it in the ledger; give how many can be.
+
+    After a run that is killed in between, the next sends the same: what is pending is replaced by itself, what is
+    delivered is known again. Raises TopicMissing, KafkaUnreachable, LakeBusy.
+    """
+    snapshot = judge.snapshot
+    asked = contents(judge.lake, context.kafka, lost)
+    requests = again(lost, asked, snapshot.inputs, snapshot.partitions).persist()
+    try:
+        count = requests.count()
+        if apply and count:
+            with progress(context.spark, "send"):
+                context.kafka.write(requests.drop("source"), context.topic("requests"))
+            rows = lost.join(requests.select("source"), "source", "left_semi")
+            _note(context, judge.lake, rows)
+        return count
+    finally:
+        requests.unpersist()
+
+
+def _note(context: Context, lake: Lake, rows: DataFrame) -> None:
+    """Commit what was sent; a ledger that is kept beside us may have committed meanwhile."""
+    run, now_ms = uuid.uuid4().hex[:12], time.time_ns() // 1_000_000
+    noted = rows.select("source", "id", "to", F.lit(now_ms).alias("at_ms"), F.lit(run).alias("run"))
+    for tries in range(1, _TRIES + 1):
+        fresh = context.lake(lake.files.root, KIND)
+        try:
+            fresh.commit({"rescued": noted.select(RESCUED.names).coalesce(1)})
+        except LakeBusy:
+            if tries == _TRIES:
+                raise
+        else:
+            return

@@ -1,0 +1,168 @@
+"""One run of the ledger: what is new on the topics, in the order in which nothing can seem lost that is not.
+
+Requests end first, events last: a request that is in the ledger has had the time between to leave its events. In
+between the workers are heard twice, with the forwards' end fixed after the first time: a request that had been read
+then was either dealt with or is among those forwards, and the second time tells which of them have been read.
+"""
+
+import time
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.context import Context
+from pipeline.kafka import Offsets, new_records
+from pipeline.lake import Lake
+from pipeline.ledger import records
+from pipeline.ledger.lateness import histogram
+from pipeline.ledger.progress import Listener, Snapshot, positions
+from pipeline.ledger.tables import EVENT_TABLES, table_of
+
+#: So many rows make a file of a run; compaction makes larger ones.
+_ROWS = 250_000
+#: A worker's transaction takes milliseconds, and is ended by the broker after some seconds.
+_OPEN_S, _LOOK_S = 5.0, 0.1
+
+
+def take_in(
+    context: Context, lake: Lake, inputs: tuple[str, ...] = (), *, values: bool = True, accept_gap: bool = False
+) -> dict[str, int]:
+    """Add to the ledger what is new, in one commit; give how many rows of each kind.
+
+    Args:
+        context: the installation.
+        lake: its ledger.
+        inputs: its input topics beside the requests.
+        values: keep key, value and headers of requests, for a rescue after the topic's retention.
+        accept_gap: go on though Kafka has deleted records that were never read.
+
+    Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
+    """
+    return _Run(context, lake, accept_gap=accept_gap).take_in((context.topic("requests"), *inputs), values=values)
+
+
+class _Run:
+    def __init__(self, context: Context, lake: Lake, *, accept_gap: bool) -> None:
+        self._context, self._lake, self._accept_gap = context, lake, accept_gap
+        self._kafka, self._spark = context.kafka, context.spark
+        self._added: dict[str, DataFrame] = {}
+        self._ends: dict[str, Offsets] = {}
+
+    def take_in(self, inputs: tuple[str, ...], *, values: bool) -> dict[str, int]:
+        seen = self._requests(inputs, values=values)
+        snapshot = self._listen(inputs)
+        topic = self._context.topic("events")
+        new, done = self._new(topic), self._done(topic)
+        notes = {"snapshot": snapshot.note(), "whole_since": self._whole_since(topic, done)}
+        if self._ends[topic] == done:
+            self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
+            return {"requests": _count(seen)}
+        events = records.events(new).persist()
+        try:
+            counts = self._sort_out(events)
+            notes["renumbered"] = self._renumbered(events, inputs)
+            self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
+        finally:
+            events.unpersist()
+        return {"requests": _count(seen), **counts}
+
+    def _done(self, topic: str) -> Offsets:
+        return self._lake.head.positions.get(topic, {})
+
+    def _new(self, topic: str) -> DataFrame:
+        """Give a topic's new records, and fix its end."""
+        new, ends = new_records(self._kafka, self._spark, topic, self._done(topic), accept_gap=self._accept_gap)
+        self._ends[topic] = ends
+        return new
+
+    def _requests(self, topics: tuple[str, ...], *, values: bool) -> Observation | None:
+        """Add the requests of all inputs; give what will tell how many they were."""
+        rows: DataFrame | None = None
+        about = 0  # markers of transactions take offsets too: good for a number of files, not for an account
+        for topic in topics:
+            more = records.requests(self._new(topic), values=values)
+            rows = more if rows is None else rows.unionByName(more)
+            about += sum(self._ends[topic].values()) - sum(self._done(topic).values())
+        if rows is None or not about:
+            return None
+        seen = Observation("requests")
+        counted = rows.coalesce(1 + about // _ROWS).observe(seen, F.count(F.lit(1)).alias("count"))
+        self._added["requests"] = counted
+        return seen
+
+    def _listen(self, inputs: tuple[str, ...]) -> Snapshot:
+        topic = self._context.topic("progress")
+        known = Snapshot.of(self._lake.head.notes.get("snapshot"))
+        listener = Listener(self._context, known.told, self._done(topic))
+        read = positions(listener.listen(), inputs)
+        ends, unsure = self._forwards_end()
+        told = listener.listen()
+        self._ends[topic] = listener.done
+        self._forwarded(positions(told, [self._context.topic("forwards")]), ends)
+        return Snapshot(told, read, unsure, inputs, len(self._ends[inputs[0]]))
+
+    def _forwards_end(self) -> tuple[Offsets, list[int]]:
+        """Fix the forwards' end behind all that is there now; give also partitions where a transaction stays open."""
+        topic, until = self._context.topic("forwards"), time.monotonic() + _OPEN_S
+        there = self._kafka.ends(self._spark, topic, committed=False)[topic]
+        while True:
+            ends = self._kafka.ends(self._spark, topic)[topic]
+            unsure = [number for number, end in ends.items() if end < there[number]]
+            if not unsure or time.monotonic() > until:
+                return ends, unsure
+            time.sleep(_LOOK_S)
+
+    def _forwarded(self, read: dict[str, Offsets], ends: Offsets) -> None:
+        """Add the ids of forwards that their homes have not read."""
+        ((topic, there),) = read.items()
+        begins = self._kafka.begins(self._spark, topic)[topic]
+        begin = {number: min(max(there.get(number, 0), begins[number]), end) for number, end in ends.items()}
+        if begin != ends:
+            waiting = self._kafka.read(self._spark, topic, begin, ends)
+            self._added["forwarded"] = waiting.select(F.col("key").cast("string").alias("id")).distinct().coalesce(1)
+
+    def _whole_since(self, topic: str, done: Offsets) -> int:
+        """Give since when (epoch ms) no events are missing: what Kafka had deleted before was never read."""
+        whole = int(self._lake.head.notes.get("whole_since", 0))
+        begins, ends = self._kafka.begins(self._spark, topic)[topic], self._ends[topic]
+        gap = {number: begin for number, begin in begins.items() if begin > done.get(number, 0)}
+        if not gap:
+            return whole
+        some = {number: min(begin + 1_000, ends[number]) for number, begin in gap.items()}
+        first = self._kafka.read(self._spark, topic, gap, some).groupBy("partition").agg(F.min("stamp_ms").alias("at"))
+        found = {row["partition"]: row["at"] for row in first.collect()}
+        now = time.time_ns() // 1_000_000
+        return max(whole, *(int(found.get(number, now)) for number in gap))
+
+    def _renumbered(self, events: DataFrame, inputs: tuple[str, ...]) -> list[str]:
+        """Give the inputs that were created again: their sources count on beyond where the topic ends by now.
+
+        Which record such a source is of, only the worker knows (DELAY_ACCEPT_RECREATED).
+        """
+        offset = F.substring_index("source", "-", -1).try_cast("long")
+        last = [F.max(F.when(F.col("source").startswith(f"{topic}-"), offset)).alias(topic) for topic in inputs]
+        found = events.where("event = 'accepted'").agg(*last).first()
+        ends = self._kafka.ends(self._spark, *inputs)
+        known = set(self._lake.head.notes.get("renumbered", ()))
+        beyond = {topic for topic in inputs if found and (found[topic] or 0) >= max(1, *ends[topic].values())}
+        return sorted(known | beyond)
+
+    def _sort_out(self, events: DataFrame) -> dict[str, int]:
+        """Add each event to its table; give how many there are of each kind."""
+        counts: dict[str, int] = {row["event"]: row["rows"] for row in _kinds(events).collect()}
+        for table, columns in EVENT_TABLES.items():
+            kinds = [kind for kind in counts if table_of(kind) == table]
+            if kinds:
+                rows = events.where(F.col("event").isin(kinds)).select(columns.names)
+                self._added[table] = rows.coalesce(1 + sum(counts[kind] for kind in kinds) // _ROWS)
+        if "delivered" in counts:
+            self._added["lateness"] = histogram(events).coalesce(1)
+        return counts
+
+
+def _kinds(events: DataFrame) -> DataFrame:
+    return events.groupBy("event").agg(F.count("*").alias("rows"))
+
+
+def _count(seen: Observation | None) -> int:
+    return 0 if seen is None else int(seen.get["count"])

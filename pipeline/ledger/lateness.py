@@ -1,0 +1,44 @@
+"""How late deliveries were: histograms that add up over destinations, minutes and runs.
+
+Bins grow by 5 %: a percentile that is read from one is at most 2.5 % off, whatever the scale.
+"""
+
+import math
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.ledger.lives import minute
+from pipeline.ledger.tables import LATENESS
+
+GROWTH = 1.05
+
+
+def histogram(outcomes: DataFrame) -> DataFrame:
+    """Count deliveries (`LATENESS`) among the rows of `OUTCOMES`, each source once."""
+    late = F.greatest("late_ms", F.lit(0))
+    number = F.when(late < 1, 0).otherwise(1 + F.floor(F.log(late.cast("double")) / math.log(GROWTH))).cast("int")
+    return (
+        outcomes.where("event = 'delivered' and late_ms is not null")
+        .groupBy("source", "to")
+        .agg(F.min("at_ms").alias("at_ms"), F.min("late_ms").alias("late_ms"))
+        .groupBy("to", minute(F.col("at_ms")), number.alias("bin"))
+        .agg(F.count("*").alias("count"))
+        .select(LATENESS.names)
+    )
+
+
+def late_ms(number: int) -> float:
+    """Give what is said of a bin: its middle, as ratios go."""
+    return 0.0 if number == 0 else GROWTH ** (number - 0.5)
+
+
+def percentile(counts: Mapping[int, int], share: float) -> float | None:
+    """Give how late the given share of the deliveries was at most, in milliseconds, from counts by bin."""
+    wanted, seen = math.ceil(share * sum(counts.values()) - 1e-9), 0
+    for number in sorted(counts):
+        seen += counts[number]
+        if seen >= max(wanted, 1):
+            return late_ms(number)
+    return None

@@ -1,0 +1,92 @@
+"""Whether the account balances, and in sentences why not."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.storagelevel import StorageLevel
+
+from pipeline.ledger.lives import lives, pending
+from pipeline.reconcile.account import COUNTS, PARTS, account
+from pipeline.reconcile.holdings import Holding, holdings
+from pipeline.reconcile.lost import Judge
+
+#: More of what is lost is not shown.
+SHOWN = 1_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an account comes to.
+
+    Attributes:
+        rows: the account, by day and destination (`reconcile.account`).
+        lost: the first of what is lost (`reconcile.lost.LOST`), and `missing` how many there are.
+        late: how many are overdue, but not lost: their worker has not told that it has dealt with them.
+        strangers: how many lives have an ending and no beginning; None where the ledger may have missed beginnings.
+        holdings: what the workers hold, beside the ledger; empty where they cannot be compared.
+    """
+
+    rows: Sequence[Row]
+    lost: Sequence[Row]
+    missing: int
+    late: int
+    strangers: int | None
+    holdings: Sequence[Holding]
+
+    @classmethod
+    def of(cls, judge: Judge, now_ms: int) -> Self:
+        """Judge a ledger. Raises EventsMissing if there are none to judge by."""
+        lake = judge.lake
+        whole = not judge.since_ms and not lake.head.notes.get("whole_since")
+        living = lives(lake, judge.since_ms).persist(StorageLevel.MEMORY_AND_DISK)
+        waiting = pending(lake, judge.since_ms).persist(StorageLevel.MEMORY_AND_DISK)
+        lost = judge.lost(waiting).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            missing = lost.count()
+            if missing:
+                judge.require_events()
+            overdue = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms).join(lost, "source", "left_anti").count()
+            strangers = living.where("accepted_ms is null and ending <> 'rescued'").count() if whole else None
+            return cls(
+                account(lake, living, lost, judge.since_ms).collect(),
+                lost.orderBy("due_ms", "source").limit(SHOWN).collect(),
+                missing,
+                overdue,
+                strangers,
+                holdings(lake, waiting, lost) if whole else (),
+            )
+        finally:
+            for kept in (lost, waiting, living):
+                kept.unpersist()
+
+    @property
+    def totals(self) -> Counter[str]:
+        """The account's sums over days and destinations."""
+        return Counter({name: sum(row[name] for row in self.rows) for name in COUNTS})
+
+    @property
+    def balanced(self) -> bool:
+        """Whether everything is accounted for, and nothing missing."""
+        return not self.faults()
+
+    def faults(self) -> list[str]:
+        """Give a sentence for everything that does not add up."""
+        totals, found = self.totals, []
+        total = sum(totals[part] for part in PARTS)
+        if totals["accepted"] != total:
+            found.append(f"accepted {totals['accepted']:,} is not the sum of the rest, {total:,}.")
+        if self.missing:
+            found.append(f"{self.missing:,} missing: `rescue` sends them again.")
+        if self.strangers:
+            found.append(f"{self.strangers:,} have an ending, but were never accepted.")
+        found += [
+            f"partition {each.partition} holds {each.told:,} by its worker and {each.by_ledger:,} by the ledger; only "
+            f"{each.in_flight:,} changes were in flight."
+            for each in self.holdings
+            if not each.agrees
+        ]
+        return found

@@ -1,0 +1,129 @@
+"""What is lost, as requests that bring it back: the same id, content and policies, its due time absolute."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from app.contract import headers as names
+from app.contract import native
+from app.contract.home import home_partition
+from app.contract.request import Headers, Refusal, Request
+from pipeline.ledger.records import place, source
+from pipeline.ledger.tables import REQUESTS
+
+if TYPE_CHECKING:
+    from pipeline.kafka import Kafka
+    from pipeline.lake import Lake
+
+#: How long the worker knows again what it has delivered of a rescue, should a run be killed before it has noted it.
+DEDUPE_MS = 86_400_000
+
+_SENT = pa.schema(
+    [
+        ("source", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("partition", pa.int32()),
+    ]
+)
+_SENT_DDL = "source string, key binary, value binary, headers array<struct<key:string,value:binary>>, partition int"
+
+
+def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
+    """Give the original requests (`REQUESTS`) of what is lost, by its column source: from the ledger, else from Kafka.
+
+    What neither has any more is not there.
+    """
+    asked = lake.read("requests", REQUESTS).where("headers is not null").withColumn("source", source())
+    kept = asked.join(lost.select("source"), "source", "left_semi")
+    without = lost.join(kept.select("source"), "source", "left_anti")
+    for some in _from_kafka(lake, kafka, without):
+        kept = kept.unionByName(some, allowMissingColumns=True)
+    return kept
+
+
+def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataFrame]:
+    """Read what the ledger has no contents of, where Kafka still has it."""
+    topic, number, offset = place(F.col("source"))
+    places = lost.select(topic.alias("topic"), number.alias("partition"), offset.alias("offset"))
+    spans = places.groupBy("topic", "partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
+    by_topic: dict[str, dict[int, tuple[int, int]]] = {}
+    for row in spans.collect():
+        by_topic.setdefault(row["topic"], {})[row["partition"]] = (row["first"], row["last"] + 1)
+    for name, there in by_topic.items():
+        begins, ends = kafka.begins(lake.spark, name)[name], kafka.ends(lake.spark, name)[name]
+        begin = {number: max(first, begins[number]) for number, (first, _) in there.items()}
+        end = {number: max(min(last, ends[number]), begin[number]) for number, (_, last) in there.items()}
+        records = kafka.read(lake.spark, name, begin, end).withColumn("source", source())
+        yield records.join(lost.select("source"), "source", "left_semi")
+
+
+def again(lost: DataFrame, asked: DataFrame, inputs: tuple[str, ...], partitions: int) -> DataFrame:
+    """Give what brings back what is lost: columns source, key, value, headers, and partition: the home of its id.
+
+    `lost` is `reconcile.lost.LOST`, `asked` the requests that it was. What these don't fit is left out: a source that
+    is another record's by now.
+    """
+    rows = lost.select("source", F.col("id").alias("lost_id"), F.col("due_ms").alias("lost_due_ms"))
+    fields = ("topic", "partition", "offset", "stamp_ms", "key", "value", "headers")
+    both = rows.join(asked.select("source", *fields), "source")
+
+    def sent(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        for batch in batches:
+            found = (_sent(row, inputs, partitions) for row in batch.to_pylist())
+            yield pa.RecordBatch.from_pylist([row for row in found if row is not None], schema=_SENT)
+
+    return both.mapInArrow(sent, _SENT_DDL)
+
+
+@dataclass
+class _Asked:
+    """A record as the contract's decoder reads it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+def _sent(row: dict[str, Any], inputs: tuple[str, ...], partitions: int) -> dict[str, Any] | None:
+    place = (row["topic"], row["partition"], row["offset"], row["stamp_ms"])
+    headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
+    try:
+        asked = native.decode(_Asked(*place, row["key"], row["value"], headers))
+    except Refusal:
+        return None
+    if asked.id != row["lost_id"]:
+        return None
+    if row["lost_due_ms"] is not None:
+        asked.due_ms = row["lost_due_ms"]
+    return {
+        "source": row["source"],
+        "key": asked.key,
+        "value": asked.value,
+        "headers": [{"key": name, "value": value} for name, value in _headers(asked)],
+        "partition": home_partition(asked.id, inputs, partitions),
+    }
+
+
+def _headers(asked: Request) -> Headers:
+    said: list[tuple[str, object]] = [
+        (names.ID, asked.id),
+        (names.TO, asked.to),
+        (names.AT, asked.due_ms),
+        (names.TO_PARTITION, asked.partition),
+        (names.TO_CLUSTER, asked.cluster),
+        (names.MAX_LATE, asked.max_late_ms),
+        (names.IF_LATE, asked.if_late),
+        (names.DEDUPE, max(DEDUPE_MS, asked.dedupe_ms or 0)),
+        (names.ON_FAILURE, asked.on_failure),
+    ]
+    return [*asked.headers, *((name, str(value).encode()) for name, value in said if value is not None)]
