@@ -24,13 +24,16 @@ IF_DUE: Final = "delay-if-due"
 DUE: Final = "delay-due"
 SOURCE: Final = "delay-source"
 
+PARKED: Final = "delay-parked"
+EPOCH: Final = "delay-epoch"
+
 REASON: Final = "delay-reason"
 ERROR: Final = "delay-error"
 
 REQUEST: Final = frozenset(
-    {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE}
+    {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, PARKED}
 )
-"""What requests and commands may carry (sections 2 and 3)."""
+"""What requests and commands may carry (sections 2 and 3); `PARKED` only what the cold tier sends back."""
 
 DELIVERY: Final = frozenset({ID, DUE, SOURCE})
 """What every delivery carries beside the user's own headers (section 4)."""
@@ -38,7 +41,10 @@ DELIVERY: Final = frozenset({ID, DUE, SOURCE})
 DEAD_LETTER: Final = frozenset({REASON, ERROR, SOURCE})
 """What every dead letter carries beside the original headers (section 7)."""
 
-IGNORED: Final = (DELIVERY | DEAD_LETTER) - REQUEST
+COLD: Final = frozenset({SOURCE, PARKED, EPOCH})
+"""What every record of the cold topic carries beside what it asks for (docs/reference/cold-topic.md)."""
+
+IGNORED: Final = (DELIVERY | DEAD_LETTER | COLD) - REQUEST
 """What a request may carry without effect, so that deliveries and dead letters can be sent again as they are."""
 
 

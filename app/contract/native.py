@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from app.contract import headers as names
-from app.contract.request import Headers, Op, Reason, Refusal, Request
+from app.contract.request import Headers, Op, Parked, Reason, Refusal, Request
 from app.contract.times import parse_duration, parse_time
 
 _OPS: dict[str, Op] = {
@@ -15,6 +15,8 @@ _OPS: dict[str, Op] = {
 }
 _LATE_POLICIES = ("deliver", "drop", "dead-letter")
 _ID_BYTES = 256
+#: As in times.
+_DIGITS = 15
 
 
 class Record(Protocol):
@@ -40,6 +42,8 @@ def decode(record: Record) -> Request:
     request = Request(op, _id(said, op, source), source, stamp_ms, record.topic)
     if names.IF_DUE in said:
         request.if_due_ms = _number(said, names.IF_DUE)
+    if names.PARKED in said:
+        request.parked = _parked(record, said, op)
     if op == "schedule":
         request.key, request.value, request.headers = record.key, record.value, users
         _destination(request, said)
@@ -130,11 +134,30 @@ def _due(said: dict[str, str], stamp_ms: int) -> int:
     raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing: when is it due?")
 
 
+def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
+    """Give what the cold tier says of a message that it sends back."""
+    stamp, _, snapshot = said[names.PARKED].partition(",")
+    sources = [value or b"" for name, value in record.headers if name == names.SOURCE]
+    source = sources[0].decode(errors="replace") if len(sources) == 1 else ""
+    numbers = [stamp, snapshot, *source.rsplit("-", 2)[1:]]
+    if op == "schedule" and names.ID in said and len(numbers) == 4 and all(map(_is_number, numbers)):  # noqa: PLR2004
+        return Parked(int(stamp), int(snapshot), source)
+    raise Refusal(
+        Reason.MALFORMED,
+        f"{names.PARKED} is {said[names.PARKED][:64]!r}: only what the cold tier sends back has it, a schedule with "
+        f"{names.ID}, {names.SOURCE} and two times. Leave it out.",
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
+
+
 def _number(said: dict[str, str], name: str) -> int | None:
     text = said.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit()) or len(text) > 15:  # noqa: PLR2004 - as in times: 15 digits
+    if not _is_number(text):
         raise Refusal(Reason.MALFORMED, f"{name} is {text[:64]!r}, it must be a whole number in ASCII digits.")
     return int(text)
 

@@ -36,6 +36,18 @@ class Refusal(Exception):
         self.reason, self.sentence = reason, sentence
 
 
+class Parked(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What the cold tier says of a message that it sends back.
+
+    `source` and `stamp_ms` are those of the last record about its id that it knew, `snapshot_ms` is a time up to which
+    it knew all of them.
+    """
+
+    stamp_ms: int
+    snapshot_ms: int
+    source: str
+
+
 class Request(msgspec.Struct, array_like=True, gc=False):
     """A decoded request or command. Times are epoch milliseconds, durations milliseconds.
 
@@ -60,6 +72,7 @@ class Request(msgspec.Struct, array_like=True, gc=False):
     dedupe_ms: int | None = None
     on_failure: str | None = None
     if_due_ms: int | None = None
+    parked: Parked | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -22,16 +22,19 @@ def test_the_names_of_all_headers_are_frozen() -> None:
         "IF_DUE": "delay-if-due",
         "DUE": "delay-due",
         "SOURCE": "delay-source",
+        "PARKED": "delay-parked",
+        "EPOCH": "delay-epoch",
         "REASON": "delay-reason",
         "ERROR": "delay-error",
     }
 
 
-def test_every_header_belongs_to_a_request_a_delivery_or_a_dead_letter() -> None:
+def test_every_header_belongs_to_a_request_a_delivery_a_dead_letter_or_the_cold_topic() -> None:
     constants = {value for name, value in vars(headers).items() if name.isupper() and isinstance(value, str)}
 
-    assert constants - {headers.PREFIX} == headers.REQUEST | headers.DELIVERY | headers.DEAD_LETTER
+    known = headers.REQUEST | headers.DELIVERY | headers.DEAD_LETTER | headers.COLD
+    assert constants - {headers.PREFIX} == known
 
 
-def test_what_deliveries_and_dead_letters_add_is_ignored_when_they_are_sent_again() -> None:
-    assert {"delay-due", "delay-source", "delay-reason", "delay-error"} == headers.IGNORED
+def test_what_punctual_adds_is_ignored_when_it_is_sent_again() -> None:
+    assert {"delay-due", "delay-source", "delay-reason", "delay-error", "delay-epoch"} == headers.IGNORED

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.contract import native
-from app.contract.request import Refusal, Request
+from app.contract.request import Parked, Refusal, Request
 from app.contract.request import decode as decode_request
 from app.contract.request import encode as encode_request
 from tables import Entry
@@ -54,6 +54,18 @@ def test_users_headers_keep_their_order_duplicates_and_null_values() -> None:
 def test_delay_after_counts_from_the_records_timestamp() -> None:
     assert decode(delay_to="orders", delay_after="PT15M").due_ms == NOW + 900_000
     assert decode(delay_to="orders", delay_after="1").due_ms == NOW + 1
+
+
+def test_what_the_cold_tier_sends_back_says_what_it_is_made_of() -> None:
+    said = {"delay_parked": f"{NOW},{NOW + 1}", "delay_source": "delay-requests-2-9"}
+    asked = decode(delay_to="orders", delay_at="1", delay_id="a", **said)
+
+    assert asked.parked == Parked(NOW, NOW + 1, "delay-requests-2-9")
+    assert (asked.source, asked.stamp_ms) == ("delay-requests-3-42", NOW)
+
+
+def test_a_source_alone_is_what_deliveries_carry() -> None:
+    assert decode(delay_to="orders", delay_at="1", delay_source="nonsense").parked is None
 
 
 def test_every_header_of_a_request_is_read() -> None:

@@ -120,3 +120,33 @@ def test_a_sentence_shows_only_the_beginning_of_a_long_value(name: str) -> None:
         native.decode(record)
 
     assert len(raised.value.sentence) < 300
+
+
+ID, SOURCE, PARKED = ("delay-id", b"a"), ("delay-source", b"orders-0-1"), ("delay-parked", b"1,2")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [TO, AT, SOURCE, PARKED],
+        [TO, AT, ID, PARKED],
+        [TO, AT, ID, SOURCE, SOURCE, PARKED],
+        [TO, AT, ID, ("delay-source", None), PARKED],
+        [TO, AT, ID, ("delay-source", b"orders-0"), PARKED],
+        [TO, AT, ID, ("delay-source", b"orders-0-x"), PARKED],
+        [TO, AT, ID, ("delay-source", "orders-0-\u0661".encode()), PARKED],
+        [TO, AT, ID, ("delay-source", b"orders-0-1" + b"0" * 15), PARKED],
+        [TO, AT, ID, ("delay-source", b"\xff\xff"), PARKED],
+        *([TO, AT, ID, SOURCE, ("delay-parked", bad)] for bad in (b"", b"1", b"1,", b",1", b"1,2,3", b"1, 2", b"-1,2")),
+        [TO, AT, ID, SOURCE, ("delay-parked", None)],
+        *([AT, ID, SOURCE, PARKED, ("delay-op", op)] for op in (b"cancel", b"reschedule", b"deliver-now")),
+    ],
+)
+def test_only_what_the_cold_tier_sends_back_is_marked_as_that(headers: list[tuple[str, bytes | None]]) -> None:
+    found = refusal(*headers)
+
+    assert found.reason == "malformed"
+    assert found.sentence.startswith("delay-parked is '")
+    assert found.sentence.endswith(
+        "only what the cold tier sends back has it, a schedule with delay-id, delay-source and two times. Leave it out."
+    )

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from app.contract import request
-from app.contract.request import Reason, Request
+from app.contract.request import Parked, Reason, Request
 
 FULL = Request(
     "schedule",
@@ -24,11 +24,12 @@ FULL = Request(
     60_000,
     "https://example.com/back",
     7,
+    Parked(1_767_225_600_000, 1_767_225_600_001, "orders-3-41"),
 )
 FROZEN = bytes.fromhex(
-    "dc0011a87363686564756c65a86f726465722d3137ab6f72646572732d332d3432cf0000019b76daa800a66f7264657273"
+    "dc0012a87363686564756c65a86f726465722d3137ab6f72646572732d332d3432cf0000019b76daa800a66f7264657273"
     "cf0000019b76db9260a972656d696e64657273c4016bc09292a161c4013192a161c002a4656d6561cd"
-    "1388a464726f70cdea60b868747470733a2f2f6578616d706c652e636f6d2f6261636b07"
+    "1388a464726f70cdea60b868747470733a2f2f6578616d706c652e636f6d2f6261636b0793cf0000019b76daa800cf0000019b76daa801ab6f72646572732d332d3431"
 )
 
 
