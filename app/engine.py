@@ -84,8 +84,7 @@ class Engine:
         """
         settings = self.settings
         self._lock = claim(settings.data_path)
-        limits = await ensure(settings)
-        self.limits.row, self.limits.letter = limits.row, limits.letter
+        self.limits = await ensure(settings)
         self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
         await self.cluster.start(settings.progress)
         belongs(settings.data_path, settings.app_id, await self.cluster.id())
@@ -117,7 +116,7 @@ class Engine:
         )
         self.ownership.intake = intake = GroupIntake(self._app)
         self.due.watch(Sight(intake, self.ownership.topics, self.ownership.look_again))
-        self.ownership.tombstones_ms = limits.tombstones_ms
+        self.ownership.tombstones_ms = self.limits.tombstones_ms
         watchdog = Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat})
         for work in (self.due.run(), progress.run(), self._housekeeping(), watchdog.run()):
             self._spawn(work)

@@ -11,11 +11,13 @@ Kind = Literal[
     "replaced",
     "dropped",
     "rejected",
+    "parked",
     "rescheduled",
     "refused",
     "duplicate",
     "unknown",
     "conflict",
+    "deferred",
 ]
 
 

@@ -9,14 +9,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from app.cold import Cold
 from app.contract import native, request
 from app.contract.home import home_partition
 from app.contract.native import Record
-from app.contract.request import Reason, Refusal, Request
+from app.contract.request import Parked, Reason, Refusal, Request
 from app.events import Event, Kind
 from app.life import cancelled, ended, move
 from app.limits import Limits
-from app.policy import Policy
+from app.policy import Policy, assure_topic
 from app.refusals import Refusals
 from app.remembered import Remembered
 from app.settings import Settings
@@ -40,10 +41,11 @@ class Ingest:
         store: PartitionStore,
         claims: dict[bytes, Entry],
         limits: Limits,
+        cold: Cold,
     ) -> None:
         """Serve partition `number`; `claims` are the rows whose sends are outstanding."""
         self._number, self._settings, self._policy = number, settings, policy
-        self._store, self._claims, self._limits = store, claims, limits
+        self._store, self._claims, self._limits, self._cold = store, claims, limits, cold
         self._remembered = Remembered(store)
         self._refusals = Refusals(number, settings, limits)
         self._inputs, self._forwards = settings.inputs, settings.forwards
@@ -64,7 +66,7 @@ class Ingest:
                 record = _renumbered(record, base)  # noqa: PLW2901 - it is the same record
             try:
                 asked = decode(record)
-                if not forwarded:
+                if not forwarded and asked.parked is None:
                     self._policy.check(asked, step.broker_ms)
             except Refusal as refusal:
                 found.append((record, refusal))
@@ -110,10 +112,8 @@ class Ingest:
             if self._repeated(step, asked):
                 return
         else:
-            if asked.op == "schedule" and asked.cluster is None:
-                partitions = partitions_of(asked.to)
-                if partitions <= (asked.partition or 0):
-                    raise _unknown_topic(asked, partitions)
+            if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
+                assure_topic(asked, partitions_of(asked.to))
             if asked.id != asked.source:
                 home = home_partition(asked.id, self._inputs, self._settings.partitions)
                 if home != self._number:
@@ -121,7 +121,10 @@ class Ingest:
                     self._check_size(len(raw))
                     step.sends.append(Outgoing(self._forwards, home, asked.id.encode(), raw, []))
                     return
-        self._apply(step, record, asked)
+        if asked.parked is None:
+            self._apply(step, record, asked)
+        else:
+            self._take_back(step, record, asked, asked.parked, partitions_of)
 
     def _repeated(self, step: Step, asked: Request) -> bool:
         """Tell whether a forward has been applied before: those of a partition come in the order of offsets."""
@@ -140,7 +143,7 @@ class Ingest:
             return
         key = step.ids[asked.id]
         if key is None:
-            self._unknown(step, asked)
+            self._miss(step, asked)
             return
         entry = self.entry(step, key)
         if asked.if_due_ms is not None and asked.if_due_ms != keys.due_of(key):
@@ -150,23 +153,35 @@ class Ingest:
         elif asked.op == "cancel":
             cancelled(step, key, entry, asked.source)
         else:
-            move(step, key, entry, self._command(record, asked))
+            row = move(step, key, entry, self._command(record, asked))
+            self._cold.settle(step, row, asked.source, asked.stamp_ms)
+
+    def _take_back(
+        self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
+    ) -> None:
+        """Take in a message that the cold tier sends back, unless it did not know the latest about its id."""
+        if self._cold.is_stale(step, parked):
+            self._duplicate(step, asked, "stale-promotion")
+            return
+        if self._remembered.is_here(step, asked):
+            self._duplicate(step, asked)
+            self._cold.confirm(step, asked)
+            return
+        if self._remembered.is_superseded(step, asked, parked):
+            self._duplicate(step, asked)
+            return
+        try:
+            self._policy.check(asked, step.broker_ms)
+            if asked.cluster is None:
+                assure_topic(asked, partitions_of(asked.to))
+            self._schedule(step, record, asked)
+        except Refusal as refusal:
+            key = keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic])
+            self._refusals.refuse_parked(step, key, _entry(asked), refusal)
+        self._cold.confirm(step, asked)
 
     def _schedule(self, step: Step, record: Record, asked: Request) -> None:
-        entry = Entry(
-            asked.id,
-            asked.to,
-            asked.key,
-            asked.value,
-            asked.headers,
-            asked.source,
-            asked.partition,
-            asked.cluster,
-            asked.max_late_ms,
-            asked.if_late,
-            asked.dedupe_ms,
-            asked.on_failure,
-        )
+        entry = _entry(asked)
         raw = encode(entry)
         self._check_size(len(raw))
         accepted = Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
@@ -177,21 +192,27 @@ class Ingest:
             return
         before = step.ids[asked.id]
         if before is None and self._remembered.delivered_before(step, asked):
-            step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, due=asked.due_ms, to=asked.to))
+            self._duplicate(step, asked)
             return
         step.tell(accepted)
         if cancel is not None:
             ended(step, "conflict", asked.due_ms, entry, by=cancel.source)
         if before is not None:
             self._replace(step, before, asked)
+        if self._cold.there and asked.parked is None and self._cold.take(step, asked, entry):
+            return
         step.put(keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic]), entry, raw)
+
+    def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
+        step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
 
     def _check_size(self, size: int) -> None:
         if size > self._limits.row:
             raise Refusal(
                 Reason.TOO_LARGE,
                 f"held, the message has {size:,} bytes, {self._limits.row:,} are possible. Send less, or raise "
-                f"max.message.bytes of {self._settings.changelog} and {self._settings.forwards}, and restart.",
+                f"max.message.bytes of {self._settings.changelog} and {self._settings.forwards}"
+                f"{f' and {self._settings.cold}' if self._limits.cold else ''}, and restart.",
             )
 
     def _replace(self, step: Step, key: bytes, asked: Request) -> None:
@@ -202,10 +223,14 @@ class Ingest:
             step.remove(key, entry)
             ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
 
-    def _unknown(self, step: Step, asked: Request) -> None:
-        step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
-        if asked.op == "cancel" and self._settings.cancel_memory_ms:
-            expires = step.broker_ms + self._settings.cancel_memory_ms
+    def _miss(self, step: Step, asked: Request) -> None:
+        """Leave a command for an id that is not pending to the cold tier, or to nobody."""
+        if self._cold.there:
+            self._cold.defer(step, asked)
+        else:
+            step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
+        if asked.op == "cancel" and self._settings.cancels_ms:
+            expires = step.broker_ms + self._settings.cancels_ms
             step.changes.cancels[asked.id] = Cancel(asked.stamp_ms, expires, asked.source, asked.if_due_ms)
             step.changes.size += len(asked.id.encode()) + 64
 
@@ -243,12 +268,22 @@ def _forwarded(record: Record) -> Request:
         raise Refusal(Reason.MALFORMED, f"this is no forward of Punctual's: {error}.") from error
 
 
-def _unknown_topic(asked: Request, partitions: int) -> Refusal:
-    """Say that a topic, or the partition of it that is asked for, is not there."""
-    sentence = f"topic {asked.to[:249]!r} does not exist. Create it, then send the request again."
-    if partitions:
-        sentence = f"topic {asked.to} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
-    return Refusal(Reason.UNKNOWN_TOPIC, sentence)
+def _entry(asked: Request) -> Entry:
+    """Give the row that a request becomes."""
+    return Entry(
+        asked.id,
+        asked.to,
+        asked.key,
+        asked.value,
+        asked.headers,
+        asked.source,
+        asked.partition,
+        asked.cluster,
+        asked.max_late_ms,
+        asked.if_late,
+        asked.dedupe_ms,
+        asked.on_failure,
+    )
 
 
 def _renumbered(record: Record, base: int) -> Record:

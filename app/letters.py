@@ -21,10 +21,16 @@ def rejected(
     topic: str, limit: int, partition: int, key: bytes, entry: Entry, reason: Reason, sentence: str
 ) -> Outgoing:
     """Give the dead letter of an accepted message, with headers that let it be sent again as it is."""
+    headers = again(entry, keys.due_of(key))
+    return _letter(topic, limit, partition, entry.key, entry.value, headers, reason, sentence, entry.source)
+
+
+def again(entry: Entry, due_ms: int) -> Headers:
+    """Give the headers that let a message be sent again as it is: the user's own, then what it asks for."""
     said: list[tuple[str, str | None]] = [
         (names.ID, entry.id),
         (names.TO, entry.to),
-        (names.AT, str(keys.due_of(key))),
+        (names.AT, str(due_ms)),
         (names.TO_PARTITION, None if entry.partition is None else str(entry.partition)),
         (names.TO_CLUSTER, entry.cluster),
         (names.MAX_LATE, None if entry.max_late_ms is None else str(entry.max_late_ms)),
@@ -32,8 +38,7 @@ def rejected(
         (names.DEDUPE, None if entry.dedupe_ms is None else str(entry.dedupe_ms)),
         (names.ON_FAILURE, entry.on_failure),
     ]
-    headers = [*entry.headers, *((name, value.encode()) for name, value in said if value is not None)]
-    return _letter(topic, limit, partition, entry.key, entry.value, headers, reason, sentence, entry.source)
+    return [*entry.headers, *((name, value.encode()) for name, value in said if value is not None)]
 
 
 def _letter(

@@ -4,9 +4,11 @@ from typing import Protocol
 
 
 class Limits(Protocol):
-    """Sizes in bytes."""
+    """Sizes in bytes, and whether there is a cold tier."""
 
     #: Of a message that is held, encoded.
     row: int
     #: Of a dead letter.
     letter: int
+    #: Whether the cold topic is there: messages may be parked, even if no more are.
+    cold: bool

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from app import callbacks, letters
+from app.cold import Cold
 from app.contract.request import Reason
 from app.events import Event, Kind
 from app.kafka.errors import NotAuthorised, SendError, TooLarge, TopicUnknown
@@ -78,9 +79,10 @@ _AGAIN_MS, _LONGEST_MS, _TRIES = 1_000, 3_600_000, 24
 class Outcomes:
     """Turns outcomes into steps, for one partition."""
 
-    def __init__(self, number: int, settings: Settings, claims: dict[bytes, Entry], limits: Limits) -> None:
+    def __init__(self, number: int, settings: Settings, claims: dict[bytes, Entry], limits: Limits, cold: Cold) -> None:
         """Serve partition `number`, whose rows that are being sent are `claims`."""
         self._number, self._settings, self._claims, self._limits = number, settings, claims, limits
+        self._cold = cold
 
     def take(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
@@ -146,7 +148,7 @@ class Outcomes:
 
     def _unsent(self, step: Step, row: bytes, entry: Entry) -> None:
         """Apply the commands on a row that was not sent, in their order, as if the row had been waiting."""
-        there, known = True, {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
+        moved_by, there, known = "", True, {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
         for command in entry.commands:
             if not there:
                 if command.op != "replace":
@@ -157,7 +159,9 @@ class Outcomes:
                 ended(step, event, keys.due_of(row), entry, by=command.source)
                 there = False
             else:
-                row = move(step, row, entry, command)
+                row, moved_by = move(step, row, entry, command), command.source
+        if there and moved_by:
+            self._cold.settle(step, row, moved_by, step.broker_ms)
         if entry.replaced:  # the id is another row's, of which the step may know more than the table
             step.ids.pop(entry.id, None)
             step.ids.update(known)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from app.clock import Clock
+from app.cold import Cold
 from app.contract.native import Record
 from app.contract.request import Refusal
 from app.errors import InputGone
@@ -140,8 +141,9 @@ class Partition:
         self.cursor, self.held, self._skipped, self._step = b"", {}, None, None
         for left in (self.claims, self._out, self._ways, self.flight, self._outcomes, self._loads):
             left.clear()
-        self._ingest = Ingest(self.number, self._settings, self._policy, store, self.claims, self._limits)
-        self._outcome = Outcomes(self.number, self._settings, self.claims, self._limits)
+        self._cold = cold = Cold(self.number, self._settings, store, self._limits)
+        self._ingest = Ingest(self.number, self._settings, self._policy, store, self.claims, self._limits, cold)
+        self._outcome = Outcomes(self.number, self._settings, self.claims, self._limits, cold)
         self._closing = False
         self.heard.clear()
         #: Where each input goes on: records only ever come from there on.
@@ -288,7 +290,7 @@ class Partition:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         checked = loop.time()
-        while not (self._closing and not self._outcomes and not self.claims):
+        while not (self._closing and not self._outcomes and not self.claims and not self._cold.owed):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CHECK_ALONE_S):  # wait_for() may swallow a cancellation (Python 3.11)
                     await self._wake.wait()
@@ -311,6 +313,7 @@ class Partition:
 
     async def _gather(self, step: Step) -> "list[asyncio.Future[None]]":
         """Put what has come into one step, within bounds; give the futures of the records that are in it."""
+        self._cold.settle_debts(step)
         for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
             self._outcome.take(step, self._outcomes.popleft())
             if step.size >= _STEP_BYTES:
@@ -324,7 +327,7 @@ class Partition:
                 self._inbox.appendleft((records[taken:], future))
                 break
             done.append(future)
-        if self._inbox or self._outcomes:
+        if self._inbox or self._outcomes or self._cold.owed:
             self._wake.set()
         self._expire(step)
         return done
@@ -356,6 +359,8 @@ class Partition:
             step.changes.cancels.setdefault(id_, None)
         for id_ in self.store.delivered.expired(step.broker_ms, _EXPIRE):
             step.changes.delivered.setdefault(id_, None)
+        for id_ in self.store.told.expired(step.broker_ms, _EXPIRE):
+            step.changes.told.setdefault(id_, None)
 
     async def _commit(self, step: Step) -> None:
         """Commit a step, with what is due as far as destinations take it (exactly once)."""

@@ -63,3 +63,16 @@ class Policy:
             return None
         sentence = f"DELAY_DESTINATIONS does not allow topic {to!r} for requests on {source}. Add it there."
         return Reason.NOT_ALLOWED, sentence
+
+
+def assure_topic(asked: Request, partitions: int) -> None:
+    """Refuse a request whose topic, which has so many `partitions`, or the partition that it asks for is not there.
+
+    Raises Refusal.
+    """
+    if partitions > (asked.partition or 0):
+        return
+    sentence = f"topic {asked.to[:249]!r} does not exist. Create it, then send the request again."
+    if partitions:
+        sentence = f"topic {asked.to} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
+    raise Refusal(Reason.UNKNOWN_TOPIC, sentence)

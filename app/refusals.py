@@ -28,6 +28,26 @@ class Refusals:
         self._call_back(step, record, source, refusal)
         step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
 
+    def refuse_parked(self, step: Step, key: bytes, entry: Entry, refusal: Refusal) -> None:
+        """Add to `step` what becomes of a message that the cold tier sends back, and that is accepted no more.
+
+        Its letter can be sent again as it is: what the tier says of it is left out. The `key` of the row that it does
+        not get says when it is due.
+        """
+        step.sends.append(
+            letters.rejected(
+                self._settings.dead_letters,
+                self._limits.letter,
+                self._number,
+                key,
+                entry,
+                refusal.reason,
+                refusal.sentence,
+            )
+        )
+        callbacks.queue(step, key, entry, refusal.reason, refusal.sentence, self._limits.row)
+        step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))
+
     def _call_back(self, step: Step, record: Record, source: str, refusal: Refusal) -> None:
         """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
         url = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")

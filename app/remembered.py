@@ -1,8 +1,8 @@
 """What a partition remembers of ids, looked up: the step says more than the table."""
 
-from app.contract.request import Request
+from app.contract.request import Parked, Request
 from app.step import Step
-from tables import Cancel, PartitionStore
+from tables import Cancel, PartitionStore, Told
 
 
 class Remembered:
@@ -19,11 +19,12 @@ class Remembered:
         cancel = step.changes.cancels.get(asked.id) or self._store.cancels.get(asked.id)
         if cancel is None or cancel.expires_ms <= step.broker_ms:
             return None
-        topic, partition, offset = asked.source.rsplit("-", 2)
+        order = asked.parked or asked
+        topic, partition, offset = order.source.rsplit("-", 2)
         its_topic, its_partition, its_offset = cancel.source.rsplit("-", 2)
         if (topic, partition) == (its_topic, its_partition):
             return cancel if int(offset) < int(its_offset) else None
-        return cancel if asked.stamp_ms <= cancel.stamp_ms else None
+        return cancel if order.stamp_ms <= cancel.stamp_ms else None
 
     def delivered_before(self, step: Step, asked: Request) -> bool:
         """Tell whether the same id with the same due time was delivered within its dedupe window."""
@@ -34,3 +35,26 @@ class Remembered:
         else:
             delivered = self._store.delivered.get(asked.id)
         return delivered is not None and delivered.due_ms == asked.due_ms and delivered.expires_ms > step.broker_ms
+
+    def is_here(self, step: Step, asked: Request) -> bool:
+        """Tell whether this worker has, or has had, the message that the cold tier sends back."""
+        if step.ids[asked.id] is not None:
+            return True
+        told = self._told(step, asked)
+        return told is not None and told.kept
+
+    def is_superseded(self, step: Step, asked: Request, parked: Parked) -> bool:
+        """Tell whether the cold tier was told something of an id that it did not know when it sent this.
+
+        What a cancel has overtaken, and nothing else, is not: it may be told that it is cancelled.
+        """
+        told = self._told(step, asked)
+        if told is None or told.source == parked.source:
+            return False
+        cancel = self.cancel_of(step, asked)
+        return cancel is None or cancel.if_due_ms is not None or cancel.source != told.source
+
+    def _told(self, step: Step, asked: Request) -> Told | None:
+        """Give what the cold tier was last told of an id."""
+        told = step.changes.told.get(asked.id) or self._store.told.get(asked.id)
+        return told if told is not None and told.expires_ms > step.broker_ms else None

@@ -14,6 +14,10 @@ from tables.keys import topic_crc
 
 _DIALECTS = ("native",)
 _GUARANTEES = ("at_least_once", "exactly_once")
+_MINUTE_MS = 60_000
+#: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
+#: records that are not readable yet.
+_COLD_MEMORY_MS = 10 * _MINUTE_MS
 
 
 def _whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
@@ -100,6 +104,7 @@ class Settings:
     events: str = _setting("DELAY_EVENTS", "on", _one_of("on", "off"))
     dedupe_window_ms: int = _setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
     cancel_memory_ms: int = _setting("DELAY_CANCEL_MEMORY", "PT10M", parse_duration)
+    horizon_ms: int = _setting("DELAY_HORIZON", "0", parse_duration)
     catch_up_ms: int = _setting("DELAY_CATCH_UP", "PT1M", parse_duration)
     fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", _whole(1, 100_000))
     fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", _whole(1, 1_000))
@@ -143,6 +148,19 @@ class Settings:
                 str(self.min_insync_replicas),
                 f"it cannot be above DELAY_REPLICATION_FACTOR ({self.replication_factor})",
             )
+        if self.horizon_ms:
+            self._check_horizon()
+
+    def _check_horizon(self) -> None:
+        """See that what is parked can be followed, and known again when it comes back."""
+        if self.horizon_ms < _MINUTE_MS:
+            raise SettingInvalid("DELAY_HORIZON", str(self.horizon_ms), "at least PT1M is needed, or 0 for none")
+        if self.events == "off":
+            why = "with DELAY_HORIZON events are needed: nothing else tells what was parked"
+            raise SettingInvalid("DELAY_EVENTS", self.events, why)
+        if self.dedupe_window_ms < _COLD_MEMORY_MS:
+            why = "with DELAY_HORIZON at least PT10M is needed: for so long is remembered what the cold tier was told"
+            raise SettingInvalid("DELAY_DEDUPE_WINDOW", str(self.dedupe_window_ms), why)
 
     # topics ----------------------------------------------------------------------------------------------------------
     @property
@@ -176,6 +194,11 @@ class Settings:
         return f"{self.app_id}-dead-letters"
 
     @property
+    def cold(self) -> str:
+        """The topic for what is due beyond the horizon, and for what concerns ids that may be parked."""
+        return f"{self.app_id}-cold"
+
+    @property
     def inputs(self) -> dict[str, str]:
         """Input topics and their dialects, the requests topic first."""
         return {self.requests: "native", **self.extra_inputs}
@@ -183,8 +206,19 @@ class Settings:
     @property
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
-        named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters)
-        return frozenset({*named, f"{self.app_id}-cold", *self.inputs})
+        named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
+        return frozenset({*named, *self.inputs})
+
+    # what is remembered ----------------------------------------------------------------------------------------------
+    @property
+    def cold_memory_ms(self) -> int:
+        """How long it is remembered what the cold tier was told of an id."""
+        return max(self.dedupe_window_ms, _COLD_MEMORY_MS)
+
+    @property
+    def cancels_ms(self) -> int:
+        """How long a cancel of an id that is not pending is remembered."""
+        return max(self.cancel_memory_ms, self.dedupe_window_ms) if self.horizon_ms else self.cancel_memory_ms
 
     # places ----------------------------------------------------------------------------------------------------------
     @property

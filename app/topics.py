@@ -26,15 +26,21 @@ _DAYS_7, _DAYS_30 = str(7 * 86_400_000), str(30 * 86_400_000)
 
 @dataclass(slots=True)
 class TopicLimits:
-    """Sizes in bytes that a held message, and a dead letter, may have; and how long the changelog keeps tombstones."""
+    """Sizes in bytes that a held message, and a dead letter, may have; how long the changelog keeps tombstones.
+
+    `cold` says whether the cold topic is there.
+    """
 
     row: int = 0
     letter: int = 0
     tombstones_ms: int = TOMBSTONES_MS
+    cold: bool = False
 
 
-def plan(settings: Settings, input_bytes: int = _INPUT_BYTES) -> dict[str, tuple[int, dict[str, str]]]:
-    """Give the topics that there must be: partitions and settings to create them with."""
+def plan(
+    settings: Settings, input_bytes: int = _INPUT_BYTES, *, cold: bool = False
+) -> dict[str, tuple[int, dict[str, str]]]:
+    """Give the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
     large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
     # The brokers' time, not ours: a worker whose clock is off would have its records refused.
     safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
@@ -51,6 +57,8 @@ def plan(settings: Settings, input_bytes: int = _INPUT_BYTES) -> dict[str, tuple
     events = {"cleanup.policy": "delete", "retention.ms": _DAYS_30}
     every = settings.partitions
     topics = {topic: (every, {**safe, **requests}) for topic in settings.inputs}
+    if cold:
+        topics[settings.cold] = (every, {**safe, **events, **large})
     return topics | {
         settings.forwards: (every, {**safe, **requests, **large}),
         settings.changelog: (every, {**safe, **compact, **large}),
@@ -69,12 +77,14 @@ async def ensure(settings: Settings) -> TopicLimits:
     await admin.start()
     try:
         there = await _partitions(admin)
-        configs = await _configs(admin, [topic for topic in plan(settings) if topic in there])
+        # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
+        cold = bool(settings.horizon_ms) or settings.cold in there
+        configs = await _configs(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
         input_bytes = max(
             (int(configs[topic]["max.message.bytes"]) for topic in settings.inputs if topic in configs),
             default=_INPUT_BYTES,
         )
-        wanted = plan(settings, input_bytes)
+        wanted = plan(settings, input_bytes, cold=cold)
         await _create(admin, settings, {topic: spec for topic, spec in wanted.items() if topic not in there})
         for topic, (partitions, config) in wanted.items():
             if topic in there:
@@ -82,11 +92,12 @@ async def ensure(settings: Settings) -> TopicLimits:
         final = await _settled(admin, list(wanted))
     finally:
         await admin.close()
+    holding = [settings.changelog, settings.forwards, *([settings.cold] if cold else [])]
     return TopicLimits(
-        min(int(final[topic]["max.message.bytes"]) for topic in (settings.changelog, settings.forwards))
-        - _BESIDE_BYTES,
+        min(int(final[topic]["max.message.bytes"]) for topic in holding) - _BESIDE_BYTES,
         int(final[settings.dead_letters]["max.message.bytes"]),
         int(final[settings.changelog]["delete.retention.ms"]),
+        cold,
     )
 
 

@@ -16,7 +16,7 @@ from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
 from app.partition import Partition, State
 from app.settings import Settings
-from app.step import Step
+from app.step import Outgoing, Step
 from tables import PartitionStore
 from tests.app.test_clock import SimulatedClock
 from tests.app.workbench import BROAD, Event, Sizes
@@ -127,6 +127,8 @@ class Applied:
         self._stage = stage
         self.failure: Exception | None = None
         self._sizes: list[int] = []
+        #: What each step has sent.
+        self.sends: list[list[Outgoing]] = []
         self.asked = 0
         self.open = asyncio.Event()
         self.open.set()
@@ -141,6 +143,7 @@ class Applied:
         if self.failure is not None:
             raise self.failure
         self._sizes.append(step.size)
+        self.sends.append(step.sends)
         store = self._stage.stores[partition]
         self._stage.events += [msgspec.json.decode(raw) for _, raw in step.events]
         self._stage.letters += [out for out in step.sends if out.topic == "delay-dead-letters"]
@@ -180,7 +183,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
                 self.clock,
                 cast("Journal", self.journal),
                 self.destinations,
-                Sizes(),
+                Sizes(cold=bool(self.settings.horizon_ms)),
                 self.due.notify,
             )
             self.begin(number)

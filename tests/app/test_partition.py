@@ -85,6 +85,47 @@ async def test_what_is_remembered_is_forgotten_in_time(tmp_path: Path) -> None:
         assert stage.stores[0].cancels.count == 0
 
 
+HORIZON = {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}
+
+
+def back(stage: Stage, id_: str) -> dict[str, str]:
+    """Give the headers of what the cold tier sends back."""
+    said = {"delay_id": id_, "delay_to": "orders", "delay_at": str(NOW + 9)}
+    return {**said, "delay_source": "delay-requests-0-77", "delay_parked": f"{NOW},{stage.clock.wall}"}
+
+
+async def test_what_the_cold_tier_was_told_is_forgotten_in_time(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 1, **HORIZON) as stage:
+        await stage.ask(delay_op="reschedule", delay_id="a", delay_at="5")
+        assert stage.stores[0].told.count == 1
+        stage.clock.pass_by(600_000)
+        await stage.ask(delay_to="orders", delay_at=str(NOW))
+
+        assert stage.stores[0].told.count == 0
+
+
+async def test_the_step_after_one_that_took_in_what_came_back_tells_the_cold_tier(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 1, **HORIZON) as stage:
+        await stage.ask(**back(stage, "a"))
+        await stage.until(lambda: len(stage.journal.sends) > 1)
+
+        took, told = stage.journal.sends
+        assert took == []
+        assert [(out.topic, dict(out.headers)["delay-id"]) for out in told] == [("delay-cold", b"a")]
+
+
+async def test_a_partition_that_is_given_up_tells_the_cold_tier_first(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 1, **HORIZON) as stage:
+        stage.journal.open.clear()
+        waiting = stage.partition.offer([stage.logs[0].record(NOW, **back(stage, "a"))])
+        await stage.until(lambda: stage.journal.asked)
+        stage.journal.open.set()
+        await stage.partition.pause(5)
+
+        assert waiting.done()
+        assert [len(sends) for sends in stage.journal.sends] == [0, 1]
+
+
 async def test_a_paused_partition_takes_nothing_and_says_so(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         waiting = stage.partition.offer([stage.logs[0].record(NOW, delay_to="orders", delay_at="0")])

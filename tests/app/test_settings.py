@@ -30,6 +30,7 @@ GOOD = {
     "DELAY_EVENTS": ("off", "off"),
     "DELAY_DEDUPE_WINDOW": ("PT1H", 3_600_000),
     "DELAY_CANCEL_MEMORY": ("PT1M", 60_000),
+    "DELAY_HORIZON": ("PT1H", 3_600_000),
     "DELAY_CATCH_UP": ("5000", 5_000),
     "DELAY_FIRE_BATCH": ("1", 1),
     "DELAY_FIRE_DEPTH": ("2", 2),
@@ -55,6 +56,7 @@ BAD = {
     "DELAY_EVENTS": ("yes", "one of on, off is needed"),
     "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is no duration."),
     "DELAY_CANCEL_MEMORY": ("P1M", "'P1M' is no duration."),
+    "DELAY_HORIZON": ("59999", "at least PT1M is needed, or 0 for none"),
     "DELAY_CATCH_UP": ("soon", "'soon' is no duration."),
     "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
     "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
@@ -73,7 +75,8 @@ def test_each_variable_is_read(name: str) -> None:
     text, value = GOOD[name]
     (setting,) = (setting for setting in fields(Settings) if setting.metadata["env"] == name)
 
-    assert getattr(Settings.from_env({name: text, "DELAY_REPLICATION_FACTOR": "1"}), setting.name) == value
+    needed = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_DEDUPE_WINDOW": "PT10M"}
+    assert getattr(Settings.from_env({**needed, name: text}), setting.name) == value
 
 
 @pytest.mark.parametrize("name", sorted(BAD))
@@ -96,7 +99,7 @@ def test_the_defaults_are_for_production() -> None:
 
     assert (settings.replication_factor, settings.min_insync_replicas, settings.partitions) == (3, 2, 16)
     assert (settings.destinations, settings.callbacks, settings.events) == ({}, (), "on")
-    assert settings.max_delay_ms == 1827 * 86_400_000
+    assert (settings.max_delay_ms, settings.horizon_ms) == (1827 * 86_400_000, 0)
 
 
 def test_a_single_broker_needs_no_second_replica() -> None:
@@ -106,6 +109,35 @@ def test_a_single_broker_needs_no_second_replica() -> None:
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
     with pytest.raises(SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: the dialects are native"):
         Settings.from_env({"DELAY_INPUTS": "orders=klingon"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("DELAY_EVENTS", "off", "with DELAY_HORIZON events are needed: nothing else tells what was parked"),
+        ("DELAY_DEDUPE_WINDOW", "599999", "with DELAY_HORIZON at least PT10M is needed"),
+    ],
+)
+def test_a_horizon_needs_what_keeps_parked_messages_safe(name: str, text: str, why: str) -> None:
+    good = {"DELAY_HORIZON": "PT1M", "DELAY_DEDUPE_WINDOW": "PT10M"}
+    Settings.from_env(good)
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({**good, name: text})
+
+    assert str(raised.value).startswith(f"{name}={text}: {why}")
+
+
+def test_with_a_horizon_cancels_are_remembered_as_long_as_deliveries() -> None:
+    long, short = {"DELAY_DEDUPE_WINDOW": "PT1H"}, {"DELAY_DEDUPE_WINDOW": "PT10M", "DELAY_CANCEL_MEMORY": "PT30M"}
+
+    assert Settings.from_env(long).cancels_ms == 600_000
+    assert Settings.from_env({**long, "DELAY_HORIZON": "P1D"}).cancels_ms == 3_600_000
+    assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).cancels_ms == 1_800_000
+
+
+def test_what_the_cold_tier_was_told_is_remembered_for_ten_minutes_at_least() -> None:
+    assert Settings.from_env({}).cold_memory_ms == 600_000
+    assert Settings.from_env({"DELAY_DEDUPE_WINDOW": "PT1H"}).cold_memory_ms == 3_600_000
 
 
 def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() -> None:

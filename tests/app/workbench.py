@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from app.cold import Cold
 from app.contract import native, request
 from app.contract.native import Record
 from app.ingest import Ingest
@@ -29,6 +30,7 @@ class Sizes:
 
     row: int = 1 << 20
     letter: int = 1 << 20
+    cold: bool = False
 
 
 class Workbench:
@@ -37,10 +39,12 @@ class Workbench:
     def __init__(self, path: Path, number: int = 0, **env: str) -> None:
         """Open the store at `path`."""
         self.settings = Settings.from_env({**BROAD, **env})
-        self.number, self.path, self.limits = number, path, Sizes()
+        self.number, self.path, self.limits = number, path, Sizes(cold=bool(self.settings.horizon_ms))
         self.now_ms = NOW
         #: How far the worker's clock is ahead of the brokers'.
         self.ahead_ms = 0
+        #: Whether the step that follows one does what it has left to be done.
+        self.pays = True
         self.partitions_of: Callable[[str], int] = lambda _: 8
         self.events: list[Event] = []
         self.sends: list[Outgoing] = []
@@ -54,12 +58,18 @@ class Workbench:
         self.store = PartitionStore(self.path)
         self.claims: dict[bytes, Entry] = {}
         policy = Policy(self.settings)
-        self.ingest = Ingest(self.number, self.settings, policy, self.store, self.claims, self.limits)
-        self.outcomes = Outcomes(self.number, self.settings, self.claims, self.limits)
+        self.tier = cold = Cold(self.number, self.settings, self.store, self.limits)
+        self.ingest = Ingest(self.number, self.settings, policy, self.store, self.claims, self.limits, cold)
+        self.outcomes = Outcomes(self.number, self.settings, self.claims, self.limits, cold)
 
     def close(self) -> None:
         """End it."""
         self.store.close()
+
+    def open_again(self) -> None:
+        """Die, and begin another life."""
+        self.close()
+        self.open()
 
     # what happens ----------------------------------------------------------------------------------------------------
     def ask(self, stamp: int | None = None, /, **said: str | bytes | None) -> FakeRecord:
@@ -113,6 +123,10 @@ class Workbench:
         told = self.told_by(step)
         self.events += told
         self.sends += step.sends
+        if self.tier.owed and self.pays:
+            step = Step(self.now_ms, self.now_ms - self.ahead_ms)
+            self.tier.settle_debts(step)
+            told += self.apply(step)
         return told
 
     @staticmethod
@@ -137,10 +151,23 @@ class Workbench:
         """Give the outcome of a send that was acknowledged."""
         return Delivered([(row, n) for n, row in enumerate(rows)], "orders", 3, sent_ms or self.now_ms)
 
+    def promote(self, id_: str, due: int, made_by: str, stamp: int = NOW, snapshot: int | None = None) -> str:
+        """Send back, as the cold tier does, what the record `made_by` (at `stamp`) has left; give its source."""
+        known = self.now_ms if snapshot is None else snapshot
+        return self.schedule(id_, due, delay_source=made_by, delay_parked=f"{stamp},{known}")
+
     # what has come of it ---------------------------------------------------------------------------------------------
     def told(self, since: int = 0) -> list[tuple[str, str, str | None]]:
         """Give event, source and `by` of each event."""
         return [(event["event"], event["source"], event.get("by")) for event in self.events[since:]]
+
+    def cold(self, since: int = 0) -> list[dict[str, str]]:
+        """Give the headers of each record that the cold topic got, the writer's epoch aside."""
+        records = [out for out in self.sends if out.topic == self.settings.cold][since:]
+        assert all(out.partition == self.number for out in records)
+        said = [{name: (value or b"").decode() for name, value in out.headers} for out in records]
+        assert all(headers.pop("delay-epoch") == str(self.store.writer) for headers in said)
+        return said
 
     def pending(self) -> dict[str, int]:
         """Give the due time of each pending id that answers to commands."""
