@@ -1,0 +1,75 @@
+"""Tells requests, events and progress as users and workers write them, where a test needs no worker."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from app import progress
+from app.contract.home import home_partition
+from app.events import Event, Kind, encode
+from pipeline.context import Context
+from tests.pipeline.conftest import PARTITIONS, Produce
+
+NOW_MS = time.time_ns() // 1_000_000
+HOUR_MS = 3_600_000
+
+
+class Teller:
+    """Writes the topics of one installation."""
+
+    def __init__(self, context: Context, produce: Produce) -> None:
+        self._context, self._produce = context, produce
+        self.requests = context.topic("requests")
+        #: The next offset of each partition: what the worker has read, if it has read everything.
+        self.ends: Counter[tuple[str, int]] = Counter()
+
+    def append(self, name: str, value: bytes | None, partition: int, **record: Any) -> str:
+        """Append to one of the installation's topics; give the place."""
+        topic = self._context.topic(name)
+        self._produce(topic, value, partition=partition, **record)
+        self.ends[topic, partition] += 1
+        return f"{topic}-{partition}-{self.ends[topic, partition] - 1}"
+
+    def home(self, id_: str) -> int:
+        """Give the home partition of an id."""
+        return home_partition(id_, (self.requests,), PARTITIONS)
+
+    def request(self, id_: str | None = None, due_ms: int = NOW_MS, to: str = "orders", **more: Any) -> str:
+        """Ask for a message; give the source."""
+        said = {"delay-to": to, "delay-at": str(due_ms), **({} if id_ is None else {"delay-id": id_})}
+        partition = more.pop("partition", 0 if id_ is None else self.home(id_))
+        headers = [*said.items(), *more.pop("headers", ())]
+        return self.append("requests", more.pop("value", b"v"), partition, headers=headers, **more)
+
+    def event(self, kind: Kind, source: str, id_: str | None = None, **more: Any) -> str:
+        """Tell an event; give its place."""
+        id_ = source if id_ is None else id_
+        said = {"to": "orders", "due": NOW_MS, "at": NOW_MS, **more}
+        return self.append("events", encode(Event(event=kind, id=id_, source=source, **said)), self.home(id_), key=id_)
+
+    def life(self, source: str, id_: str | None = None, ending: Kind = "delivered", **more: Any) -> None:
+        """Tell the beginning and the end of a life."""
+        self.event("accepted", source, id_, **more)
+        late = {"late": 5, "delivered": f"orders-0-{sum(self.ends.values())}"} if ending == "delivered" else {}
+        self.event(ending, source, id_, **late, **more)
+
+    def progress(self, fired_to: int = NOW_MS, pending: Mapping[int, int] | None = None, **more: Any) -> None:
+        """Tell the progress of all partitions, which have read everything unless `positions` say otherwise."""
+        for number in range(PARTITIONS):
+            topics = (self.requests, self._context.topic("forwards"))
+            said = {
+                "partition": number,
+                "at": fired_to,
+                "fired_to": fired_to,
+                "positions": {topic: self.ends[topic, number] for topic in topics},
+                "pending": {"orders": (pending or {}).get(number, 0)},
+                "overdue": 0,
+                "next_due": None,
+                "held": {},
+                "lateness": {},
+                "worker": "http://127.0.0.1:6066",
+                "version": "0",
+                **more,
+            }
+            self.append("progress", progress.encode(said), 0, key=str(number))

@@ -1,0 +1,158 @@
+"""The ledger: what it counts, and that it counts it once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.context import Context
+from pipeline.kafka import Kafka, Offsets
+from pipeline.lake import Lake
+from pipeline.ledger import KIND, lives, pending
+from pipeline.ledger.compaction import compact
+from pipeline.ledger.intake import take_in
+from pipeline.ledger.tables import EVENT_TABLES, FORECAST, LATENESS, REQUESTS
+from pipeline.reconcile.lost import Judge
+from tests.pipeline.conftest import Produce
+from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def teller(context: Context, produce: Produce) -> Teller:
+    return Teller(context, produce)
+
+
+@pytest.fixture
+def ledger(context: Context, tmp_path: Path) -> Lake:
+    return context.lake(str(tmp_path / "ledger"), KIND)
+
+
+def test_each_life_is_counted_once_however_often_its_events_are_told(
+    context: Context, teller: Teller, ledger: Lake, bootstrap: str
+) -> None:
+    sent, crashed, waiting, moved = (teller.request() for _ in range(4))
+    teller.life(sent)
+    teller.event("accepted", crashed)
+    teller.event("delivered", crashed, late=7, delivered="orders-0-1000")
+    teller.event("cancelled", crashed, by=sent)  # in flight at a crash: it was delivered all the same
+    teller.event("accepted", waiting, due=NOW_MS + HOUR_MS)
+    teller.event("accepted", moved)
+    teller.event("rescheduled", moved, due=NOW_MS + 2 * HOUR_MS, by=waiting)
+    teller.append("events", b"\xff no event", 0)
+    _abort(bootstrap, context.topic("events"), "cancelled", waiting)
+    assert take_in(context, ledger)["accepted"] == 4
+
+    teller.life(sent)  # the same again, in a later run
+    teller.event("delivered", sent, late=5, delivered="orders-0-1001")
+    counts = take_in(context, ledger)
+    assert counts == {"requests": 0, "accepted": 1, "delivered": 2}
+
+    found = {row["source"]: row for row in lives(ledger).collect()}
+    assert {name: row["ending"] for name, row in found.items()} == {
+        sent: "delivered",
+        crashed: "delivered",
+        waiting: None,
+        moved: None,
+    }
+    assert [name for name, row in found.items() if row["several"]] == [sent]
+    rows = {row["source"]: row for row in pending(ledger).collect()}
+    assert {name: row["due_ms"] for name, row in rows.items()} == {
+        waiting: NOW_MS + HOUR_MS,
+        moved: NOW_MS + 2 * HOUR_MS,
+    }
+    assert rows[moved]["partition"] == teller.home(moved)
+    assert _lateness(ledger) == 3  # twice in two runs, until it is counted anew
+
+    before = _rows(ledger)
+    compact(ledger)
+    assert _rows(ledger) == before
+    assert _lateness(ledger) == 2
+    assert ledger.read("forecast", FORECAST).count() == 2
+    assert all(len(there) == 1 for there in ledger.head.tables.values())
+
+
+def test_a_killed_run_is_repeated_exactly(context: Context, teller: Teller, bootstrap: str, tmp_path: Path) -> None:
+    for _ in range(3):
+        teller.life(teller.request())
+    root = tmp_path / "ledger"
+    command = [sys.executable, "-m", "pipeline", "ledger", str(root), "--app-id", context.app_id]
+    with subprocess.Popen(
+        [*command, "--bootstrap", bootstrap, "--master", "local[1]", "--memory", "512m"],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")},  # its own Spark
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        until = time.monotonic() + 120
+        while not list(root.glob("accepted/*/*.parquet")):
+            assert process.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    assert not list(root.glob("commits/*.json"))
+
+    ledger = context.lake(str(root), KIND)
+    assert take_in(context, ledger) == {"requests": 3, "accepted": 3, "delivered": 3}
+    assert take_in(context, ledger) == {"requests": 0}  # nothing twice
+    assert _rows(ledger) == {"requests": 3, "accepted": 3, "outcomes": 3}
+
+
+def test_what_happens_while_a_run_reads_is_not_lost(
+    context: Context, teller: Teller, ledger: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def happen() -> None:
+        teller.life(teller.request(due_ms=NOW_MS - HOUR_MS), due=NOW_MS - HOUR_MS)
+        teller.progress()
+
+    ends = Kafka.ends
+
+    def moving(kafka: Kafka, spark: SparkSession, *topics: str, **options: Any) -> dict[str, Offsets]:
+        found = ends(kafka, spark, *topics, **options)
+        happen()
+        return found
+
+    happen()
+    monkeypatch.setattr(Kafka, "ends", moving)
+    assert take_in(context, ledger)["accepted"] > 1
+    monkeypatch.undo()
+    assert Judge(ledger).lost().collect() == []
+
+
+def test_a_topic_that_was_created_again_makes_nothing_lost(context: Context, teller: Teller, ledger: Lake) -> None:
+    teller.request()
+    teller.life(f"{teller.requests}-0-1000")
+    teller.progress()
+    take_in(context, ledger)
+    assert Judge(ledger).lost().collect() == []
+
+
+def _abort(bootstrap: str, topic: str, event: str, source: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"abort-{topic}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, json.dumps({"event": event, "id": source, "source": source, "at": NOW_MS, "to": "orders"}))
+    producer.flush(30)
+    producer.abort_transaction(30)
+
+
+def _rows(lake: Lake) -> dict[str, int]:
+    """Give how many rows each table has, in one query."""
+    tables = {"requests": REQUESTS, **EVENT_TABLES}.items()
+    rows = reduce(DataFrame.unionAll, (lake.read(table, columns).select(F.lit(table)) for table, columns in tables))
+    return {row[0]: row["count"] for row in rows.groupBy(rows[0]).count().collect()}
+
+
+def _lateness(lake: Lake) -> int:
+    return sum(row["count"] for row in lake.read("lateness", LATENESS).collect())

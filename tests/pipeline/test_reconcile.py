@@ -1,0 +1,120 @@
+"""The proof of account: what is lost, what is only late, and whether everything adds up."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from app.contract.home import home_partition
+from pipeline.errors import OptionInvalid
+from pipeline.jobs.reconcile import moment
+from pipeline.reconcile.lost import Judge
+from pipeline.reconcile.verdict import Verdict
+from tests.pipeline.book import MINUTE_MS, NOW_MS, REQUESTS_TOPIC, Book, told
+
+LATER_MS = NOW_MS + 60 * MINUTE_MS
+
+
+def place(partition: int, offset: int) -> str:
+    return f"{REQUESTS_TOPIC}-{partition}-{offset}"
+
+
+def living_in(partition: int, name: str) -> str:
+    """Give an id whose home is a certain partition."""
+    ids = (f"{name}-{number}" for number in range(1_000))
+    return next(id_ for id_ in ids if home_partition(id_, (REQUESTS_TOPIC,), 4) == partition)
+
+
+def test_only_what_no_worker_can_still_deliver_is_lost(spark: SparkSession, tmp_path: Path) -> None:
+    book = Book()
+    book.told[1] = told(fired_to=NOW_MS - 60 * MINUTE_MS)  # has been down for an hour
+    book.told[2] = told(read=5)  # an old owner, which knows only the first five requests
+    book.unsure = [3]
+    lost = {book.event("accepted", place(0, 7))}
+
+    book.event("delivered", book.event("accepted", place(0, 8)), delivered="orders-0-1", late_ms=3)
+    book.event("accepted", place(0, 9), due_ms=LATER_MS)
+    book.event("accepted", place(0, 10), due_ms=NOW_MS - MINUTE_MS // 2)  # within the grace
+    book.event("rescheduled", book.event("accepted", place(0, 11)), due_ms=LATER_MS, by=place(0, 50))
+    moved = book.event("accepted", place(0, 12), due_ms=LATER_MS)
+    book.event("rescheduled", moved, due_ms=NOW_MS - 10 * MINUTE_MS, by=place(0, 100))  # to be read again
+    lost.add(book.event("rescheduled", book.event("accepted", place(0, 13), due_ms=LATER_MS), by=place(0, 51)))
+    book.add("rescued", source=book.event("accepted", place(0, 14)), id="x", to="orders", at_ms=NOW_MS, run="r")
+
+    book.event("accepted", place(2, 3), "on its way")
+    book.add("forwarded", id="on its way")
+    lost.add(book.event("accepted", place(2, 4), "has arrived"))
+    book.event("accepted", place(0, 15), partition=1)  # its worker is down: late, not lost
+    book.event("accepted", place(2, 50), partition=2)  # beyond what the old owner has read
+    book.event("accepted", place(0, 16), partition=3)  # forwarded, and a transaction is open there
+
+    lost.add(book.request(0, 60))
+    book.request(0, 100)  # not read yet
+    book.request(0, 61, "id", op="cancel")
+    book.request(0, 62, "id", op="promoted")
+    book.event("refused", book.request(0, 63), to=None)
+    for source in [*lost, place(0, 8)]:
+        partition, offset = map(int, source.rsplit("-", 2)[1:])
+        if offset not in (60, 8):
+            book.request(partition, offset)
+    forwarded = living_in(1, "forwarded")
+    book.request(0, 64, forwarded)
+    book.add("forwarded", id=forwarded)
+    gone = living_in(1, "gone")
+    lost.add(book.request(0, 65, gone))
+    book.request(0, 66, living_in(3, "unsure"))
+
+    found = {row["source"]: row for row in Judge(book.lake(spark, tmp_path)).lost().collect()}
+    assert set(found) == lost
+    assert (found[place(0, 65)]["id"], found[place(0, 65)]["partition"]) == (gone, 1)
+    assert found[place(2, 4)]["id"] == "has arrived"
+
+
+def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path: Path) -> None:
+    book = Book()
+    yesterday = NOW_MS - 24 * 60 * MINUTE_MS
+    for number, ending in enumerate(("delivered", "cancelled", "replaced", "dropped", "rejected", "parked")):
+        source = book.event("accepted", place(0, number), at_ms=yesterday)
+        book.event(ending, source, delivered="orders-0-1" if ending == "delivered" else None)
+    twice = book.event("accepted", place(0, 6), to="mail")
+    for offset in (5, 6, 6, 7):  # two of them are the same event
+        book.event("delivered", twice, to="mail", delivered=f"mail-0-{offset}")
+    book.event("accepted", place(0, 7), due_ms=LATER_MS)
+    book.event("accepted", place(0, 8))  # lost
+    book.event("accepted", place(1, 9), partition=1)  # late
+    book.event("refused", place(0, 10), to=None)
+    book.told = {0: told(pending=1), 1: told(fired_to=NOW_MS - 60 * MINUTE_MS, pending=1), 2: told(), 3: told()}
+    verdict = Verdict.of(Judge(book.lake(spark, tmp_path / "one")), NOW_MS)
+
+    rows = {(str(row["day"]), row["to"]): row for row in verdict.rows}
+    assert [row["accepted"] for row in rows.values()] == [6, 1, 3, 0]
+    today, before = "2030-03-17", "2030-03-16"
+    assert {name: rows[before, "orders"][name] for name in ("delivered", "parked", "pending", "missing")} == {
+        "delivered": 1,
+        "parked": 1,
+        "pending": 0,
+        "missing": 0,
+    }
+    assert (rows[today, "mail"]["delivered"], rows[today, "mail"]["duplicates"]) == (1, 2)
+    assert (rows[today, "orders"]["missing"], rows[today, "orders"]["pending"]) == (1, 2)
+    assert rows[today, None]["refused"] == 1
+    assert (verdict.missing, verdict.late, [row["source"] for row in verdict.lost]) == (1, 1, [place(0, 8)])
+    assert verdict.faults() == ["1 missing: `rescue` sends them again."]
+
+    book.add("rescued", source=place(0, 8), id=place(0, 8), to="orders", at_ms=NOW_MS, run="r")
+    book.event("delivered", place(2, 11), partition=2, delivered="orders-0-9")
+    book.told[0] = told(pending=3)
+    verdict = Verdict.of(Judge(book.lake(spark, tmp_path / "two")), NOW_MS)
+    assert verdict.totals["rescued"] == 1
+    assert verdict.faults() == [
+        "1 have an ending, but were never accepted.",
+        "partition 0 holds 3 by its worker and 1 by the ledger; only 0 changes were in flight.",
+    ]
+
+
+def test_a_time_is_a_day_a_moment_or_how_long_ago() -> None:
+    assert moment("2030-03-17", NOW_MS) == 1_899_936_000_000
+    assert moment("2030-03-17T00:00:01Z", NOW_MS) == 1_899_936_001_000
+    assert moment("PT1H", NOW_MS) == NOW_MS - 60 * MINUTE_MS
+    with pytest.raises(OptionInvalid, match="soon"):
+        moment("soon", NOW_MS)

@@ -1,0 +1,106 @@
+"""Rescue: what is lost is sent again once, and nothing else ever."""
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Message
+
+from pipeline.context import Context
+from pipeline.errors import EventsMissing, RescueTooLarge
+from pipeline.jobs import reconcile, rescue
+from pipeline.ledger import KIND
+from pipeline.ledger.intake import take_in
+from pipeline.reconcile.lost import Judge
+from pipeline.rescue import again, contents
+from tests.pipeline.conftest import PARTITIONS, Consume, Produce
+from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
+
+HEADERS = [("trace", b"1"), ("trace", None), ("delay-max-late", b"PT1H"), ("delay-if-late", b"drop")]
+
+
+@pytest.fixture
+def teller(context: Context, produce: Produce) -> Teller:
+    return Teller(context, produce)
+
+
+def options(*arguments: str) -> Namespace:
+    parser = ArgumentParser()
+    rescue.add_options(parser)
+    parser.add_argument("--since")
+    parser.add_argument("--out")
+    return parser.parse_args(arguments)
+
+
+def test_what_is_lost_is_sent_again_exactly_once(
+    context: Context, teller: Teller, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = str(tmp_path)
+    due = NOW_MS - HOUR_MS // 2
+    lost = teller.request(due_ms=due, key=b"k", value=b"\xff\x00", headers=HEADERS, partition=3)
+    named = teller.request("named", due_ms=due, value=None)
+    teller.life(teller.request(due_ms=due))
+    teller.event("accepted", lost, due=due)
+    teller.event("accepted", named, "named", due=due)
+    teller.progress(fired_to=NOW_MS - HOUR_MS)
+    assert rescue.run(context, options(ledger, "--apply")) == 0, "the worker is down: late, not lost"
+
+    teller.progress()
+    assert rescue.run(context, options(ledger)) == 3
+    with pytest.raises(RescueTooLarge, match="2 seem lost"):
+        rescue.run(context, options(ledger, "--as-is", "--apply", "--limit", "1"))
+    assert len(consume(teller.requests)) == 3, "nothing is sent without --apply, or beyond --limit"
+
+    assert rescue.run(context, options(ledger, "--as-is", "--apply")) == 0
+    sent = {_header(each, "delay-id"): each for each in consume(teller.requests)[:]}
+    first, second = sent[lost.encode()], sent[b"named"]
+    assert (first.partition(), first.key(), first.value()) == (3, b"k", b"\xff\x00")
+    assert first.headers() == [
+        ("trace", b"1"),
+        ("trace", None),
+        ("delay-id", lost.encode()),
+        ("delay-to", b"orders"),
+        ("delay-at", str(due).encode()),
+        ("delay-max-late", b"3600000"),
+        ("delay-if-late", b"drop"),
+        ("delay-dedupe", b"86400000"),
+    ]
+    assert (second.partition(), second.key(), second.value()) == (teller.home("named"), None, None)
+
+    assert rescue.run(context, options(ledger, "--apply")) == 0, "what was sent again is not read yet"
+    assert len(consume(teller.requests)) == 5
+    for id_, message in ((lost, first), ("named", second)):
+        teller.ends[teller.requests, message.partition()] += 1
+        teller.life(f"{teller.requests}-{message.partition()}-{message.offset()}", id_)
+    teller.progress(fired_to=NOW_MS + HOUR_MS)
+    assert reconcile.run(context, options(ledger)) == 0
+    said = capsys.readouterr().out
+    assert "balanced" in said
+    assert "2 lost, 2 of them sent again" in said
+
+
+def test_contents_that_the_ledger_has_not_kept_come_from_kafka(
+    context: Context, teller: Teller, tmp_path: Path
+) -> None:
+    teller.life(teller.request())
+    lost = teller.request(value=b"kept", headers=[("trace", b"1")])
+    teller.event("accepted", f"{teller.requests}-0-1000", due=NOW_MS - HOUR_MS)  # nobody has that any more
+    teller.progress()
+    lake = context.lake(str(tmp_path), KIND)
+    take_in(context, lake, values=False)
+    lake.head.notes["renumbered"] = []
+    judged = Judge(lake).lost()
+    found = again(judged, contents(lake, context.kafka, judged), (teller.requests,), PARTITIONS).collect()
+    assert [(row["source"], bytes(row["value"])) for row in found] == [(lost, b"kept")]
+    assert found[0]["headers"][0]["key"] == "trace"
+
+
+def test_without_events_nothing_is_known(context: Context, teller: Teller, tmp_path: Path) -> None:
+    teller.request()
+    teller.progress()
+    with pytest.raises(EventsMissing):
+        rescue.run(context, options(str(tmp_path), "--apply"))
+
+
+def _header(message: Message, name: str) -> bytes | None:
+    return dict(message.headers() or []).get(name)
