@@ -101,6 +101,7 @@ WRONG: dict[str, tuple[str, int, Mapping[str, str], tuple[str, ...]]] = {
         {"max_message_bytes": "100000"},
         ("Set max.message.bytes",),
     ),
+    "a cold topic of another width": ("cold", 3, {}, ("has 3 partitions, 4 are needed",)),
     "dead letters too narrow": ("dead-letters", 4, {"max_message_bytes": "100000"}, ("Set max.message.bytes",)),
 }
 
@@ -123,6 +124,7 @@ def made(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     app_id = new_app_id("start")
     create_topic(bootstrap, f"{app_id}-wide", 4, max_message_bytes=str(3 * MIB))
     env = {"DELAY_INPUTS": f"{app_id}-wide=native,{app_id}-new=native"}
+    env |= {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}
     worker = Worker(bootstrap, app_id, tmp_path_factory.mktemp("start") / "data", env=env)
     with topics_removed(bootstrap, app_id), worker:
         worker.start().wait_ready()
@@ -154,6 +156,7 @@ MADE = {
     },
     "events": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_30, **BROKERS_TIME},
     "dead-letters": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_30, **BROKERS_TIME, **LARGE},
+    "cold": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_30, **BROKERS_TIME, **LARGE},
     "progress": {"partitions": "1", **COMPACT, **BROKERS_TIME},
 }
 
