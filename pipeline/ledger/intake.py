@@ -59,8 +59,7 @@ class _Run:
             return {"requests": _count(seen)}
         events = records.events(new).persist()
         try:
-            counts = self._sort_out(events)
-            notes["renumbered"] = self._renumbered(events, inputs)
+            counts, notes["renumbered"] = self._sort_out(events, inputs)
             self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
         finally:
             events.unpersist()
@@ -134,34 +133,26 @@ class _Run:
         now = time.time_ns() // 1_000_000
         return max(whole, *(int(found.get(number, now)) for number in gap))
 
-    def _renumbered(self, events: DataFrame, inputs: tuple[str, ...]) -> list[str]:
-        """Give the inputs that were created again: their sources count on beyond where the topic ends by now.
+    def _sort_out(self, events: DataFrame, inputs: tuple[str, ...]) -> tuple[dict[str, int], list[str]]:
+        """Add each event to its table; give how many there are of each kind, and the inputs created again.
 
-        Which record such a source is of, only the worker knows (DELAY_ACCEPT_RECREATED).
+        Of these the sources count on beyond where the topic ends by now; which record such a source is of, only the
+        worker knows (DELAY_ACCEPT_RECREATED).
         """
         offset = F.substring_index("source", "-", -1).try_cast("long")
         last = [F.max(F.when(F.col("source").startswith(f"{topic}-"), offset)).alias(topic) for topic in inputs]
-        found = events.where("event = 'accepted'").agg(*last).first()
-        ends = self._kafka.ends(self._spark, *inputs)
-        known = set(self._lake.head.notes.get("renumbered", ()))
-        beyond = {topic for topic in inputs if found and (found[topic] or 0) >= max(1, *ends[topic].values())}
-        return sorted(known | beyond)
-
-    def _sort_out(self, events: DataFrame) -> dict[str, int]:
-        """Add each event to its table; give how many there are of each kind."""
-        counts: dict[str, int] = {row["event"]: row["rows"] for row in _kinds(events).collect()}
+        kinds = {row["event"]: row for row in events.groupBy("event").agg(F.count("*").alias("rows"), *last).collect()}
         for table, columns in EVENT_TABLES.items():
-            kinds = [kind for kind in counts if table_of(kind) == table]
-            if kinds:
-                rows = events.where(F.col("event").isin(kinds)).select(columns.names)
-                self._added[table] = rows.coalesce(1 + sum(counts[kind] for kind in kinds) // _ROWS)
-        if "delivered" in counts:
+            here = [kind for kind in kinds if table_of(kind) == table]
+            if here:
+                rows = events.where(F.col("event").isin(here)).select(columns.names)
+                self._added[table] = rows.coalesce(1 + sum(kinds[kind]["rows"] for kind in here) // _ROWS)
+        if "delivered" in kinds:
             self._added["lateness"] = histogram(events).coalesce(1)
-        return counts
-
-
-def _kinds(events: DataFrame) -> DataFrame:
-    return events.groupBy("event").agg(F.count("*").alias("rows"))
+        ends, accepted = self._kafka.ends(self._spark, *inputs), kinds.get("accepted")
+        beyond = {topic for topic in inputs if accepted and (accepted[topic] or 0) >= max(1, *ends[topic].values())}
+        known = set(self._lake.head.notes.get("renumbered", ()))
+        return {kind: int(row["rows"]) for kind, row in kinds.items()}, sorted(known | beyond)
 
 
 def _count(seen: Observation | None) -> int:

@@ -7,9 +7,6 @@ from app.contract import headers as names
 from pipeline.headers import header, text
 from pipeline.ledger.tables import EVENTS, REQUESTS
 
-#: Set by `promote`, which sends again what gets lost on the way: no business of a rescue's.
-_PARKED = "delay-parked"
-
 _JSON = (
     "event string, id string, at long, due long, to string, source string, late long, delivered string, "
     "reason string, by string"
@@ -32,7 +29,8 @@ def events(records: DataFrame) -> DataFrame:
 def requests(records: DataFrame, *, values: bool = True) -> DataFrame:
     """Give a row of `REQUESTS` for each record: without key, value and headers unless `values`.
 
-    The op of what `promote` has sent is `promoted`; the id is null where the record's place is the id.
+    The op of what `promote` has sent is `promoted`: what gets lost on that way, it sends again itself. The id is null
+    where the record's place is the id.
     """
     op = F.coalesce(text(names.OP), F.lit("schedule"))
     kept = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
@@ -41,7 +39,7 @@ def requests(records: DataFrame, *, values: bool = True) -> DataFrame:
         "partition",
         "offset",
         "stamp_ms",
-        F.when(header(_PARKED).isNotNull(), F.lit("promoted")).otherwise(op).alias("op"),
+        F.when(header(names.PARKED).isNotNull(), F.lit("promoted")).otherwise(op).alias("op"),
         text(names.ID).alias("id"),
         text(names.TO).alias("to"),
         text(names.AT).alias("at"),
