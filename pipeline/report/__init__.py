@@ -1,0 +1,1 @@
+"""The report: one page, for people who look rather than read."""

@@ -1,0 +1,117 @@
+"""What a report shows, gathered from the ledger: a few hundred numbers, however long the ledger."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.ledger.lives import pending
+from pipeline.ledger.tables import LATENESS, OTHERS, OUTCOMES
+from pipeline.reconcile.lost import Judge
+from pipeline.reconcile.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pipeline.lake import Lake
+
+#: Widths of the columns of a chart over time: minutes to years.
+_STEPS_MS = [
+    minutes * 60_000
+    for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 10_080, 20_160, 43_200, 129_600)
+]
+_COLUMNS = 96
+#: As many destinations as the eye tells apart, and as many reasons; the rest is one.
+DESTINATIONS, REASONS = 10, 12
+
+Bins = Mapping[int, int]
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class OverTime(Generic[Value]):
+    """Values by the beginning of a column (epoch ms), all columns `step_ms` wide."""
+
+    step_ms: int
+    columns: Mapping[int, Value]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that a report shows.
+
+    Attributes:
+        title: the installation.
+        at_ms: when the ledger was kept last.
+        verdict: the account.
+        late: counts of deliveries by bin of lateness over time, and `late_to` by destination, most deliveries first.
+        due: what is pending, by destination, over time of its due time.
+        reasons: how often messages failed: (event, reason) to count, most first.
+    """
+
+    title: str
+    at_ms: int
+    verdict: Verdict
+    late: OverTime[Bins]
+    late_to: Mapping[str, Bins]
+    due: OverTime[Mapping[str, int]]
+    reasons: Sequence[tuple[tuple[str, str], int]]
+
+    @classmethod
+    def of(cls, judge: Judge, now_ms: int) -> Self:
+        """Gather them."""
+        lake = judge.lake
+        late, late_to = _lateness(lake)
+        verdict = Verdict.of(judge, now_ms)
+        return cls(lake.head.source, lake.head.at_ms, verdict, late, late_to, _due(lake), _reasons(lake))
+
+
+def _lateness(lake: "Lake") -> tuple[OverTime[Bins], dict[str, Bins]]:
+    table = lake.read("lateness", LATENESS)
+    step_ms = _step(table, "minute_ms")
+    counted = table.groupBy("to", _column("minute_ms", step_ms), "bin").agg(F.sum("count").alias("n")).collect()
+    over_time: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    by_destination: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    for row in counted:
+        over_time[row["column"]][row["bin"]] += row["n"]
+        by_destination[row["to"]][row["bin"]] += row["n"]
+    most = sorted(by_destination, key=lambda to: -by_destination[to].total())[:DESTINATIONS]
+    return OverTime(step_ms, over_time), {to: by_destination[to] for to in most}
+
+
+def _due(lake: "Lake") -> OverTime[Mapping[str, int]]:
+    waiting = pending(lake).persist()
+    try:
+        step_ms = _step(waiting, "due_ms")
+        counted = waiting.groupBy("to", _column("due_ms", step_ms)).agg(F.count("*").alias("n")).collect()
+    finally:
+        waiting.unpersist()
+    totals: Counter[str] = Counter()
+    for row in counted:
+        totals[row["to"]] += row["n"]
+    named = {to for to, _ in totals.most_common(DESTINATIONS - 1)}
+    columns: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for row in counted:
+        columns[row["column"]][row["to"] if row["to"] in named else "others"] += row["n"]
+    return OverTime(step_ms, columns)
+
+
+def _reasons(lake: "Lake") -> list[tuple[tuple[str, str], int]]:
+    ended = lake.read("outcomes", OUTCOMES).where("event in ('rejected', 'dropped')")
+    refused = lake.read("others", OTHERS).where("event = 'refused'")
+    failed = ended.unionByName(refused, allowMissingColumns=True).select("event", "reason", "source").distinct()
+    counted = failed.groupBy("event", "reason").count()
+    rows = counted.orderBy(F.desc("count")).limit(REASONS).collect()
+    return [((row["event"], row["reason"] or "?"), row["count"]) for row in rows]
+
+
+def _step(rows: DataFrame, at_ms: str) -> int:
+    """Give a width with which all rows fit into a chart."""
+    span = rows.agg((F.max(at_ms) - F.min(at_ms)).alias("span")).first()
+    wanted = ((span["span"] if span else None) or 0) / _COLUMNS
+    return next((step for step in _STEPS_MS if step >= wanted), _STEPS_MS[-1])
+
+
+def _column(at_ms: str, step_ms: int) -> Column:
+    return (F.col(at_ms) - F.pmod(F.col(at_ms), F.lit(step_ms))).alias("column")
