@@ -1,0 +1,73 @@
+"""The report: one file that shows what the ledger says, and asks nobody else for anything."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.ledger.lateness import histogram
+from pipeline.ledger.tables import OUTCOMES
+from pipeline.reconcile.lost import Judge
+from pipeline.reconcile.verdict import Verdict
+from pipeline.report.charts import brief, lasting
+from pipeline.report.findings import Findings, OverTime
+from pipeline.report.page import page, picture, tiles
+from tests.pipeline.book import MINUTE_MS, NOW_MS, Book, told
+
+
+def test_a_report_shows_what_the_ledger_says_in_one_file(spark: SparkSession, tmp_path: Path) -> None:
+    book = Book()
+    for number in range(12):
+        source = book.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}")
+        at_ms = NOW_MS - number * MINUTE_MS
+        where = f"orders-0-{number}"
+        book.event("delivered", source, to=f"<to>-{number}", late_ms=10 * number, at_ms=at_ms, delivered=where)
+    for number in range(12, 25):
+        book.event("accepted", f"p-requests-0-{number}", to=f"<to>-{number % 12}", due_ms=NOW_MS + number * MINUTE_MS)
+    book.event("rejected", book.event("accepted", "p-requests-0-25"), reason="undeliverable")
+    book.event("refused", "p-requests-0-26", to=None, reason="malformed")
+    book.event("refused", "p-requests-0-26", to=None, reason="malformed")
+    book.told[0] = told(pending=13)
+    lake = book.lake(spark, tmp_path)
+    lake.commit({"lateness": histogram(lake.read("outcomes", OUTCOMES))})
+    findings = Findings.of(Judge(lake), NOW_MS)
+
+    assert dict(findings.reasons) == {("rejected", "undeliverable"): 1, ("refused", "malformed"): 1}
+    assert sum(sum(counts.values()) for counts in findings.late.columns.values()) == 12
+    assert len(findings.late_to) == 10
+    assert sum(sum(counts.values()) for counts in findings.due.columns.values()) == 13
+    shown = {name: value for value, name, _ in tiles(findings)}
+    assert {name: shown[name] for name in ("accepted", "delivered", "pending", "missing")} == {
+        "accepted": "26",
+        "delivered": "12",
+        "pending": "13",
+        "missing": "0",
+    }
+    text = page(findings)
+    assert "The account balances" in text
+    assert "&lt;to&gt;-3" in text
+    assert "<to>" not in text
+    assert not re.search(r"(src|href)=\"(?!#)|url\((?!#)|@import|<script|<!DOCTYPE svg", text), "nothing from elsewhere"
+    drawn = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(drawn) == 5
+    ids = [element.get("id") for svg in drawn for element in ET.fromstring(svg).iter("{*}clipPath")]  # noqa: S314 - ours
+    assert len(ids) == len(set(ids)), "several pictures on a page, and each has its own ids"
+    assert picture(findings).startswith(b"\x89PNG")
+
+
+def test_a_report_of_nothing_says_so() -> None:
+    nothing = Findings("p", NOW_MS, Verdict([], [], 0, 0, 0, []), OverTime(1, {}), {}, OverTime(1, {}), [])
+    assert page(nothing).count("Nothing yet.") == 5
+    assert picture(nothing).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("value", "text"), [(7, "7"), (1_234, "1.23k"), (318_900, "319k"), (2_500_000, "2.5M")])
+def test_counts_are_shown_in_few_characters(value: int, text: str) -> None:
+    assert brief(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(4.02, "4 ms"), (219, "220 ms"), (90_000, "1.5 min")])
+def test_times_are_shown_in_few_characters(value: float, text: str) -> None:
+    assert lasting(value) == text
