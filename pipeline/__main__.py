@@ -19,7 +19,7 @@ _INTERRUPTED = 130
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what the command line says; give the exit code: 0 done, 1 not done, 2 a wrong command line."""
-    options = _parser(JOBS).parse_args(arguments)
+    options = parser(JOBS).parse_args(arguments)
     try:
         with session(f"punctual {options.command}", options.master, options.jars_dir, options.memory) as spark:
             context = Context(spark, Kafka(options.bootstrap), options.app_id)
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
-def _parser(jobs: dict[str, ModuleType]) -> argparse.ArgumentParser:
+def parser(jobs: dict[str, ModuleType]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, job in jobs.items():

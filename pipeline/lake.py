@@ -9,9 +9,19 @@ import json
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from pipeline.errors import LakeBusy, LakeMismatch
 from pipeline.files import Files
@@ -29,9 +39,24 @@ _FORMAT = 1
 _KEPT = 20
 
 
-def schema(ddl: str) -> StructType:
-    """Give the schema that a line of SQL says."""
-    return cast("StructType", StructType.fromDDL(ddl))
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "binary": BinaryType(),
+    "headers": ArrayType(_HEADER),
+}
+
+
+def schema(**columns: str) -> StructType:
+    """Give the schema of a table: names of columns of string, int, long, binary or headers (key, value)."""
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
+
+
+def none(spark: "SparkSession", columns: StructType) -> "DataFrame":
+    """Give no rows of a schema; createDataFrame would start a Python worker for them."""
+    return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in columns))
 
 
 @dataclass(frozen=True)
@@ -82,7 +107,7 @@ class Lake:
         """Give a table as of the last commit that this run has seen or made; an empty one if there is nothing."""
         paths = [f"{self.files.root}/{name}" for name in self.head.tables.get(table, ())]
         if not paths:
-            return self.spark.createDataFrame([], schema)
+            return none(self.spark, schema)
         return self.spark.read.schema(schema).parquet(*paths)
 
     def commit(
@@ -94,10 +119,16 @@ class Lake:
     ) -> Commit:
         """Add rows to tables, or replace the `replaced` ones by them; positions and notes add to those that there are.
 
+        What is replaced can also be one of a table's directories, as `head.tables` names them.
+
         Raises LakeBusy if another run has committed meanwhile: nothing of this one counts then.
         """
         number = self.head.number + 1
-        tables = {name: list(there) for name, there in self.head.tables.items() if name not in replaced}
+        tables = {
+            name: [part for part in there if part not in replaced]
+            for name, there in self.head.tables.items()
+            if name not in replaced
+        }
         for table, rows in added.items():
             name = f"{table}/{number:012d}-{uuid.uuid4().hex[:12]}"
             rows.write.parquet(f"{self.files.root}/{name}")

@@ -2,13 +2,16 @@
 
 from types import ModuleType
 
-from pipeline.jobs import bulk, cancel, ledger, reconcile, reschedule, rescue
+from pipeline.jobs import bulk, cancel, ledger, park, promote, reconcile, report, reschedule, rescue
 
 JOBS: dict[str, ModuleType] = {
     "bulk": bulk,
     "cancel": cancel,
     "reschedule": reschedule,
+    "park": park,
+    "promote": promote,
     "ledger": ledger,
     "reconcile": reconcile,
     "rescue": rescue,
+    "report": report,
 }

@@ -1,6 +1,8 @@
 """Spark in this process, one session for all tests, on the real broker; each test has an installation of its own."""
 
+import gc
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +15,8 @@ from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import session
 
+#: PySpark leaves the sockets through which it collects rows to the garbage collector.
+_LEFT_OPEN = "unclosed <socket"
 PARTITIONS = 4
 TOPICS = ("requests", "forwards", "events", "dead-letters", "cold", "progress")
 
@@ -25,6 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.filterwarnings(f"ignore:{_LEFT_OPEN}:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +37,9 @@ def spark() -> Iterator[SparkSession]:
     """One session: starting it takes five seconds."""
     with session("tests", "local[2]", memory="1g", spark_sql_shuffle_partitions="2") as made:
         yield made
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", _LEFT_OPEN, ResourceWarning)
+            gc.collect()
 
 
 @pytest.fixture

@@ -1,0 +1,48 @@
+"""Records of the cold topic as rows: parked messages, and touches of ids that may be parked."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from app.contract import headers as names
+from pipeline.headers import joined, number, text, users
+
+#: What a message is sent back with, beside what the promotion itself adds.
+_POLICIES = (
+    names.TO,
+    names.TO_PARTITION,
+    names.TO_CLUSTER,
+    names.MAX_LATE,
+    names.IF_LATE,
+    names.DEDUPE,
+    names.ON_FAILURE,
+)
+#: Of commands that apply, if at all, to what is parked: what they do depends on it.
+CONDITIONAL = ("reschedule", "deliver-now")
+
+
+def parsed(records: DataFrame) -> DataFrame:
+    """Give a row for each record, from the columns of `Kafka.read`.
+
+    Columns: id, partition, offset, op (`park`, `void`, `cancel`, `reschedule`, `deliver-now`), due_ms (of messages and
+    commands), if_due_ms, order_ms and source (what goes before what, among records of an id), epoch (of the writer),
+    to, key, value, headers (the user's, and the policies that travel with the message). What has no id is no worker's,
+    and left out.
+    """
+    op, to = F.coalesce(text(names.OP), F.lit("schedule")), text(names.TO)
+    kind = F.when(op != "schedule", op).when(to.isNotNull(), F.lit("park")).otherwise(F.lit("void"))
+    order = F.coalesce(F.split(text(names.PARKED), ",")[0].try_cast("long"), F.col("stamp_ms"))
+    return records.select(
+        text(names.ID).alias("id"),
+        "partition",
+        "offset",
+        kind.alias("op"),
+        number(names.AT).alias("due_ms"),
+        number(names.IF_DUE).alias("if_due_ms"),
+        order.alias("order_ms"),
+        text(names.SOURCE).alias("source"),
+        F.coalesce(number(names.EPOCH), F.lit(0)).alias("epoch"),
+        to.alias("to"),
+        "key",
+        "value",
+        joined({name: text(name) for name in _POLICIES}, users()).alias("headers"),
+    ).where("id is not null")

@@ -1,0 +1,102 @@
+"""What is parked: versions of messages, and what makes older versions of an id void."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.cold.records import CONDITIONAL
+from pipeline.lake import Lake, schema
+
+_VERSION = {"id": "string", "partition": "int", "offset": "long"}
+_CONTENT = {"to": "string", "key": "binary", "value": "binary", "headers": "headers"}
+MESSAGES = schema(**_VERSION, due_ms="long", order_ms="long", source="string", **_CONTENT)
+VOIDS = schema(**_VERSION)
+
+#: Nothing is parked under an id.
+_NOTHING = -1
+
+
+@dataclass(frozen=True)
+class Parked:
+    """All versions of all messages, and `voids`: versions of an id at lower offsets than its void's don't count."""
+
+    messages: DataFrame
+    voids: DataFrame
+
+    @classmethod
+    def of(cls, lake: Lake) -> "Parked":
+        """Give what the tables of the last commit say."""
+        return cls(lake.read("messages", MESSAGES), lake.read("voids", VOIDS))
+
+    def plus(self, other: "Parked") -> "Parked":
+        """Give both together."""
+        return Parked(self.messages.unionByName(other.messages), self.voids.unionByName(other.voids))
+
+    def live(self, where: "Column | None" = None) -> DataFrame:
+        """Give the messages that are parked now, of those `where` something holds (a condition on due_ms is cheap)."""
+        messages = self.messages if where is None else self.messages.where(where)
+        last = self.voids.groupBy("id").agg(F.max("offset").alias("void"))
+        return messages.join(last, "id", "left").where("void is null or offset >= void").select(MESSAGES.names)
+
+    def after(self, rows: DataFrame) -> "Parked":
+        """Give what later records (`records.parsed`) add to what is parked.
+
+        Only for commands whose effect depends on what is parked are messages looked up.
+        """
+        asked = F.col("op").isin(*CONDITIONAL) | ((F.col("op") == "cancel") & F.col("if_due_ms").isNotNull())
+        ids = rows.where(asked).select("id").distinct()
+        plain = rows.join(ids, "id", "left_anti")
+        moved = self._moved(rows.join(ids, "id", "left_semi"), ids)
+        return _plain(plain).plus(moved)
+
+    def _moved(self, rows: DataFrame, ids: DataFrame) -> "Parked":
+        """Apply the records of these ids one after the other."""
+        known = Parked(self.messages.join(F.broadcast(ids), "id", "left_semi"), self.voids).live()
+        steps = known.withColumns({"op": F.lit("park"), "if_due_ms": F.lit(None).cast("long")}).unionByName(rows)
+        ends = (
+            steps.groupBy("id")
+            .agg(F.array_sort(F.collect_list(F.struct(*_STEP))).alias("steps"))
+            .select("id", F.aggregate("steps", _begin(), _next).alias("end"), F.element_at("steps", -1).alias("last"))
+        )
+        last = ends.select("id", F.col("last.partition").alias("partition"), F.col("last.offset").alias("offset"))
+        kept = ends.where(F.col("end.base") != _NOTHING).select(
+            "id",
+            F.col("last.partition").alias("partition"),
+            F.col("last.offset").alias("offset"),
+            *(F.col(f"end.{name}").alias(name) for name in ("base", "due_ms")),
+            *(F.col(f"last.{name}").alias(name) for name in ("order_ms", "source")),  # also if it has changed nothing
+        )
+        contents = steps.where("op = 'park'").select("id", F.col("offset").alias("base"), *_CONTENT)
+        return Parked(kept.join(contents, ["id", "base"]).select(MESSAGES.names), last)
+
+
+#: What is needed of a record to apply it, in the order of offsets.
+_STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source")
+
+
+def _plain(rows: DataFrame) -> Parked:
+    """Give what records add that don't depend on what is parked: each makes void what is before it."""
+    newest = Window.partitionBy("id").orderBy(F.desc("offset"))
+    automatic = (F.col("op") == "park") & (F.col("id") == F.col("source"))
+    named = rows.where(~automatic).withColumn("rank", F.row_number().over(newest)).where("rank = 1")
+    messages = rows.where(automatic).unionByName(named.where("op = 'park'").drop("rank"))
+    return Parked(messages.select(MESSAGES.names), named.select(VOIDS.names))
+
+
+def _begin() -> Column:
+    return F.struct(F.lit(_NOTHING).cast("long").alias("base"), F.lit(None).cast("long").alias("due_ms"))
+
+
+def _next(state: Column, step: Column) -> Column:
+    """Give what is parked under an id after one more record."""
+    there = (state["base"] != _NOTHING) & (step["if_due_ms"].isNull() | (step["if_due_ms"] == state["due_ms"]))
+    parked = F.struct(step["offset"].alias("base"), step["due_ms"].alias("due_ms"))
+    moved = F.struct(state["base"].alias("base"), step["due_ms"].alias("due_ms"))
+    return (
+        F.when(step["op"] == "park", parked)
+        .when(step["op"] == "void", _begin())
+        .when((step["op"] == "cancel") & there, _begin())
+        .when(step["op"].isin(*CONDITIONAL) & there, moved)
+        .otherwise(state)
+    )

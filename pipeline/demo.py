@@ -1,0 +1,148 @@
+"""`make demo-pipeline`: a million messages, due over two years, through Spark, Kafka and a worker and back to Spark.
+
+Bulk, worker, cold tier, promotion, delivery, ledger, proof of account, report. Two years pass in some minutes: due
+times are squeezed, and the horizon is a minute.
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from app.embedded import broker_or_given
+from pipeline.__main__ import parser
+from pipeline.context import Context
+from pipeline.errors import PipelineError
+from pipeline.jobs import JOBS
+from pipeline.kafka import Kafka
+from pipeline.session import session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TO = "reminders"
+_YEARS_S = 2 * 365 * 86_400
+_LEAD, _EVERY_S = "PT30S", 10.0
+_READY_S = 60.0
+
+
+def main() -> int:
+    """Run it; give the exit code: that of the proof of account."""
+    options = argparse.ArgumentParser(prog="make demo-pipeline", description=__doc__)
+    options.add_argument("--rows", type=int, default=1_000_000, help="how many messages (%(default)s)")
+    options.add_argument("--minutes", type=float, default=10, help="into which two years are squeezed (%(default)s)")
+    options.add_argument("--out", default="demo-pipeline", help="directory of what stays afterwards (%(default)s)")
+    given = options.parse_args()
+    with broker_or_given() as bootstrap, tempfile.TemporaryDirectory() as data:
+        os.environ |= _settings(bootstrap, data)
+        asyncio.run(_create(bootstrap))
+        with _worker() as _, session("punctual demo") as spark:
+            context = Context(spark, Kafka(bootstrap), os.environ["DELAY_APP_ID"])
+            return _demonstrate(context, given.rows, given.minutes, Path(given.out).absolute())
+
+
+async def _create(bootstrap: str) -> None:
+    """Create the destination."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(_TO, 4, 1)])
+    finally:
+        await admin.close()
+
+
+def _settings(bootstrap: str, data: str) -> dict[str, str]:
+    """Give the worker's settings; what the caller has set stays."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    wanted = {
+        "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
+        "DELAY_APP_ID": f"demo-{uuid.uuid4().hex[:8]}",
+        "DELAY_PARTITIONS": "4",
+        "DELAY_REPLICATION_FACTOR": "1",
+        "DELAY_DESTINATIONS": "*",
+        "DELAY_HORIZON": "PT1M",
+        "DELAY_DEDUPE_WINDOW": "PT10M",
+        "DATADIR": f"{data}/worker",
+        "PORT": port,
+    }
+    return {name: os.environ.get(name, value) for name, value in wanted.items()}
+
+
+@contextmanager
+def _worker() -> "Iterator[subprocess.Popen[bytes]]":
+    """Run a worker until the block ends."""
+    command = [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "warning"]
+    process = subprocess.Popen([*command, "--web-port", os.environ["PORT"]])  # noqa: S603 - our own arguments
+    try:
+        deadline = time.monotonic() + _READY_S
+        while not _ready():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise PipelineError("The worker did not start; what it said stands above.")
+            time.sleep(0.2)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _ready() -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{os.environ['PORT']}/health/ready", timeout=1) as answer:
+            return bool(answer.status == 200)  # noqa: PLR2004 - HTTP's
+    except OSError:
+        return False
+
+
+def _demonstrate(context: Context, rows: int, minutes: float, out: Path) -> int:
+    said = f"{rows:,} messages, due over two years that pass in {minutes:g} minutes. What comes of them is in {out}."
+    print(said, flush=True)
+    made, cold, ledger = f"{out}/input", f"{out}/cold", f"{out}/ledger"
+    _make(context, rows, made)
+    begin = time.time() + 120
+    squeezed = f"cast({begin} * 1000 + day_s * {minutes * 60 / _YEARS_S} * 1000 as long)"
+    _do(context, "bulk", made, "--job", "demo", "--natural-key", "number", "--at", squeezed, "--to", _TO)
+    end = begin + minutes * 60
+    while time.time() < end:
+        began = time.monotonic()
+        _do(context, "park", cold)
+        _do(context, "promote", cold, "--lead", _LEAD)
+        time.sleep(max(0.0, _EVERY_S - (time.monotonic() - began)))
+    time.sleep(_EVERY_S)
+    _do(context, "ledger", ledger, "--no-values")
+    balanced = _do(context, "reconcile", ledger, "--out", str(out / "account"))
+    _do(context, "report", ledger, "--out", str(out / "report.html"))
+    print(f"Look at {out / 'report.html'}.", flush=True)
+    return balanced
+
+
+def _make(context: Context, rows: int, where: str) -> None:
+    """Write the input: rows with a time within two years, in seconds from now, and what is to be said then."""
+    number = F.col("id").alias("number")
+    day_s = (F.rand(seed=1) * _YEARS_S).alias("day_s")
+    text = F.concat(F.lit("reminder "), F.col("id"), F.lit(" "), F.repeat(F.lit("."), 150)).alias("text")
+    context.spark.range(rows).select(number, day_s, text).write.mode("overwrite").parquet(where)
+
+
+def _do(context: Context, *command: str) -> int:
+    """Do what the command line of the same words would."""
+    print(f"\n$ python -m pipeline {' '.join(command)}", flush=True)
+    options = parser(JOBS).parse_args([*command, "--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id])
+    return int(JOBS[options.command].run(context, options) or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""Jobs that are repeated: `--every`."""
+
+import argparse
+import time
+from collections.abc import Callable
+
+
+def add_every(parser: argparse.ArgumentParser) -> None:
+    """Add the option."""
+    parser.add_argument(
+        "--every", type=float, metavar="S", help="again and again, this many seconds from start to start"
+    )
+
+
+def repeat(every_s: float | None, job: Callable[[], object]) -> None:
+    """Do a job once, or every so many seconds until the process ends."""
+    while True:
+        began = time.monotonic()
+        job()
+        if every_s is None:
+            return
+        time.sleep(max(0.0, began + every_s - time.monotonic()))

@@ -1,0 +1,79 @@
+"""Park what is due beyond the worker's horizon: from the cold topic into Parquet, laid out by due time."""
+
+import argparse
+
+from pipeline.cold.epochs import Epochs, owners
+from pipeline.cold.records import parsed
+from pipeline.cold.state import MESSAGES, Parked
+from pipeline.context import Context
+from pipeline.jobs.every import add_every, repeat
+from pipeline.kafka import new_records
+from pipeline.lake import Lake
+from pipeline.progress import progress
+
+KIND = "cold tier"
+#: So many rows, some 200 MB of small messages, make a file.
+_ROWS = 1_000_000
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    parser.add_argument("cold", help="directory of the parked messages: local, HDFS or S3A")
+    parser.add_argument("--compact", action="store_true", help="also merge files, and drop what is void; daily, say")
+    parser.add_argument("--compact-after", type=int, default=100, metavar="N", help="also each N runs (%(default)s)")
+    parser.add_argument("--accept-gap", action="store_true", help="go on though Kafka has deleted records unread")
+    add_every(parser)
+
+
+def run(context: Context, options: argparse.Namespace) -> None:
+    """Park once, or again and again."""
+    repeat(options.every, lambda: _once(context, options))
+
+
+def _once(context: Context, options: argparse.Namespace) -> None:
+    lake = context.lake(options.cold, KIND)
+    parked = park(context, lake, accept_gap=options.accept_gap)
+    if options.compact or len(lake.head.tables.get("messages", ())) > options.compact_after:
+        compact(lake)
+    print(f"{parked:,} records of {context.topic('cold')} parked in {options.cold}")
+
+
+def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
+    """Add what is new on the cold topic, whole or not at all; give how many records.
+
+    Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
+    """
+    topic, spark = context.topic("cold"), context.spark
+    done = lake.head.positions.get(topic, {})
+    records, ends = new_records(context.kafka, spark, topic, done, accept_gap=accept_gap)
+    if all(end <= done.get(number, 0) for number, end in ends.items()):
+        return 0
+    with progress(spark, "park"):
+        rows = parsed(records).persist()
+        try:
+            count = rows.count()
+            counting, epochs = owners(rows, known_epochs(lake))
+            added = Parked.of(lake).after(counting)
+            by_due = added.messages.repartitionByRange(max(1, count // _ROWS), "due_ms").sortWithinPartitions("due_ms")
+            lake.commit({"messages": by_due, "voids": added.voids.coalesce(1)}, {topic: ends}, {"epochs": epochs})
+        finally:
+            rows.unpersist()
+    return count
+
+
+def known_epochs(lake: Lake) -> Epochs:
+    """Give the epochs of the writers of what is parked."""
+    return {int(number): epoch for number, epoch in lake.head.notes.get("epochs", {}).items()}
+
+
+def compact(lake: Lake) -> None:
+    """Merge the files, sorted by due time, and drop what is void; what nobody refers to any more is deleted."""
+    with progress(lake.spark, "compact"):
+        live = Parked.of(lake).live().persist()
+        try:
+            files = max(1, live.count() // _ROWS)
+            by_due = live.repartitionByRange(files, "due_ms").sortWithinPartitions("due_ms")
+            lake.commit({"messages": by_due.select(MESSAGES.names)}, replaced={"messages", "voids"})
+        finally:
+            live.unpersist()
+        lake.clean()

@@ -1,0 +1,66 @@
+"""Promote what is parked: send it back to the worker shortly before it is due."""
+
+import argparse
+import time
+
+from app.contract.times import parse_duration
+from pipeline.cold.epochs import owners
+from pipeline.cold.promotion import Promotion, requests
+from pipeline.cold.records import parsed
+from pipeline.cold.state import Parked
+from pipeline.context import Context
+from pipeline.jobs.every import add_every, repeat
+from pipeline.jobs.park import KIND, known_epochs
+from pipeline.kafka import new_records
+from pipeline.progress import progress
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own options."""
+    parser.add_argument("cold", help="directory of the parked messages, as `park` has it")
+    parser.add_argument("--lead", default="PT1H", help="how long before it is due (%(default)s); below the horizon")
+    parser.add_argument("--dry-run", action="store_true", help="count what would be sent")
+    add_every(parser)
+
+
+def run(context: Context, options: argparse.Namespace) -> None:
+    """Promote once, or again and again."""
+    repeat(options.every, lambda: _once(context, options))
+
+
+def _once(context: Context, options: argparse.Namespace) -> None:
+    lead_ms = parse_duration(options.lead)
+    sent = promote(context, options.cold, lead_ms, dry_run=options.dry_run)
+    print(f"{sent:,} messages {'would be ' if options.dry_run else ''}promoted from {options.cold}")
+
+
+def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False) -> int:
+    """Send back what is due within `lead_ms` and was not sent yet; give how many messages.
+
+    A run that is killed sends some again: the worker knows them. What it has taken it touches, so that it is parked no
+    longer; what was sent and is not touched within ten minutes is sent again.
+
+    Raises DataLost, LakeMismatch, LakeBusy, TopicMissing, KafkaUnreachable.
+    """
+    spark, topic = context.spark, context.topic("cold")
+    lake = context.lake(root, KIND)
+    log = context.lake(f"{root}/promotions", "promotions of a cold tier")
+    before = Promotion.of(log.head.notes.get("last"))
+    now_ms = time.time_ns() // 1_000_000  # before the topic's ends are asked for: all earlier touches are before them
+    tail, ends = new_records(context.kafka, spark, topic, lake.head.positions.get(topic, {}))
+    promotion = before.next(now_ms, now_ms + lead_ms, ends)
+    rows = parsed(tail).persist()
+    try:
+        there, (counting, _) = Parked.of(lake), owners(rows, known_epochs(lake))
+        now = there.plus(there.after(counting))
+        with progress(spark, "promote"):
+            chosen = now.live(promotion.due()).where(promotion.fresh(before)).persist()
+            count = chosen.count()
+            if count and not dry_run:
+                context.kafka.write(requests(chosen, now_ms), context.topic("requests"))
+            chosen.unpersist()
+    finally:
+        rows.unpersist()
+    if not dry_run:
+        log.commit({}, notes={"last": promotion.note()})
+    return count

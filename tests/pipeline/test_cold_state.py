@@ -1,0 +1,138 @@
+"""What is parked after any records, in any batches: compared with applying them one by one."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipeline.cold.state import MESSAGES, VOIDS, Parked
+from pipeline.lake import none, schema
+
+ROWS = schema(
+    id="string",
+    partition="int",
+    offset="long",
+    op="string",
+    due_ms="long",
+    if_due_ms="long",
+    order_ms="long",
+    source="string",
+    to="string",
+    key="binary",
+    value="binary",
+    headers="headers",
+)
+
+
+@dataclass
+class Message:
+    due_ms: int
+    order_ms: int
+    source: str
+    value: bytes
+
+
+def one_by_one(records: list[dict[str, Any]]) -> dict[str, Message]:
+    """Give what is parked after the records, in their order."""
+    parked: dict[str, Message] = {}
+    for record in records:
+        id_, there = record["id"], parked.get(record["id"])
+        last = record["order_ms"], record["source"]
+        applies = there is not None and record["if_due_ms"] in (None, there.due_ms)
+        match record["op"]:
+            case "park":
+                parked[id_] = Message(record["due_ms"], *last, record["value"])
+            case "void":
+                parked.pop(id_, None)
+            case "cancel" if applies:
+                del parked[id_]
+            case "reschedule" | "deliver-now" if applies and there is not None:
+                parked[id_] = Message(record["due_ms"], *last, there.value)
+        if id_ in parked:  # what comes back names the last record of its id, whatever that has done
+            parked[id_].order_ms, parked[id_].source = last
+    return parked
+
+
+def made_up(chosen: random.Random, count: int) -> list[dict[str, Any]]:
+    """Make up records of a few ids, with automatic ones among them."""
+    records: list[dict[str, Any]] = []
+    for offset in range(count):
+        op = chosen.choice(["park", "park", "void", "cancel", "reschedule", "deliver-now"])
+        source = f"requests-1-{offset}"
+        earlier = [record for record in records if record["op"] == "park"]
+        automatic = op == "park" and chosen.random() < 0.3
+        known = [record["id"] for record in earlier if record["id"].startswith("requests")]
+        id_ = source if automatic else chosen.choice(["a", "b", "c", *known[-2:]])
+        if op == "park" and not automatic:
+            id_ = chosen.choice("abc")
+        record: dict[str, Any] = {
+            "id": id_,
+            "partition": 1,
+            "offset": offset,
+            "op": op,
+            "due_ms": None if op in ("void", "cancel") else chosen.randrange(5),
+            "if_due_ms": chosen.choice([None, None, chosen.randrange(5)]) if op not in ("park", "void") else None,
+            "order_ms": 1_000 + offset,
+            "source": source,
+            "to": "there",
+            "key": None,
+            "value": b"%d" % offset if op == "park" else None,
+            "headers": [],
+        }
+        records.append(record)
+    return records
+
+
+def frame(spark: SparkSession, records: list[dict[str, Any]]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_pylist(records, to_arrow_schema(ROWS)))
+
+
+def nothing(spark: SparkSession) -> Parked:
+    return Parked(none(spark, MESSAGES), none(spark, VOIDS))
+
+
+def found(parked: Parked) -> dict[str, Message]:
+    rows = parked.live().collect()
+    assert len({row.id for row in rows}) == len(rows), "two versions of one id"
+    return {row.id: Message(row.due_ms, row.order_ms, row.source, bytes(row.value)) for row in rows}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_parked_is_what_the_records_say_one_after_the_other(spark: SparkSession, seed: int) -> None:
+    """One batch of several runs of ids: two hundred worlds in one job, each with ids of its own."""
+    chosen, worlds = random.Random(seed), 200  # noqa: S311 - it makes up records
+    stories = [made_up(chosen, chosen.choice([1, 3, 8, 15])) for _ in range(worlds)]
+    for number, story in enumerate(stories):
+        for record in story:
+            for name in ("id", "source"):  # automatic ids are their sources
+                record[name] = f"{number}/{record[name]}"
+    cut = chosen.random()
+    first = [record for story in stories for record in story[: int(len(story) * cut)]]
+    rest = [record for story in stories for record in story[int(len(story) * cut) :]]
+
+    parked = nothing(spark)
+    for batch in (first, rest):
+        parked = parked.plus(parked.after(frame(spark, batch)))
+        parked = Parked(parked.messages.localCheckpoint(), parked.voids.localCheckpoint())
+
+    expected: dict[str, Message] = {}
+    for story in stories:
+        expected |= one_by_one(story)
+    assert found(parked) == expected
+
+
+def test_what_does_not_look_back_reads_no_messages(spark: SparkSession) -> None:
+    class Unreadable(Parked):
+        def _moved(self, rows: DataFrame, ids: DataFrame) -> Parked:
+            assert not rows.collect()
+            assert not ids.collect()
+            return nothing(spark)
+
+    there = nothing(spark)
+    unreadable = Unreadable(there.messages, there.voids)
+    story = [record for record in made_up(random.Random(5), 30) if record["op"] in ("park", "void")]  # noqa: S311
+    assert found(unreadable.after(frame(spark, story))) == one_by_one(story)

@@ -1,0 +1,250 @@
+"""Parked messages come back whole, once, in time, and not at all if they were touched."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.cold.state import Parked
+from pipeline.context import Context
+from pipeline.errors import DataLost, LakeBusy
+from pipeline.jobs.park import KIND, compact, park
+from pipeline.jobs.promote import promote
+from tests.pipeline.conftest import Consume, Produce
+
+HOUR_MS = 3_600_000
+NOW_MS = time.time_ns() // 1_000_000
+
+
+class Worker:
+    """What a worker writes to the cold topic; everything in partition 1 unless told otherwise."""
+
+    def __init__(self, context: Context, produce: Produce) -> None:
+        self._topic, self._produce, self._source = context.topic("cold"), produce, 0
+
+    def parks(
+        self, id_: str | None, due_ms: int, headers: list[Any] | None = None, epoch: int = 1, **record: Any
+    ) -> str:
+        """Park a message; without an id under its source, which is given."""
+        self._source += 1
+        source = f"requests-1-{self._source}"
+        said = {"delay-op": "schedule", "delay-id": id_ or source, "delay-to": "there", "delay-at": due_ms}
+        self._send([*(headers or []), *said.items()], source, epoch, **{"value": b"v", **record})
+        return source
+
+    def touches(self, id_: str, op: str = "schedule", epoch: int = 1, **headers: int) -> None:
+        """Say that something happens to an id: `at`, `if_due`."""
+        self._source += 1
+        said = {f"delay-{name.replace('_', '-')}": value for name, value in headers.items()}
+        self._send([("delay-op", op), ("delay-id", id_), *said.items()], f"requests-1-{self._source}", epoch)
+
+    def _send(self, headers: list[Any], source: str, epoch: int, **record: Any) -> None:
+        own = [("delay-source", source), ("delay-parked", NOW_MS), ("delay-epoch", epoch)]
+        encoded = [
+            (name, str(value).encode() if isinstance(value, str | int) else value) for name, value in headers + own
+        ]
+        self._produce(self._topic, record.pop("value", None), headers=encoded, partition=1, **record)
+
+
+@pytest.fixture
+def worker(context: Context, produce: Produce) -> Worker:
+    return Worker(context, produce)
+
+
+def header(message: Message, name: str) -> str:
+    [value] = [value for key, value in message.headers() if key == name]
+    return str(value.decode())
+
+
+def ids(messages: list[Message]) -> list[str]:
+    return [header(message, "delay-id") for message in messages]
+
+
+def test_a_message_comes_back_as_it_was(context: Context, worker: Worker, consume: Consume, tmp_path: Path) -> None:
+    mine = [("a", b"1"), ("b", None), ("a", b"2"), ("\u00fc", b"\xff")]
+    policies = [
+        ("delay-max-late", "5000"),
+        ("delay-if-late", "drop"),
+        ("delay-dedupe", "PT1H"),
+        ("delay-to-partition", "2"),
+    ]
+    source = worker.parks("x", NOW_MS + 100, [*mine, *policies], key=b"\x00k", value=b"\x00\xff")
+    worker.parks(None, NOW_MS + 50, value=None)
+    cold = str(tmp_path)
+    assert park(context, context.lake(cold, KIND)) == 2
+
+    assert promote(context, cold, HOUR_MS) == 2
+
+    first, second = consume(context.topic("requests"))
+    assert (first.key(), first.value(), first.partition()) == (None, None, 1), "in the order in which they are due"
+    assert header(first, "delay-id") == header(first, "delay-source"), "an automatic id stays what it was"
+    assert (second.key(), second.value()) == (b"\x00k", b"\x00\xff")
+    assert [pair for pair in second.headers() if not pair[0].startswith("delay-")] == mine
+    said = {name: value.decode() for name, value in second.headers() if name.startswith("delay-")}
+    stamp, snapshot = said.pop("delay-parked").split(",")
+    assert int(stamp) == NOW_MS
+    assert NOW_MS <= int(snapshot) <= time.time_ns() // 1_000_000
+    expected = {"delay-to": "there", "delay-id": "x", "delay-at": str(NOW_MS + 100), "delay-source": source}
+    assert said == expected | dict(policies)
+
+
+def test_what_is_touched_stays_or_goes_as_it_was_told(
+    context: Context, worker: Worker, consume: Consume, tmp_path: Path
+) -> None:
+    soon, far = NOW_MS + 1_000, NOW_MS + 100 * HOUR_MS
+    for name in ("kept", "cancelled", "taken", "moved", "late-cancel", "far"):
+        worker.parks(name, far if name in ("far", "moved") else soon)
+    worker.touches("cancelled", "cancel")
+    worker.touches("kept", "cancel", if_due=far)
+    cold = str(tmp_path)
+    park(context, context.lake(cold, KIND))
+    worker.touches("taken")
+    worker.touches("moved", "deliver-now", at=NOW_MS)
+    worker.touches("kept", "reschedule", at=soon + 1, if_due=soon)
+    park(context, context.lake(cold, KIND))
+    worker.touches("late-cancel", "cancel")  # not in the tables yet
+
+    assert promote(context, cold, HOUR_MS) == 2
+
+    sent = consume(context.topic("requests"))
+    assert ids(sent) == ["moved", "kept"]
+    assert [header(message, "delay-at") for message in sent] == [str(NOW_MS), str(soon + 1)]
+
+
+def test_each_is_sent_once_and_again_if_the_worker_does_not_say_that_it_has_it(
+    context: Context, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cold = str(tmp_path)
+    worker.parks("a", NOW_MS + HOUR_MS // 2)
+    worker.parks("b", NOW_MS + HOUR_MS // 2)
+    park(context, context.lake(cold, KIND))
+    assert promote(context, cold, HOUR_MS) == 2
+    worker.parks("late", NOW_MS + 1_000)  # into a slice that has been sent
+    worker.parks("next", NOW_MS + HOUR_MS + 600)
+    park(context, context.lake(cold, KIND))
+    assert promote(context, cold, HOUR_MS + 60_000) == 2
+
+    worker.touches("a")
+    monkeypatch.setattr("pipeline.cold.promotion.AGAIN_MS", 0)
+    assert promote(context, cold, HOUR_MS + 60_000) == 3
+    assert sorted(ids(consume(context.topic("requests")))) == ["a", "b", "b", "late", "late", "next", "next"]
+
+
+def test_what_a_replaced_worker_still_wrote_does_not_count(context: Context, worker: Worker, tmp_path: Path) -> None:
+    lake = context.lake(str(tmp_path), KIND)
+    worker.parks("a", NOW_MS, epoch=1)
+    worker.parks("b", NOW_MS, epoch=2)
+    worker.touches("a", "cancel", epoch=1)
+    park(context, lake)
+    worker.touches("b", "cancel", epoch=1)
+    park(context, lake)
+
+    assert {row.id for row in Parked.of(lake).live().collect()} == {"a", "b"}
+
+
+def test_compacting_keeps_what_is_parked_and_deletes_the_rest(context: Context, worker: Worker, tmp_path: Path) -> None:
+    lake = context.lake(str(tmp_path), KIND)
+    for number in range(3):
+        worker.parks(f"m{number}", NOW_MS + 3 - number)
+        worker.touches("m0", "cancel")
+        park(context, lake)
+    before = Parked.of(lake).live().orderBy("id").collect()
+
+    compact(lake)
+
+    after = Parked.of(context.lake(str(tmp_path), KIND))
+    assert after.live().orderBy("id").collect() == before
+    assert (after.messages.count(), after.voids.count()) == (2, 0)
+    assert [row.due_ms for row in after.messages.collect()] == [NOW_MS + 1, NOW_MS + 2], "sorted by due time"
+
+
+def test_two_that_write_at_once_do_not_spoil_each_other(context: Context, worker: Worker, tmp_path: Path) -> None:
+    one, other = (context.lake(str(tmp_path), KIND) for _ in range(2))
+    worker.parks("a", NOW_MS)
+    park(context, one)
+    with pytest.raises(LakeBusy, match="another run writes"):
+        park(context, other)
+
+    assert Parked.of(context.lake(str(tmp_path), KIND)).messages.count() == 1
+
+
+def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(
+    context: Context, worker: Worker, tmp_path: Path, admin: Any
+) -> None:
+    from confluent_kafka import TopicPartition  # noqa: PLC0415 - for this test alone
+
+    lake = context.lake(str(tmp_path), KIND)
+    worker.parks("a", NOW_MS)
+    park(context, lake)
+    for name in "bc":
+        worker.parks(name, NOW_MS)
+    place = TopicPartition(context.topic("cold"), 1, 2)
+    admin.delete_records([place])[place].result(30)
+
+    with pytest.raises(DataLost, match=r"1 of partition 1 alone, 1 in all"):
+        park(context, lake)
+    park(context, lake, accept_gap=True)
+    assert {row.id for row in Parked.of(lake).live().collect()} == {"a", "c"}
+
+
+@pytest.mark.parametrize("command", ["park", "promote"])
+def test_a_run_that_is_killed_loses_nothing(
+    context: Context, worker: Worker, consume: Consume, tmp_path: Path, command: str
+) -> None:
+    """The process is killed as soon as it has written something, wherever it is then."""
+    cold, count = str(tmp_path / "cold"), 300
+    for number in range(count):
+        worker.parks(f"m{number}", NOW_MS + 1_000 + number)
+    lake = context.lake(cold, KIND)
+    if command == "promote":
+        park(context, lake)
+    where = [
+        "--bootstrap",
+        context.kafka.bootstrap,
+        "--app-id",
+        context.app_id,
+        "--master",
+        "local[2]",
+        "--memory",
+        "512m",
+    ]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+    process = subprocess.Popen([sys.executable, "-m", "pipeline", command, cold, *where], env=env)
+    deadline = time.monotonic() + 90
+    while process.poll() is None and time.monotonic() < deadline:
+        begun = (
+            list(tmp_path.glob("cold/messages/*/_temporary"))
+            if command == "park"
+            else consume(context.topic("requests"))
+        )
+        if begun:
+            break
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+    lake = context.lake(cold, KIND)
+    park(context, lake)
+    promote(context, cold, HOUR_MS)
+
+    live = {row.id for row in Parked.of(lake).live().select("id").collect()}
+    assert live == {f"m{number}" for number in range(count)}
+    assert Parked.of(lake).messages.select(F.countDistinct("id"), F.count("id")).collect()[0][:] == (count, count)
+    assert set(ids(consume(context.topic("requests")))) == live
+
+
+def test_the_log_of_promotions_is_readable(context: Context, worker: Worker, tmp_path: Path) -> None:
+    worker.parks("a", NOW_MS + 1_000)
+    promote(context, str(tmp_path), HOUR_MS)  # without any table: what is not parked yet is promoted all the same
+
+    [name] = [file.name for file in tmp_path.glob("promotions/commits/*.json")]
+    note = json.loads((tmp_path / "promotions/commits" / name).read_text())["notes"]["last"]
+    assert note["upto"] == {"0": 0, "1": 1, "2": 0, "3": 0}
