@@ -3,6 +3,7 @@
 BIN := .venv/bin
 RUN_STAMP := .venv/.run-installed
 TEST_STAMP := .venv/.test-installed
+PIPELINE_STAMP := .venv/.pipeline-installed
 BENCH_STAMP := .venv/.bench-installed
 LOCK_STAMP := .venv/.lock-installed
 SOURCES := $(wildcard app tables pipeline tests benchmarks)
@@ -11,12 +12,14 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check simulate format kafka bench bench-full chaos lock clean
+.PHONY: help install install-pipeline run demo-pipeline test check simulate format kafka bench bench-full chaos lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
+	@echo 'make install-pipeline  the same, and Spark for `python -m pipeline`'
 	@echo 'make run      see it work: a broker, workers and messages that fall due'
 	@echo 'make kafka    a development broker in the foreground (KAFKA_PORT, KAFKA_DATA)'
+	@echo 'make demo-pipeline  a million messages through Spark and back: bulk, cold tier, delivery, account, report'
 	@echo 'make test     the whole test suite, on a real broker'
 	@echo 'make check    format, lint, types, layers and the fast tests'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
@@ -29,11 +32,16 @@ help:
 
 install: $(RUN_STAMP)
 
+install-pipeline: $(PIPELINE_STAMP)
+
 run: $(RUN_STAMP)
 	@$(BIN)/python -m app.demo
 
 kafka: $(RUN_STAMP)
 	@$(BIN)/python -m app.embedded
+
+demo-pipeline: $(PIPELINE_STAMP)
+	@$(BIN)/python -m pipeline.demo
 
 test: $(TEST_STAMP)
 	@$(BIN)/python -m pytest
@@ -64,10 +72,12 @@ chaos: $(TEST_STAMP)
 
 lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade pyproject.toml --group build --output-file requirements/run.txt
-	$(COMPILE) --upgrade pyproject.toml --extra test --group build --constraint requirements/run.txt \
-		--output-file requirements/test.txt
-	$(COMPILE) --upgrade pyproject.toml --extra test --extra bench --group build --constraint requirements/test.txt \
-		--output-file requirements/bench.txt
+	$(COMPILE) --upgrade pyproject.toml --extra pipeline --group build --constraint requirements/run.txt \
+		--output-file requirements/pipeline.txt
+	$(COMPILE) --upgrade pyproject.toml --extra pipeline --extra test --group build \
+		--constraint requirements/pipeline.txt --output-file requirements/test.txt
+	$(COMPILE) --upgrade pyproject.toml --extra pipeline --extra test --extra bench --group build \
+		--constraint requirements/test.txt --output-file requirements/bench.txt
 	$(COMPILE) --upgrade --group lock --output-file requirements/lock.txt
 
 clean:
@@ -91,14 +101,20 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml | .venv/bin/python
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# PySpark is built here, without isolation too, by the setuptools of the first lock.
+$(PIPELINE_STAMP): requirements/pipeline.txt $(RUN_STAMP)
+	@echo 'Installing Spark into .venv (430 MB)'
+	@$(PIP) --no-build-isolation --require-hashes --requirement requirements/pipeline.txt
+	@touch $@
+
 $(TEST_STAMP): requirements/test.txt $(RUN_STAMP)
-	@echo 'Installing what the tests need into .venv'
-	@$(PIP) --require-hashes --requirement requirements/test.txt
+	@echo 'Installing what the tests need into .venv, Spark among it (430 MB)'
+	@$(PIP) --no-build-isolation --require-hashes --requirement requirements/test.txt
 	@touch $@
 
 $(BENCH_STAMP): requirements/bench.txt $(RUN_STAMP)
 	@echo 'Installing what the benchmarks need into .venv'
-	@$(PIP) --require-hashes --requirement requirements/bench.txt
+	@$(PIP) --no-build-isolation --require-hashes --requirement requirements/bench.txt
 	@touch $@
 
 $(LOCK_STAMP): requirements/lock.txt $(RUN_STAMP)
