@@ -15,6 +15,13 @@ from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import session
 
+#: Plans of a few rows are interpreted sooner than they are compiled.
+_QUICK = {
+    "spark_sql_shuffle_partitions": "1",
+    "spark_sql_adaptive_enabled": "false",
+    "spark_sql_codegen_wholeStage": "false",
+    "spark_sql_codegen_factoryMode": "NO_CODEGEN",
+}
 #: PySpark leaves the sockets through which it collects rows to the garbage collector.
 _LEFT_OPEN = "unclosed <socket"
 PARTITIONS = 4
@@ -32,10 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(f"ignore:{_LEFT_OPEN}:ResourceWarning"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_java() -> Iterator[None]:
+    """JVMs that live for a minute do best with the compiler that is quick: ours, and those of commands in tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(quick_java: None) -> Iterator[SparkSession]:  # noqa: ARG001 - it has to come first
     """One session: starting it takes five seconds."""
-    with session("tests", "local[2]", memory="1g", spark_sql_shuffle_partitions="2") as made:
+    with session("tests", "local[2]", memory="1g", **_QUICK) as made:
         yield made
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", _LEFT_OPEN, ResourceWarning)
