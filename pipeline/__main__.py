@@ -35,14 +35,15 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parser(jobs: dict[str, ModuleType]) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    """Give what reads a command line of these jobs."""
+    line = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
+    commands = line.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, job in jobs.items():
         about = (job.__doc__ or "").splitlines()[0]
         command = commands.add_parser(name, help=about, description=about)
         job.add_options(command)
         _common(command.add_argument_group("where"))
-    return parser
+    return line
 
 
 def _common(group: "argparse._ArgumentGroup") -> None:
