@@ -17,7 +17,7 @@ from tests.harness.worker import eventually
 _HEALED_S = 60.0
 
 
-@scenario("kill -9 and clean stops of the only broker, again and again", ci=("exactly_once",))
+@scenario("kill -9 and clean stops of the only broker, again and again", ci=())
 def only_broker(run: Run) -> None:
     [broker] = run.cluster
     workers = [run.worker("one").start(), run.worker("two").start()]

@@ -35,7 +35,7 @@ def little_disk(run: Run) -> None:
     compare(run, worker)
 
 
-@scenario("no room on the disk, and a disk that turns read-only, under a running worker", ci=("exactly_once",))
+@scenario("no room on the disk, and a disk that turns read-only, under a running worker", ci=())
 def full_disk(run: Run) -> None:
     volume = run.enter(Volume(run.directory / "one", 384 * _MIB))
     worker = run.worker("one", env={"DELAY_MIN_FREE_DISK": "0"}).start()
@@ -124,7 +124,7 @@ def read_only(run: Run, worker: Worker, volume: Volume) -> None:
     run.expect(start_again(run, worker) <= 1, "a worker ended more than once although its disk was repaired")
 
 
-@scenario("kill -9 and a damaged or lost data directory, again and again", ci=("at_least_once",))
+@scenario("kill -9 and a damaged or lost data directory, again and again", ci=())
 def damaged_disk(run: Run) -> None:
     worker = run.worker("one").start()
     worker.wait_ready()
