@@ -31,7 +31,7 @@ class Overview:
 
     @classmethod
     def of(cls, requests: DataFrame, now_ms: int) -> "Overview":
-        """Count requests by their columns to, due_ms and reason, in one pass over them."""
+        """Count requests by their columns to, due_ms and reason."""
         good, due = F.col("reason").isNull(), F.col("due_ms")
         counted = (
             requests.select(

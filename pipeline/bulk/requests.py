@@ -8,7 +8,6 @@ from pipeline.bulk.due import due_ms
 from pipeline.bulk.expressions import Expression, attempt, quoted
 from pipeline.bulk.inputs import BROKEN
 from pipeline.bulk.mapping import Limits, Mapping
-from pipeline.headers import TYPE, joined
 
 #: Contract section 2.
 _ID_BYTES = 256
@@ -72,7 +71,9 @@ def _known(rows: DataFrame, mapping: Mapping) -> Column:
     if mapping.id is not None:
         return Expression.of(rows, "--id", mapping.id).text()
     parts = [Expression.of(rows, "--natural-key", quoted(name)).text() for name in mapping.natural_key]
-    return F.when(F.coalesce(*parts).isNotNull(), F.to_json(F.array(*parts)))
+    # Each part with its length before it: what is cut elsewhere, or null, gives another text.
+    told = (F.coalesce(F.concat(F.octet_length(part), F.lit(":"), part), F.lit("-")) for part in parts)
+    return F.when(F.coalesce(*parts).isNotNull(), F.concat(*told))
 
 
 def _derived(job: str) -> Column:
@@ -87,15 +88,20 @@ def _users(rows: DataFrame, mapping: Mapping) -> Column:
 
 
 def _headers(mapping: Mapping) -> Column:
-    users = F.array(
-        *(
-            F.struct(F.lit(name).alias("key"), F.col(f"users.value.at{place}").alias("value"))
-            for place, (name, _) in enumerate(mapping.headers)
-        )
-    ).cast(TYPE)
-    own = {names.ID: F.col("id"), names.TO: F.col("to.value"), names.AT: F.col("due_ms")}
-    rarely = {names.TO_PARTITION: F.col("place.value")} if mapping.to_partition else {}
-    return joined(own | rarely | {name: F.lit(value) for name, value in mapping.policies.items()}, users)
+    """Give the user's headers, then the contract's, in one array: to take nulls out of it costs as much as all else."""
+    users = [_pair(name, F.col(f"users.value.at{place}")) for place, (name, _) in enumerate(mapping.headers)]
+    own = {names.ID: F.col("id"), names.TO: F.col("to.value"), names.AT: F.col("due_ms").cast("string")}
+    own |= {name: F.lit(value) for name, value in mapping.policies.items()}
+    usual = [*users, *(_pair(name, value.cast("binary")) for name, value in own.items())]
+    if mapping.to_partition is None:
+        return F.array(*usual)
+    place = F.col("place.value")
+    placed = [*usual, _pair(names.TO_PARTITION, place.cast("binary"))]
+    return F.when(place.isNull(), F.array(*usual)).otherwise(F.array(*placed))
+
+
+def _pair(name: str, value: Column) -> Column:
+    return F.struct(F.lit(name).alias("key"), value.alias("value"))
 
 
 def _reason(mapping: Mapping, limits: Limits) -> Column:
@@ -108,14 +114,20 @@ def _reason(mapping: Mapping, limits: Limits) -> Column:
         "too-far": due > min(limits.now_ms + limits.max_delay_ms, _MAX_MS),
         "missing-destination": to.isNull() | (to == ""),
         "unknown-topic": ~to.rlike(_TOPIC),
-        "bad-id": id_.isNull() | ~F.octet_length(id_).between(1, _ID_BYTES) | ~F.is_valid_utf8(id_),
+        "bad-id": id_.isNull() | (_is_bad(id_) if mapping.id else F.lit(False)),  # noqa: FBT003 - a column
         "bad-key": F.col("key").isNull(),
         "bad-value": F.col("value").isNull(),
         "bad-header": F.col("users").isNull(),
         "bad-partition": F.col("place").isNull() | (place.isNotNull() & ~place.rlike("^[0-9]{1,9}$")),
         "too-large": _size(mapping) > limits.max_bytes,
     }
+    # What is not deterministic is computed once: otherwise a filter by the reason computes all that it is made of anew.
+    reasons["never"] = F.spark_partition_id() < 0
     return F.coalesce(*(F.when(applies, F.lit(code)) for code, applies in reasons.items()))
+
+
+def _is_bad(id_: Column) -> Column:
+    return ~F.octet_length(id_).between(1, _ID_BYTES) | ~F.is_valid_utf8(id_)
 
 
 def _size(mapping: Mapping) -> Column:

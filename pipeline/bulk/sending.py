@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.home import home
+from pipeline.home import home, paced
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ def send(context: "Context", requests: DataFrame, inputs: tuple[str, ...], per_s
     partitions = len(context.kafka.ends(spark, topic)[topic])
     largest = max(_REQUEST_BYTES, context.kafka.largest_record(spark, topic))
     kafka = replace(context.kafka, options=context.kafka.options | {"max.request.size": str(largest)})
-    settings: dict[str, str] = {}
+    places, settings = home(F.col("id"), inputs, partitions), {}
     if per_second is not None:
         tasks = spark.sparkContext.defaultParallelism  # as many as run at once, and each has as much to send
         requests, per_second = requests.repartition(tasks), per_second / tasks
+        places = paced(places, per_second)
         settings["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(
             max(1, min(_MOST_ROWS, int(per_second / _BEATS)))
         )
         settings["spark.sql.execution.pandas.udf.buffer.size"] = "8"  # Python must not collect what it has let go
-    places = home(F.col("id"), inputs, partitions, per_second).alias("partition")
-    placed = requests.select("key", "value", "headers", places)
+    placed = requests.select("key", "value", "headers", places.alias("partition"))
     with using(spark, settings), progress(spark, "send"):
         kafka.write(placed, topic)
 

@@ -5,12 +5,14 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
+
 from pipeline.bulk import inputs, rejects
 from pipeline.bulk.expressions import SETTINGS
 from pipeline.bulk.mapping import Limits
 from pipeline.bulk.options import add_mapping, duration_ms, mapping_of, pairs, positive
 from pipeline.bulk.overview import Overview
-from pipeline.bulk.repeats import without_repeats
+from pipeline.bulk.repeats import essence, may_repeat, without_repeats
 from pipeline.bulk.requests import requests
 from pipeline.bulk.sending import input_topics, send, using
 from pipeline.progress import progress
@@ -55,8 +57,7 @@ def run(context: "Context", options: argparse.Namespace) -> int:
     with using(spark, SETTINGS):
         rows = inputs.read(spark, options.input, options.format, dict(reading))
         with progress(spark, "count"):
-            asked = without_repeats(requests(rows, mapping, limits))
-            overview = Overview.of(asked, limits.now_ms)
+            asked, overview = _counted(requests(rows, mapping, limits), limits.now_ms)
         print(*overview.lines(), sep="\n", flush=True)
         if overview.rejected and options.rejects:
             with progress(spark, "rejects"):
@@ -67,3 +68,15 @@ def run(context: "Context", options: argparse.Namespace) -> int:
             send(context, asked.where("reason is null"), input_topics(context, options.inputs), options.max_per_second)
             print(f"\n{overview.messages:,} requests are on {topic}")
     return LEFT_OUT if overview.rejected and not options.rejects else 0
+
+
+def _counted(asked: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:
+    """Give the requests without ids that occur twice, and how many there are, from as few passes as it takes."""
+    essences = essence(asked).persist()
+    try:
+        if not may_repeat(essences):
+            return asked, Overview.of(essences, now_ms)
+    finally:
+        essences.unpersist()
+    asked = without_repeats(asked)
+    return asked, Overview.of(asked, now_ms)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.bulk.due import due_ms
 from pipeline.bulk.expressions import SETTINGS
 from pipeline.bulk.mapping import Limits, Mapping
-from pipeline.bulk.repeats import without_repeats
+from pipeline.bulk.repeats import essence, may_repeat, without_repeats
 from pipeline.bulk.requests import requests
 from pipeline.bulk.sending import using
 from pipeline.errors import OptionInvalid, SchemaMismatch
@@ -135,7 +135,7 @@ def test_ids_are_the_same_in_every_run_and_order_and_for_every_format(spark: Spa
 
     assert first == second
     assert len(set(first.values())) == len(keys)
-    assert first[0] == "job:" + hashlib.sha256(f'["0",null]{NOW}'.encode()).hexdigest()[:32]
+    assert first[0] == "job:" + hashlib.sha256(f"1:0-{NOW}".encode()).hexdigest()[:32]
     later = made(rows.where("number = 0"), value="null", at="at + 1", natural_key=("number", "part"))
     assert later[0]["id"] not in first.values()
 
@@ -154,7 +154,10 @@ def test_of_copies_one_is_sent_and_of_what_differs_none(spark: SparkSession) -> 
         "number int, value string",
     )
     with using(spark, SETTINGS):
-        checked = without_repeats(requests(rows, mapping(at=str(NOW)), LIMITS)).collect()
+        asked = requests(rows, mapping(at=str(NOW)), LIMITS)
+        checked = without_repeats(asked).collect()
+        assert may_repeat(essence(asked))
+        assert not may_repeat(essence(asked.where("row.number = 4 or row.number is null")))
 
     seen = sorted((row["row"]["number"] or 0, row["reason"] or "") for row in checked)
     twice = "duplicate-id"
