@@ -53,8 +53,13 @@ def run(context: Context, options: argparse.Namespace) -> int:
 
 
 def opened(context: Context, options: argparse.Namespace) -> Lake:
-    """Give the ledger, with what is new unless that is not wanted."""
-    return context.lake(options.ledger, KIND) if options.as_is else keep(context, options)
+    """Give the ledger, with what is new unless that is not wanted. Raises OptionInvalid if there is none."""
+    if not options.as_is:
+        return keep(context, options)
+    lake = context.lake(options.ledger, KIND)
+    if not lake.head.number:
+        raise OptionInvalid(f"--as-is: there is no ledger in {options.ledger} yet. Leave it out for the first run.")
+    return lake
 
 
 def duration(text: str) -> int:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pipeline.lake import Lake
 
-#: Directories above this are left as they are: so a compaction takes as long as what has come since, not as the ledger.
+#: Directories above this are left as they are: what is written anew is what has come since, not the whole ledger.
 LARGE_BYTES = 512 << 20
 #: So many rows make a file of some 30 MB; sorted by time, a reader of the last hour opens one or two.
 _ROWS = 1_000_000
