@@ -36,6 +36,8 @@ _TO = "reminders"
 _YEARS_S = 2 * 365 * 86_400
 _LEAD, _EVERY_S = "PT30S", 10.0
 _READY_S = 60.0
+#: What a worker takes in at least, when Spark and Kafka share two cores with it: nothing is due before all of it is in.
+_TAKEN_PER_S = 8_000
 
 
 def main() -> int:
@@ -43,14 +45,14 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="make demo-pipeline", description=__doc__)
     options.add_argument("--rows", type=int, default=1_000_000, help="how many messages (%(default)s)")
     options.add_argument("--minutes", type=float, default=10, help="into which two years are squeezed (%(default)s)")
-    options.add_argument("--out", default="demo-pipeline", help="directory of what stays afterwards (%(default)s)")
+    options.add_argument("--out", default=".data/demo-pipeline", help="what stays goes below (%(default)s)")
     given = options.parse_args()
     with broker_or_given() as bootstrap, tempfile.TemporaryDirectory() as data:
         os.environ |= _settings(bootstrap, data)
         asyncio.run(_create(bootstrap))
         with _worker() as _, session("punctual demo") as spark:
             context = Context(spark, Kafka(bootstrap), os.environ["DELAY_APP_ID"])
-            return _demonstrate(context, given.rows, given.minutes, Path(given.out).absolute())
+            return _demonstrate(context, given.rows, given.minutes, Path(given.out, context.app_id).absolute())
 
 
 async def _create(bootstrap: str) -> None:
@@ -86,7 +88,7 @@ def _settings(bootstrap: str, data: str) -> dict[str, str]:
 def _worker() -> "Iterator[subprocess.Popen[bytes]]":
     """Run a worker until the block ends."""
     command = [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "warning"]
-    process = subprocess.Popen([*command, "--web-port", os.environ["PORT"]])  # noqa: S603 - our own arguments
+    process = subprocess.Popen(command)  # noqa: S603 - our own arguments
     try:
         deadline = time.monotonic() + _READY_S
         while not _ready():
@@ -112,9 +114,23 @@ def _demonstrate(context: Context, rows: int, minutes: float, out: Path) -> int:
     print(said, flush=True)
     made, cold, ledger = f"{out}/input", f"{out}/cold", f"{out}/ledger"
     _make(context, rows, made)
-    begin = time.time() + 120
+    begin = time.time() + 60 + rows / _TAKEN_PER_S
     squeezed = f"cast({begin} * 1000 + day_s * {minutes * 60 / _YEARS_S} * 1000 as long)"
-    _do(context, "bulk", made, "--job", "demo", "--natural-key", "number", "--at", squeezed, "--to", _TO)
+    _do(
+        context,
+        "bulk",
+        made,
+        "--job",
+        "demo",
+        "--natural-key",
+        "number",
+        "--at",
+        squeezed,
+        "--to",
+        _TO,
+        "--value",
+        "text",
+    )
     end = begin + minutes * 60
     while time.time() < end:
         began = time.monotonic()

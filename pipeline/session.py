@@ -21,6 +21,8 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.parquet.compression.codec": "zstd",
+    # Else each column that is made notes where: several calls to the JVM for one.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 
