@@ -1,4 +1,4 @@
-"""A million messages due in the same millisecond: all are delivered once, in order, with memory to spare."""
+"""Many messages due in the same millisecond: all are delivered once, in order, with memory to spare."""
 
 import os
 from collections import Counter
@@ -13,7 +13,7 @@ from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
-MESSAGES = int(os.environ.get("BURST_MESSAGES", "1000000"))
+MESSAGES = int(os.environ.get("BURST_MESSAGES", "300000"))
 #: A second of lead for so many messages: they are taken in at more than that, here and in most other places.
 LEAD_A_SECOND = 30_000
 #: Measured: 239 with a million messages.
@@ -50,7 +50,7 @@ def produce(installation: Installation, to: str, due: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_million_messages_due_at_once_come_once_in_order_and_in_bounded_memory(installation: Installation) -> None:
+def test_messages_due_at_once_come_once_in_order_and_in_bounded_memory(installation: Installation) -> None:
     to = installation.topic(PARTITIONS)
     due = now_ms() + 2_000 + 1_000 * MESSAGES // LEAD_A_SECOND
     produce(installation, to, due)

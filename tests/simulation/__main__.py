@@ -1,16 +1,12 @@
 """`python -m tests.simulation`: many seeds on all cores, or one seed with all that happens in it."""
 
 import argparse
-import multiprocessing
-import os
 import sys
 import time
-from collections.abc import Iterator
 
-from tests.simulation.run import Result, quickly, run, run_share
+from tests.simulation.run import Result, processes, quickly, run, spread
 
-#: Seeds that one process runs before it asks for more.
-_SHARE = 50
+_SHOW_EVERY = 50
 #: So many failing seeds are shown whole; the rest by number.
 _SHOWN = 5
 
@@ -44,17 +40,18 @@ def _one(seed: int, *, trace: bool) -> int:
 def _many(seeds: range) -> int:
     total, failed, began, done = Result(0), list[Result](), time.monotonic(), 0
     try:
-        for done, result in enumerate(_results(seeds), 1):
-            for name in ("workers", "crashes", "messages", "deliveries", "duplicates", "retold"):
-                setattr(total, name, getattr(total, name) + getattr(result, name))
-            if result.troubles:
-                failed.append(result)
-                if len(failed) <= _SHOWN:
-                    _progress("")
-                    print(result, flush=True)
-            if done % _SHARE == 0 or done == len(seeds):
-                rate = done / (time.monotonic() - began)
-                _progress(f"{done:,} of {len(seeds):,} seeds, {rate:.0f} a second, {len(failed)} failed")
+        with processes() as pool:
+            for done, result in enumerate(spread(pool, seeds), 1):
+                for name in ("workers", "crashes", "messages", "deliveries", "duplicates", "retold"):
+                    setattr(total, name, getattr(total, name) + getattr(result, name))
+                if result.troubles:
+                    failed.append(result)
+                    if len(failed) <= _SHOWN:
+                        _progress("")
+                        print(result, flush=True)
+                if done % _SHOW_EVERY == 0 or done == len(seeds):
+                    rate = done / (time.monotonic() - began)
+                    _progress(f"{done:,} of {len(seeds):,} seeds, {rate:.0f} a second, {len(failed)} failed")
     except KeyboardInterrupt:
         _progress("")
         print("Stopped.")
@@ -67,13 +64,6 @@ def _many(seeds: range) -> int:
     if failed:
         print(f"{len(failed)} failed: {', '.join(str(result.seed) for result in failed)}")
     return bool(failed)
-
-
-def _results(seeds: range) -> Iterator[Result]:
-    shares = [seeds[begin : begin + _SHARE] for begin in range(0, len(seeds), _SHARE)]
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for results in pool.imap_unordered(run_share, shares):
-            yield from results
 
 
 def _progress(line: str) -> None:

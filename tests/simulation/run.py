@@ -1,10 +1,14 @@
 """Runs a seed and says what has come of it."""
 
 import gc
+import itertools
 import logging
+import multiprocessing
+import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from tests.simulation.changelog import untrue
@@ -13,10 +17,13 @@ from tests.simulation.evidence import Evidence
 from tests.simulation.lives import Lives
 from tests.simulation.loop import Stuck
 from tests.simulation.order import out_of_order
+from tests.simulation.planted import planted
 from tests.simulation.world import World, simulated
 
 #: Cyclic garbage is looked for after so many runs: dead workers are little else.
 _COLLECT_EVERY = 50
+#: Seeds that one process runs before it asks for more.
+_SHARE = 5
 
 
 @dataclass(slots=True)
@@ -94,6 +101,34 @@ def run_all(seeds: range) -> Iterator[Result]:
                 gc.collect()
 
 
-def run_share(seeds: range) -> list[Result]:
-    """Run seeds in a process of many; one that is started anew finds this by name."""
-    return list(run_all(seeds))
+@contextmanager
+def processes() -> Iterator[Executor]:
+    """Have a process for each core; what is left to run is given up at the end."""
+    pool = ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def spread(pool: Executor, seeds: range, bug: str | None = None) -> Iterator[Result]:
+    """Run seeds on all cores, in any order, with a bug planted or none; who stops asking lets few more be run."""
+    ahead = 2 * (os.cpu_count() or 1)
+    shares = (seeds[begin : begin + _SHARE] for begin in range(0, len(seeds), _SHARE))
+    running = {pool.submit(run_share, share, bug) for share in itertools.islice(shares, ahead)}
+    while running:
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        running |= {pool.submit(run_share, share, bug) for share in itertools.islice(shares, len(done))}
+        for share in done:
+            yield from share.result()
+
+
+def run_share(seeds: range, bug: str | None) -> list[Result]:
+    """Run seeds in a process of many, with a planted bug until one fails; a process started anew finds this by name."""
+    with planted(bug) if bug else nullcontext():
+        results = []
+        for result in run_all(seeds):
+            results.append(result)
+            if bug and result.troubles:
+                break
+        return results

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.planted import BUGS, planted
-from tests.simulation.run import Result, quickly, run, run_all
+from tests.simulation.run import Result, processes, quickly, run, run_all, spread
 
 _FEW, _MANY = 50, 1_000
 #: Every planted bug is found within so many seeds, most of them within a few dozen.
@@ -28,9 +30,15 @@ def test_the_promise_is_kept_in_some_runs() -> None:
     assert sum(result.deliveries for result in results)
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    with processes() as made:
+        yield made
+
+
 @pytest.mark.slow
-def test_the_promise_is_kept_in_many_runs() -> None:
-    results = list(run_all(range(_FEW, _MANY)))
+def test_the_promise_is_kept_in_many_runs(pool: Executor) -> None:
+    results = list(spread(pool, range(_FEW, _MANY)))
 
     assert not failures(results)
     assert sum(result.duplicates for result in results)
@@ -38,9 +46,8 @@ def test_the_promise_is_kept_in_many_runs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
-def test_a_bug_in_the_order_of_operations_is_found(bug: str) -> None:
-    with planted(bug):
-        assert any(result.troubles for result in run_all(range(_ENOUGH)))
+def test_a_bug_in_the_order_of_operations_is_found(pool: Executor, bug: str) -> None:
+    assert any(result.troubles for result in spread(pool, range(_ENOUGH), bug))
 
 
 def test_a_failure_says_how_to_see_it_again() -> None:
@@ -65,13 +72,14 @@ def test_the_same_seed_is_the_same_run_in_every_process() -> None:
         "import sys\n"
         "from tests.simulation.run import quickly, run\n"
         "with quickly():\n"
-        "    for seed in range(60):\n"
+        "    for seed in range(40):\n"
         "        print('\\n'.join(run(seed, trace=True).trace))\n"
     )
-    traces = []
+    runs = []
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(_TREE)}
-        done = subprocess.run([sys.executable, "-c", programme], env=environment, capture_output=True, check=True)
-        traces.append(done.stdout)
+        runs.append(subprocess.Popen([sys.executable, "-c", programme], env=environment, stdout=subprocess.PIPE))
+    traces = [run.communicate()[0] for run in runs]
 
+    assert [run.returncode for run in runs] == [0, 0]
     assert traces[0] == traces[1]
