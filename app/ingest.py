@@ -163,12 +163,11 @@ class Ingest:
         if self._cold.is_stale(step, parked):
             self._duplicate(step, asked, "stale-promotion")
             return
-        if self._remembered.is_here(step, asked):
+        known = self._remembered.standing(step, asked, parked)
+        if known:
             self._duplicate(step, asked)
-            self._cold.confirm(step, asked)
-            return
-        if self._remembered.is_superseded(step, asked, parked):
-            self._duplicate(step, asked)
+            if known == "here":
+                self._cold.confirm(step, asked)
             return
         try:
             self._policy.check(asked, step.broker_ms)

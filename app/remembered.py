@@ -1,8 +1,10 @@
 """What a partition remembers of ids, looked up: the step says more than the table."""
 
+from typing import Literal
+
 from app.contract.request import Parked, Request
 from app.step import Step
-from tables import Cancel, PartitionStore, Told
+from tables import Cancel, PartitionStore
 
 
 class Remembered:
@@ -36,25 +38,22 @@ class Remembered:
             delivered = self._store.delivered.get(asked.id)
         return delivered is not None and delivered.due_ms == asked.due_ms and delivered.expires_ms > step.broker_ms
 
-    def is_here(self, step: Step, asked: Request) -> bool:
-        """Tell whether this worker has, or has had, the message that the cold tier sends back."""
-        if step.ids[asked.id] is not None:
-            return True
-        told = self._told(step, asked)
-        return told is not None and told.kept
+    def standing(self, step: Step, asked: Request, parked: Parked) -> Literal["here", "superseded", ""]:
+        """Tell what is known of a message that the cold tier sends back.
 
-    def is_superseded(self, step: Step, asked: Request, parked: Parked) -> bool:
-        """Tell whether the cold tier was told something of an id that it did not know when it sent this.
-
-        What a cancel has overtaken, and nothing else, is not: it may be told that it is cancelled.
+        `here`: this worker has, or has had, it. `superseded`: the cold tier was told something of the id that it did
+        not know when it sent this. What a cancel has overtaken, and nothing else, is not: it may be told that it is
+        cancelled.
         """
-        told = self._told(step, asked)
-        if told is None or told.source == parked.source:
-            return False
-        cancel = self.cancel_of(step, asked)
-        return cancel is None or cancel.if_due_ms is not None or cancel.source != told.source
-
-    def _told(self, step: Step, asked: Request) -> Told | None:
-        """Give what the cold tier was last told of an id."""
+        if step.ids[asked.id] is not None:
+            return "here"
         told = step.changes.told.get(asked.id) or self._store.told.get(asked.id)
-        return told if told is not None and told.expires_ms > step.broker_ms else None
+        if told is None or told.expires_ms <= step.broker_ms:
+            return ""
+        if told.kept:
+            return "here"
+        if told.source == parked.source:
+            return ""
+        cancel = self.cancel_of(step, asked)
+        overtaken = cancel is not None and cancel.if_due_ms is None and cancel.source == told.source
+        return "" if overtaken else "superseded"

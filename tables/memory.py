@@ -51,13 +51,12 @@ class Memory(Generic[M]):
 
     def write(self, batch: rocksdict.WriteBatch, marks: Mapping[str, M | None]) -> None:
         """Remember ids, or forget those without a mark, when the batch is written."""
-        for id_, mark in marks.items():
-            self.put(batch, id_, mark)
+        if marks:
+            for (id_, mark), before in zip(marks.items(), self.get_many([*marks]), strict=True):
+                self._put(batch, id_, mark, before)
 
-    def put(self, batch: rocksdict.WriteBatch, id_: str, mark: M | None) -> None:
-        """Remember an id, or forget it, when the batch is written. An id may be in a batch once."""
+    def _put(self, batch: rocksdict.WriteBatch, id_: str, mark: M | None, before: M | None) -> None:
         id_bytes = id_.encode()
-        before = self.get(id_)
         if before is not None:
             batch.delete(keys.expiry_key(self._kind, before.expires_ms, id_bytes))
             self.count -= 1
@@ -70,8 +69,9 @@ class Memory(Generic[M]):
         batch.put(self._counter, keys.long_bytes(self.count))
 
     def replay(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
-        """Apply a changelog record of this kind."""
-        self.put(batch, key[1:].decode(), None if value is None else self._decode(value))
+        """Apply a changelog record of this kind. An id may be in a batch once."""
+        id_ = key[1:].decode()
+        self._put(batch, id_, None if value is None else self._decode(value), self.get(id_))
 
     def expired(self, now_ms: int, limit: int) -> list[str]:
         """Give up to `limit` ids that are to be forgotten at `now_ms`."""

@@ -113,6 +113,11 @@ class PartitionStore:
         blocks.set_block_cache(cls._cache)
         blocks.set_bloom_filter(10, block_based=False)
         blocks.set_cache_index_and_filter_blocks(True)
+        # In small parts: a filter or index for a whole file is more than a shard of the cache (1/64) holds, and would
+        # be read anew by every look at it (75 µs instead of 5).
+        blocks.set_index_type(rocksdict.BlockBasedIndexType.two_level_index_search())
+        blocks.set_partition_filters(True)
+        blocks.set_pin_top_level_index_and_filter(True)
         options = rocksdict.Options(raw_mode=True)
         options.create_if_missing(True)  # noqa: FBT003 - theirs
         options.set_block_based_table_factory(blocks)
