@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -70,7 +70,9 @@ class Courier:
     def __init__(self, settings: Settings, clock: Clock, targets: dict[str | None, Target]) -> None:
         """Deliver to `targets`, by the name of the cluster; None is our own."""
         self._settings, self._clock, self._targets = settings, clock, targets
+        #: Loads that take more rows, by place; and how many of each way are with the sender.
         self._loads: dict[Hashable, Load] = {}
+        self._sent = Counter[Way]()
         self._turn = itertools.count()
         self._gone: dict[tuple[str | None, str], float] = {}
         self._asking: dict[tuple[str | None, str], float] = {}
@@ -165,10 +167,16 @@ class Courier:
         return Load(way, transactional=False)
 
     def send(self) -> None:
-        """Send what this cycle has gathered."""
+        """Send what this cycle has gathered; while a way's last load is on its way, the next one takes more rows.
+
+        The sender has one batch of a partition in flight: under load, cycles would queue more of them than it sends.
+        """
         loads, self._loads = self._loads, {}
-        for load in loads.values():
-            self._submit(load)
+        for place, load in loads.items():
+            if self._sent[load.way]:
+                self._loads[place] = load
+            else:
+                self._submit(load)
 
     def _submit(self, load: Load, *, first: bool = False) -> None:
         cluster, topic, partition = load.way
@@ -176,24 +184,34 @@ class Courier:
         owners = {owner for owner, _ in load.rows}
         for owner in owners:
             owner.passed("before-send")
+        self._sent[load.way] += 1
         acked = self._targets[cluster].sender.submit(topic, partition, load.batch, first=first)
         for owner in owners:
             owner.passed("sent")
         acked.add_done_callback(lambda future: self._ended(load, future))
 
     def _ended(self, load: Load, acked: "asyncio.Future[Ack]") -> None:
+        self._sent[load.way] -= 1
         if acked.cancelled():
             return
-        error = acked.exception()
+        error, following = acked.exception(), self._loads.pop(load.way, None)
         if error is None:
             self._delivered(load, acked.result())
         elif isinstance(error, Recalled):
-            for owner, rows in _by_owner(load.rows).items():
-                owner.release(rows, load.way)
+            self._release(load)
+            if following is not None:  # it must not overtake what is read again
+                self._release(following)
+            return
         elif isinstance(error, SendError):
             self._failed(load, error)
         else:
             raise error
+        if following is not None:
+            self._submit(following)
+
+    def _release(self, load: Load) -> None:
+        for owner, rows in _by_owner(load.rows).items():
+            owner.release(rows, load.way)
 
     def _failed(self, load: Load, error: SendError) -> None:
         """End a load that will never be taken; the one row that is to blame is found by halving."""

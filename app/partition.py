@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 #: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
 _SLICE = 200
 _STEP_BYTES = 512 * 1024
+#: While messages are being delivered, slices and steps are so many times shorter.
+_SHORTER = 4
 _STEP_OUTCOMES = 20_000
 #: What it takes at most to remove a row and to remember its delivery, if its id is not very long.
 _ROW_BYTES = 100
@@ -319,8 +321,8 @@ class Partition:
             if step.size >= _STEP_BYTES:
                 self._wake.set()
                 break
-        done = []
-        while self._inbox and step.size < _STEP_BYTES:
+        done, limit = [], self._limit
+        while self._inbox and step.size < limit:
             records, future = self._inbox.popleft()
             taken = await self._take(step, records)
             if taken < len(records):
@@ -336,7 +338,7 @@ class Partition:
         """Ingest records in slices that leave time for deliveries; give how many fit into the step."""
         begin = 0
         while begin < len(records):
-            end = min(begin + _SLICE, len(records))
+            end = min(begin + (_SLICE // _SHORTER if self.claims else _SLICE), len(records))
             found = self._ingest.read(step, records[begin:end])
             # A topic may have got more partitions since it was last seen.
             wanted = {
@@ -347,12 +349,17 @@ class Partition:
             unknown = {topic for topic, partition in wanted if self._topics.partitions(topic) <= partition}
             if unknown:
                 await self._topics.learn(unknown)
-            taken = self._ingest.take(step, found, self._topics.partitions, _STEP_BYTES)
+            taken = self._ingest.take(step, found, self._topics.partitions, self._limit)
             await asyncio.sleep(0)
             begin = end - (len(found) - taken)
             if taken < len(found):
                 return begin
         return begin
+
+    @property
+    def _limit(self) -> int:
+        """Bytes of a step: what is on its way to a destination waits for the steps of all partitions."""
+        return _STEP_BYTES // _SHORTER if self.claims else _STEP_BYTES
 
     def _expire(self, step: Step) -> None:
         for id_ in self.store.cancels.expired(step.broker_ms, _EXPIRE):

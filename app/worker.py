@@ -88,7 +88,7 @@ def create_app(settings: Settings) -> Punctual:
         broker_session_timeout=_SESSION_S,
         broker_heartbeat_interval=_HEARTBEAT_S,
         broker_commit_interval=_COMMIT_S,
-        broker_max_poll_records=20_000,
+        broker_max_poll_records=2_000,
         consumer_auto_offset_reset="earliest",
         datadir=str(data),
         store="memory://",
