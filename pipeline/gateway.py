@@ -7,7 +7,6 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,30 +26,31 @@ _OPENS = (
 )
 
 
-def start(conf: Mapping[str, str], jars: Iterable[Path], memory: str) -> "subprocess.Popen[bytes]":
+def start(conf: Mapping[str, str], jars: Iterable[Path], memory: str, directory: Path) -> "subprocess.Popen[bytes]":
     """Start the JVM and tell PySpark, by its environment variables, to use it; it ends when its stdin closes.
 
-    So it ends with this process, however that ends. Raises PipelineError if it does not come up.
+    So it ends with this process, however that ends. Its working directory is `directory`: Spark leaves things there.
+    Raises PipelineError if it does not come up.
     """
     home = Path(pyspark.__file__).parent
-    with tempfile.TemporaryDirectory() as directory:
-        told = Path(directory, "connection")
-        process = subprocess.Popen(  # noqa: S603 - our own arguments
-            [
-                str(find_java()),
-                *("-cp", f"{home}/jars/*", f"-Xmx{memory}", "-XX:+IgnoreUnrecognizedVMOptions"),
-                *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
-                f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
-                *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
-                "org.apache.spark.deploy.SparkSubmit",
-                *("--jars", ",".join(map(str, jars))),
-                *(part for name, value in conf.items() for part in ("--conf", f"{name}={value}")),
-                "pyspark-shell",
-            ],
-            env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told), "SPARK_HOME": str(home)},
-            stdin=subprocess.PIPE,
-        )
-        port, secret = _connection(process, told)
+    told = directory / "connection"
+    process = subprocess.Popen(  # noqa: S603 - our own arguments
+        [
+            str(find_java()),
+            *("-cp", f"{home}/jars/*", f"-Xmx{memory}", "-XX:+IgnoreUnrecognizedVMOptions"),
+            *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
+            f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+            *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
+            "org.apache.spark.deploy.SparkSubmit",
+            *("--jars", ",".join(str(jar.absolute()) for jar in jars)),
+            *(part for name, value in conf.items() for part in ("--conf", f"{name}={value}")),
+            "pyspark-shell",
+        ],
+        env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told), "SPARK_HOME": str(home)},
+        stdin=subprocess.PIPE,
+        cwd=directory,
+    )
+    port, secret = _connection(process, told)
     os.environ |= {
         "PYSPARK_GATEWAY_PORT": str(port),
         "PYSPARK_GATEWAY_SECRET": secret,

@@ -1,8 +1,10 @@
 """Spark sessions with the Kafka connector: on this machine, or in the cluster that spark-submit has chosen."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -43,16 +45,18 @@ def session(
         return
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = _LOCAL | settings | {"spark.master": master}
-    process = gateway.start(settings, connector_jars(jars_dir), memory)
-    try:
-        spark = _built(name, settings)
+    with tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True) as directory:
+        process = gateway.start(settings, connector_jars(jars_dir), memory, Path(directory))
         try:
-            yield _checked(spark)
+            spark = _built(name, settings)
+            try:
+                _work_in(spark, Path.cwd())
+                yield _checked(spark)
+            finally:
+                spark.stop()
+                _forget_gateway()
         finally:
-            spark.stop()
-            _forget_gateway()
-    finally:
-        gateway.stop(process)
+            gateway.stop(process)
 
 
 def _built(name: str, settings: dict[str, str]) -> SparkSession:
@@ -60,6 +64,13 @@ def _built(name: str, settings: dict[str, str]) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.appName(name).getOrCreate()
+
+
+def _work_in(spark: SparkSession, directory: Path) -> None:
+    """Have relative paths begin at `directory`, not where the JVM runs."""
+    files = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no public way
+    conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
+    files.FileSystem.getLocal(conf).setWorkingDirectory(files.Path(str(directory)))
 
 
 def _checked(spark: SparkSession) -> SparkSession:
