@@ -1,4 +1,4 @@
-"""What one worker is meant to reach on two cores that it shares with its broker and the load generator."""
+"""What one worker, or one Spark, is meant to reach on two cores that it shares with its broker and its load."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,4 +52,15 @@ GOALS: Sequence[Goal] = (
     Goal("restart on the same disk, first delivery", ("restore",), "same_disk_delivery_s", 10, 3),
     Goal("kill -9 to next delivery", ("restore",), "kill_delivery_s", 6, 2),
     Goal("RSS with ten million pending", ("recovery 10,000,000",), "rss_mib", 600, 300),
+    *(
+        Goal(f"pipeline: {KINDS['pipeline'][name].label}", ("pipeline",), name, floor, aim)
+        for name, floor, aim in (
+            ("bulk_per_s", 125_000, 230_000),
+            ("read_per_s", 240_000, 340_000),
+            ("ledger_per_s", 140_000, 203_000),
+            ("reconcile_per_s", 700_000, 1_000_000),
+            ("park_per_s", 120_000, 175_000),
+            ("promote_s", 1, 0.5),
+        )
+    ),
 )

@@ -17,6 +17,8 @@ _BEGIN, _END = "<!-- results: written by `make bench-full` -->\n", "<!-- end of 
 #: The installation that is calculated: how full a worker's core may be, and what a message writes to Kafka.
 _PENDING, _RATE = 1_000_000_000, 100_000
 _BUSY, _RECORDS = 0.6, 6
+#: Messages a second of an installation whose account is kept; each is three records: a request and two events.
+_KEPT, _EACH = 10_000, 3
 _FORMS = ("short", "full")
 _WHOLE = ("exactly-once", *baselines.NAMES)
 #: Which figures are shown side by side, and where Punctual's own of at least once are found.
@@ -50,7 +52,7 @@ def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
 
 
 def _tables(results: dict[str, tuple[str, Result]]) -> str:
-    parts = (_goals, _alone, _beside, _families, _pictures, _growth, _sources)
+    parts = (_goals, _alone, _beside, _families, _pictures, _growth, _parked, _sources)
     return "\n\n".join(filter(None, ("\n".join(part(results)) for part in parts)))
 
 
@@ -137,6 +139,31 @@ def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     yield _row(
         "records written to Kafka", f"{_RECORDS * _RATE:,}/s", "request, two of the changelog, two events, delivery"
     )
+
+
+def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    """Give what the pipeline needs for as many messages in the cold tier, by calculation from what it does here."""
+    if "pipeline" not in results:
+        return
+    result = results["pipeline"][1]
+    of, cores = result.figures["pipeline"], result.machine.cores
+
+    def core_hours(rows: float, rate: str) -> str:
+        return f"{cores * rows / of[rate] / 3_600:.1f} core hours"
+
+    def busy(rows_per_s: float, rate: str) -> str:
+        return f"{cores * rows_per_s / of[rate]:.2f} cores"
+
+    rows = _EACH * _KEPT
+    yield f"What the pipeline would need for {_PENDING:,} parked messages and the account of {_KEPT:,} a second:"
+    yield ""
+    yield from _head("", "calculated", "from")
+    yield _row("Parquet", f"{of['parked_bytes'] * _PENDING / 1e9:.0f} GB", "bytes per parked message of 100 bytes")
+    yield _row("send all of them by `bulk`", core_hours(_PENDING, "bulk_per_s"), "rows a second of `bulk`")
+    yield _row(f"`park` at {_KEPT:,}/s", busy(_KEPT, "park_per_s"), "rows a second of `park`")
+    yield _row("`park --compact`, once a day", core_hours(_PENDING, "park_per_s"), "the same: it reads and writes all")
+    yield _row("`ledger`", busy(rows, "ledger_per_s"), "rows a second of `ledger`")
+    yield _row("`reconcile` of a day", core_hours(rows * 86_400, "reconcile_per_s"), "rows a second of `reconcile`")
 
 
 def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:

@@ -35,6 +35,8 @@ class Sizes:
     recoveries: tuple[int, ...] = (50_000,)
     """What is pending in `recovery`."""
     values: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
+    pipeline_rows: int = 1_000_000
+    """Messages that each job of `pipeline` has to do with."""
 
 
 SHORT = Sizes(name="short", backlog=100_000, seconds=15, burst=200_000, mixed_burst=100_000, rows=200_000)
@@ -50,6 +52,7 @@ FULL = Sizes(
     recoveries=(100_000, 10_000_000),
     soak_rate=4_000,
     soak_s=900,
+    pipeline_rows=2_000_000,
 )
 #: Just long enough to tell what the hot path costs.
 GUARD = replace(SHORT, name="guard", burst=60_000, lead_s=10.0)
@@ -71,4 +74,5 @@ SMOKE = Sizes(
     soak_rate=100,
     soak_s=5,
     values=(100,),
+    pipeline_rows=2_000,
 )

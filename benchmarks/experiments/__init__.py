@@ -10,6 +10,7 @@ from benchmarks.experiments import (
     lateness,
     matrix,
     mixed,
+    pipeline,
     recovery,
     restore,
     soak,
@@ -34,6 +35,7 @@ EXPERIMENTS: dict[Experiment, tuple[str, ...]] = {
     values.measure: ("values",),
     workers.measure: ("workers",),
     soak.measure: ("soak",),
+    pipeline.measure: ("pipeline",),
     **{partial(baselines.measure, name): (name,) for name in baselines.NAMES},
 }
 NAMES = tuple(name for names in EXPERIMENTS.values() for name in names)
