@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test check simulate format kafka bench bench-full chaos lock clean
+.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka bench bench-full chaos lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -21,7 +21,8 @@ help:
 	@echo 'make kafka    a development broker in the foreground (KAFKA_PORT, KAFKA_DATA)'
 	@echo 'make demo-pipeline  a million messages through Spark and back: bulk, cold tier, delivery, account, report'
 	@echo 'make test     the whole test suite, on a real broker'
-	@echo 'make check    format, lint, types, layers and the fast tests'
+	@echo 'make lint     format, lint, types and layers'
+	@echo 'make check    the same, and the fast tests'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure (see benchmarks/)'
@@ -46,11 +47,13 @@ demo-pipeline: $(PIPELINE_STAMP)
 test: $(TEST_STAMP)
 	@$(BIN)/python -m pytest
 
-check: $(TEST_STAMP)
+lint: $(TEST_STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint
 	$(BIN)/python -m pytest -q -m 'not slow and not kafka'
 
 simulate: $(TEST_STAMP)
