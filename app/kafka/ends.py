@@ -69,8 +69,8 @@ class EndedId(TransactionalId):
 
         `home` is part of every transaction; `lookout` sees it and all others. Raises Fenced.
         """
-        self._ended, self._unseen = None, frozenset()
         producer, self._committed = await self._fence()
+        self._ended, self._unseen = None, frozenset()
         while home in (found := await self._patiently(lookout.look)).unseen:  # noqa: ASYNC110
             await asyncio.sleep(SLOWLY_S)
         self._unseen = found.unseen
@@ -87,15 +87,17 @@ class EndedId(TransactionalId):
 
         With a new epoch the coordinator forgets that, so the note says it. The last owner may be alive until then: what
         it has under way is aborted first, and known to be; if it ends a transaction meanwhile, it commits it.
+        It may have been us, with an epoch that we got after an abort which has not ended everywhere.
         """
+        ours = self._producer if self._ended is not None and not self._ended.committed else NOBODY
         while True:
             self.asking = True
             state, producer, epoch = await self._decided()
-            aborted = await self._note.read()
-            committed = COMMITTED.get(state, not aborted)
+            noted = await self._note.read()
+            committed = COMMITTED.get(state, not noted and ours != (producer, epoch))
             if committed:
                 await self._note.clear()
-            elif not aborted:
+            elif not noted:
                 await self._note.write(self._again)
             self._producer = NOBODY
             with contextlib.suppress(Stuck):

@@ -37,7 +37,7 @@ def kill_loop(run: Run) -> None:
             worker.wait_ready()
 
 
-@scenario("SIGSTOP of one of two workers until its partitions have moved, then SIGCONT", ci=("exactly_once",))
+@scenario("SIGSTOP of one of two workers until its partitions have moved, then SIGCONT", ci=())
 def zombie(run: Run) -> None:
     workers = [run.worker("one").start(), run.worker("two").start()]
     for worker in workers:
