@@ -6,6 +6,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from benchmarks.clock import wait_for
+
 _TIMEOUT_S = 30.0
 _CHUNK = 10_000
 #: The end of a partition may hold records without content, the marks of transactions: the last record lies before them.
@@ -20,10 +22,16 @@ def consumer(bootstrap: str, group: str = "benchmarks", *, partition_eof: bool =
 
 
 def create(bootstrap: str, topic: str, partitions: int, replicas: int) -> None:
-    """Create a topic whose records get the broker's append time."""
+    """Create a topic whose records get the broker's append time; it can be used when this returns."""
     new = NewTopic(topic, partitions, replicas, config={"message.timestamp.type": "LogAppendTime"})
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})  # kept: without it the future fails
     admin.create_topics([new])[topic].result(_TIMEOUT_S)
+
+    def there() -> bool:
+        found = admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+        return len(found) == partitions and all(one.leader >= 0 for one in found.values())
+
+    wait_for(there, _TIMEOUT_S, f"Topic {topic}")
 
 
 def delete_all(bootstrap: str, app_id: str) -> None:

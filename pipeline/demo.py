@@ -1,7 +1,7 @@
 """`make demo-pipeline`: a million messages, due over two years, through Spark, Kafka and a worker and back to Spark.
 
 Bulk, worker, cold tier, promotion, delivery, ledger, proof of account, report. Two years pass in some minutes: due
-times are squeezed, and the horizon is a minute.
+times are squeezed, and the horizon is two minutes.
 """
 
 import argparse
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _TO = "reminders"
 _YEARS_S = 2 * 365 * 86_400
-_LEAD, _EVERY_S = "PT30S", 10.0
+_LEAD, _EVERY_S = "PT90S", 10.0
 _READY_S = 60.0
 #: Spark takes all cores that it gets, and has time; the worker has not.
 _NICE = 10
@@ -80,7 +80,7 @@ def _settings(bootstrap: str, data: str) -> dict[str, str]:
         "DELAY_PARTITIONS": "4",
         "DELAY_REPLICATION_FACTOR": "1",
         "DELAY_DESTINATIONS": "*",
-        "DELAY_HORIZON": "PT1M",
+        "DELAY_HORIZON": "PT2M",
         "DELAY_DEDUPE_WINDOW": "PT10M",
         "DATADIR": f"{data}/worker",
         "PORT": port,

@@ -65,12 +65,12 @@ class _Messages:
         self._all = context.spark.range(rows, numPartitions=4)
         self._home = (F.col("id") % _PARTITIONS).cast("int").alias("partition")
         self._to = F.concat(F.lit("orders-"), F.col("id") % 5)
-        self._said = F.rpad(F.concat(F.lit("order "), F.col("id")), 100, ".")
+        self._said = F.substring(F.sha2(F.col("id").cast("string"), 512), 1, 100)  # as good as random
 
     def bulk(self) -> dict[str, float]:
         """Send them as requests, and read these."""
         made = str(self._out / "input")
-        at = F.timestamp_millis(F.lit(self._now_ms) + F.rand(1) * _DAYS * _DAY_MS).alias("at")
+        at = F.timestamp_millis(F.lit(self._now_ms) + (F.rand(1) * _DAYS * _DAY_MS).cast("long")).alias("at")
         self._all.select("id", at, self._to.alias("queue"), self._said.alias("text")).write.parquet(made)
         mapping = ("--natural-key", "id", "--at", "at", "--to-column", "queue", "--value", "text")
         seconds = _timed(lambda: self._do("bulk", made, "--job", "orders", *mapping))
