@@ -9,9 +9,13 @@ TYPE = "array<struct<key:string,value:binary>>"
 
 
 def header(name: str, headers: str | Column = "headers") -> Column:
-    """Give the value of the first header called `name`, as bytes; null if there is none."""
-    found = F.filter(F.col(headers) if isinstance(headers, str) else headers, lambda each: each["key"] == name)
-    return F.get(found, F.lit(0))["value"]
+    """Give the value of the first header called `name`, as bytes; null if there is none.
+
+    By a map, which Spark makes once for all names: of names that occur again the session lets the last entry win, so
+    the headers are reversed.
+    """
+    given = F.col(headers) if isinstance(headers, str) else headers
+    return F.try_element_at(F.map_from_entries(F.reverse(given)), F.lit(name))
 
 
 def text(name: str, headers: str | Column = "headers") -> Column:

@@ -23,6 +23,7 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are usual: see headers.py
     # Else each column that is made notes where: several calls to the JVM for one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

@@ -46,6 +46,8 @@ class Parked:
         """
         asked = F.col("op").isin(*CONDITIONAL) | ((F.col("op") == "cancel") & F.col("if_due_ms").isNotNull())
         ids = rows.where(asked).select("id").distinct()
+        if ids.isEmpty():  # else all contents would be shuffled for nothing
+            return _plain(rows)
         plain = rows.join(ids, "id", "left_anti")
         moved = self._moved(rows.join(ids, "id", "left_semi"), ids)
         return _plain(plain).plus(moved)
@@ -77,10 +79,12 @@ _STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source
 
 def _plain(rows: DataFrame) -> Parked:
     """Give what records add that don't depend on what is parked: each makes void what is before it."""
-    newest = Window.partitionBy("id").orderBy(F.desc("offset"))
     automatic = (F.col("op") == "park") & (F.col("id") == F.col("source"))
-    named = rows.where(~automatic).withColumn("rank", F.row_number().over(newest)).where("rank = 1")
-    messages = rows.where(automatic).unionByName(named.where("op = 'park'").drop("rank"))
+    named = rows.where(~automatic)
+    if not named.groupBy("id").count().where("count > 1").isEmpty():
+        newest = Window.partitionBy("id").orderBy(F.desc("offset"))
+        named = named.withColumn("rank", F.row_number().over(newest)).where("rank = 1").drop("rank")
+    messages = rows.where(automatic).unionByName(named.where("op = 'park'"))
     return Parked(messages.select(MESSAGES.names), named.select(VOIDS.names))
 
 
