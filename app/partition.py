@@ -321,7 +321,7 @@ class Partition:
             if step.size >= _STEP_BYTES:
                 self._wake.set()
                 break
-        done, limit = [], self._limit
+        done, limit = [], _STEP_BYTES // self._shorter
         while self._inbox and step.size < limit:
             records, future = self._inbox.popleft()
             taken = await self._take(step, records)
@@ -338,7 +338,7 @@ class Partition:
         """Ingest records in slices that leave time for deliveries; give how many fit into the step."""
         begin = 0
         while begin < len(records):
-            end = min(begin + (_SLICE // _SHORTER if self.claims else _SLICE), len(records))
+            end = min(begin + _SLICE // self._shorter, len(records))
             found = self._ingest.read(step, records[begin:end])
             # A topic may have got more partitions since it was last seen.
             wanted = {
@@ -349,7 +349,7 @@ class Partition:
             unknown = {topic for topic, partition in wanted if self._topics.partitions(topic) <= partition}
             if unknown:
                 await self._topics.learn(unknown)
-            taken = self._ingest.take(step, found, self._topics.partitions, self._limit)
+            taken = self._ingest.take(step, found, self._topics.partitions, _STEP_BYTES // self._shorter)
             await asyncio.sleep(0)
             begin = end - (len(found) - taken)
             if taken < len(found):
@@ -357,9 +357,9 @@ class Partition:
         return begin
 
     @property
-    def _limit(self) -> int:
-        """Bytes of a step: what is on its way to a destination waits for the steps of all partitions."""
-        return _STEP_BYTES // _SHORTER if self.claims else _STEP_BYTES
+    def _shorter(self) -> int:
+        """By how much slices and steps are shorter now: what is on its way waits for those of all partitions."""
+        return _SHORTER if self.claims else 1
 
     def _expire(self, step: Step) -> None:
         for id_ in self.store.cancels.expired(step.broker_ms, _EXPIRE):
