@@ -1,6 +1,5 @@
 """The jobs of the data pipeline, on a Spark of this machine: rows a second of each."""
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -16,6 +15,7 @@ from benchmarks import topics
 from benchmarks.errors import PromiseBroken
 from benchmarks.figures import Figures
 from benchmarks.sizes import Sizes
+from pipeline.__main__ import parser
 from pipeline.context import Context
 from pipeline.headers import TYPE, joined
 from pipeline.jobs import JOBS
@@ -125,11 +125,9 @@ class _Messages:
 
     def _do(self, command: str, *words: str) -> None:
         """Do what the command line of these words would. Raises PromiseBroken if it ends otherwise than well."""
-        job = JOBS[command]
-        parser = argparse.ArgumentParser()
-        job.add_options(parser)
+        options = parser(JOBS).parse_args([command, *words])
         with redirect_stdout(StringIO()) as said:
-            code = job.run(self._context, parser.parse_args(words))
+            code = JOBS[command].run(self._context, options)
         if code:
             raise PromiseBroken("pipeline", [f"{command} ended with {code}", said.getvalue()])
 
