@@ -4,7 +4,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import aiokafka.errors
@@ -13,6 +13,7 @@ from app import group
 from app.clock import Clock
 from app.datadir import belongs, check, claim
 from app.deliver import Target
+from app.destinations import Destinations
 from app.due import DueLoop
 from app.exact import courier_and_journal
 from app.fatal import end_process
@@ -31,38 +32,8 @@ from tables import DelayTable
 
 log = logging.getLogger(__name__)
 
-_ABSENT_S = 1.0
 _HOUSEKEEPING_S = 1.0
 _METADATA_S = 60.0
-
-
-class Destinations:
-    """What is known of destination topics, for ingest; a topic that is not there is asked for again after a second."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        """Ask `cluster`."""
-        self._cluster = cluster
-        self._absent: dict[str, float] = {}
-
-    def partitions(self, topic: str) -> int:
-        """Give a topic's number of partitions, 0 if it is not there."""
-        return self._cluster.partitions(topic)
-
-    async def learn(self, topics: Iterable[str]) -> None:
-        """Ask the cluster about topics that are not known; waits for a broker as long as it takes."""
-        now = time.monotonic()
-        wanted = [topic for topic in topics if self._absent.get(topic, 0) < now]
-        while wanted:
-            try:
-                missing = await self._cluster.refresh(wanted)
-            except aiokafka.errors.KafkaError as error:
-                log.warning("no metadata of destinations: %r", error)
-                await asyncio.sleep(_ABSENT_S)
-                continue
-            if len(self._absent) > 10_000:  # noqa: PLR2004 - names are the sender's choice: bounded
-                self._absent.clear()
-            self._absent.update(dict.fromkeys(missing, now + _ABSENT_S))
-            return
 
 
 class Engine:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import aiokafka.errors as kafka
 
 from app.deliver import Target
+from app.destinations import Destinations
 from app.due import DueLoop
-from app.engine import Destinations
 from app.errors import NotOwner
 from app.exact import courier_and_journal
 from app.kafka import Cluster, Sender
