@@ -8,17 +8,18 @@ import contextlib
 import fnmatch
 import itertools
 import logging
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from app.clock import Clock
 from app.deliver import Courier, Load, Target
 from app.errors import NotOwner
 from app.failures import Failures
-from app.journal import Journal, Outgoing
+from app.journal import Journal
 from app.kafka import Ack, Cluster, Sender
 from app.kafka.batch import Batch
 from app.kafka.coordinator import Fenced
+from app.kafka.errors import SendError
 from app.kafka.markers import Lookout
 from app.kafka.place import Place
 from app.kafka.reader import PartitionReader, WrittenReader
@@ -89,12 +90,17 @@ class ExactJournal(Journal):
         self.reached("committed", step)
         return acks[-1].offset + batch.count
 
-    async def _send_own(self, transactions: Transactions, batches: list[Outgoing]) -> list[Ack]:
+    async def _send_own(self, transactions: Transactions, batches: Sequence[tuple[str, int, Batch]]) -> list[Ack]:
         """Send to our own topics, which must take what they get: there is no going on without them."""
+        acks = []
         try:
-            return await transactions.send(batches)
+            for ack in await transactions.send(batches):
+                if isinstance(ack, SendError):
+                    raise ack
+                acks.append(ack)
         except Untaken as error:
             raise error.error or error from error
+        return acks
 
     async def _deliver(self, transactions: Transactions, partition: int, step: Step) -> None:
         if not step.loads:
@@ -107,6 +113,9 @@ class ExactJournal(Journal):
         acks = await transactions.send(batches, self._patience.limit_s, own)
         self.reached("acked", None)
         for load, ack in zip(step.loads, acks, strict=True):
+            if not isinstance(ack, Ack):
+                load.refused(ack)
+                continue
             load.taken()
             rows = [(key, offset) for offset, (_, key) in enumerate(load.rows, ack.offset)]
             step.settle(Delivered(rows, load.way[1], load.way[2], load.sent_ms))
@@ -136,7 +145,7 @@ class ExactJournal(Journal):
 
     async def _write(self, partition: int, batch: Batch) -> Ack:
         async def once(transactions: Transactions) -> Ack:
-            acks = await transactions.send([(self._settings.changelog, partition, batch)])
+            acks = await self._send_own(transactions, [(self._settings.changelog, partition, batch)])
             await transactions.commit()
             return acks[0]
 
@@ -172,6 +181,10 @@ class ExactLoad(Load):
     def taken(self) -> None:
         """Hear that the destination takes messages."""
         self._courier.taken(self.way)
+
+    def refused(self, error: SendError) -> None:
+        """Hear that the destination will never take it."""
+        self._courier.refused(self, error)
 
     def failed(self, error: Untaken) -> None:
         """Hear that a destination of its transaction has not taken a batch."""
@@ -227,10 +240,14 @@ class ExactCourier(Courier):
         if backoff_s is not None:
             log.warning("%s: tried again in %.1f s", error, backoff_s)
 
+    def refused(self, load: Load, error: SendError) -> None:
+        """End the rows of a load that will never be taken, or send them in smaller ones."""
+        self._failed(load, error)
+
     def untaken(self, load: Load, error: Untaken) -> None:
         """End the rows of a load that will never be taken; let those wait whose destination may mend."""
         if error.error is not None and load.batch is error.batch:
-            self._failed(load, error.error)
+            self.refused(load, error.error)
         else:
             owner, _ = load.rows[0]
             owner.release([key for _, key in load.rows], load.way)

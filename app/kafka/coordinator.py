@@ -68,6 +68,11 @@ class TransactionalId:
         """Give the transactional id."""
         return self._id
 
+    @property
+    def untouched(self) -> bool:
+        """Whether the coordinator knows of no transaction since the last one that it was told to end."""
+        return not self._added and not self._stray
+
     async def init(self, stuck_s: float | None = None) -> None:
         """Get a new epoch. The first fences whoever used the id before, and aborts what it left open.
 

@@ -81,6 +81,8 @@ class Relay:
             except Stuck:
                 self._leave_aside(transactions, self._retake_watched(transactions, 0))
             except Untaken as untaken:
+                if transactions.untouched:
+                    raise
                 await transactions.abort()
                 # Short of replicas, it does not take the end either, and another try would cost another id.
                 short = [(untaken.topic, untaken.partition)] if untaken.short else []

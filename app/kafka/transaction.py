@@ -6,6 +6,7 @@ destination that does not take its batch fails the transaction, so that others n
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
@@ -60,6 +61,48 @@ class Road:
         self._number += 1
 
 
+class _Sending:
+    """Batches on their way, and what has come of them."""
+
+    def __init__(self, batches: Sequence[Outgoing]) -> None:
+        """Begin with all of them to be sent."""
+        self._left = dict(enumerate(batches))
+        self._done: dict[int, Ack | SendError] = {}
+        self._index: dict[Place, int] = {}
+        self._several = {place for place, count in Counter(batch[:2] for batch in batches).items() if count > 1}
+        self._rounds = 0
+
+    def next(self) -> bool:
+        """Go on to the first batch of each partition that is not done with; tell whether there is any."""
+        self._index = {(topic, partition): at for at, (topic, partition, _) in reversed(self._left.items())}
+        self._rounds += 1
+        return bool(self._left)
+
+    @property
+    def now(self) -> dict[Place, Batch]:
+        """The batches of this round."""
+        return {place: self._left[at][2] for place, at in self._index.items()}
+
+    def is_sure(self, place: Place) -> bool:
+        """Tell whether a refusal spoils nothing.
+
+        What is sent again may have been taken the first time, and what follows in the same partition must not overtake
+        what is sent in smaller batches.
+        """
+        return self._rounds == 1 and place not in self._several
+
+    def settle(self, place: Place, ack: Ack | SendError) -> None:
+        """Note what has come of a batch of this round."""
+        at = self._index[place]
+        self._done[at] = ack
+        del self._left[at]
+
+    @property
+    def acks(self) -> list[Ack | SendError]:
+        """What has come of each batch."""
+        return [self._done[at] for at in sorted(self._done)]
+
+
 class Transactions(EndedId):
     """Makes one transaction after the other under one transactional id."""
 
@@ -77,9 +120,10 @@ class Transactions(EndedId):
 
     async def send(
         self, batches: Sequence[Outgoing], limit_s: float | None = None, also: Collection[Place] = ()
-    ) -> list[Ack]:
+    ) -> list[Ack | SendError]:
         """Send batches within the transaction, those of one partition in order; give their acks.
 
+        A partition's only batch that it refuses for good does not spoil the transaction: it gives the refusal instead.
         `also` names partitions for which batches will follow: they become part of the transaction at the same time.
         Raises Untaken if a partition has not taken its batch within `limit_s` or never will, Stuck if the transaction
         cannot begin, Fenced.
@@ -88,16 +132,10 @@ class Transactions(EndedId):
             batch.renumber()  # it may have been part of a transaction that was aborted
         deadline = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
         await self._add({(topic, partition): batch for topic, partition, batch in reversed(batches)}, also, deadline)
-        acks: list[Ack | None] = [None] * len(batches)
-        waiting = list(range(len(batches)))
-        while waiting:
-            first: dict[Place, int] = {}
-            for index in waiting:
-                topic, partition, _ = batches[index]
-                first.setdefault((topic, partition), index)
-            await self._round({where: batches[index][2] for where, index in first.items()}, acks, first, deadline)
-            waiting = [index for index in waiting if acks[index] is None]
-        return [ack for ack in acks if ack is not None]
+        sending = _Sending(batches)
+        while sending.next():
+            await self._round(sending, deadline)
+        return sending.acks
 
     async def commit(self) -> None:
         """Commit; retried until the coordinator says so.
@@ -126,43 +164,32 @@ class Transactions(EndedId):
                 continue
             error, why = permanent(where[0], code), kafka.for_code(code).__name__
             await self._refresh({where[0]})  # it may have been deleted
-            if error is not None or (deadline is not None and asyncio.get_running_loop().time() > deadline):
+            if error is not None or deadline is not None:  # a topic that is not there does not come in milliseconds
                 raise Untaken(*where, batches[where], why, error)
             await asyncio.sleep(SLOWLY_S)
         if first:
             self._sees_last_over()
 
-    async def _round(
-        self,
-        batches: dict[Place, Batch],
-        acks: list[Ack | None],
-        places: dict[Place, int],
-        deadline: float | None,
-    ) -> None:
+    async def _round(self, sending: "_Sending", deadline: float | None) -> None:
         """Send one batch a partition, each leader's in one request; what fails for now is left for the next round."""
-        leaders: dict[int, list[Place]] = {}
-        lost: set[str] = set()
-        for where in batches:
-            leader = self._cluster.leader(*where)
-            if leader is None:
-                lost.add(where[0])
-            else:
-                leaders.setdefault(leader, []).append(where)
-        answers = await self._answers(
-            {leader: {where: batches[where] for where in of} for leader, of in leaders.items()}, deadline
-        )
+        batches = sending.now
+        requests, lost = self._by_leader(batches)
+        answers = await self._answers(requests, deadline)
         failed = ""
         worst: Place | None = next(((topic, p) for topic, p in batches if topic in lost), None)
         for answer in answers:
             for where, (code, offset, timestamp_ms) in answer.items():
                 if code == 0:
-                    acks[places[where]] = Ack(offset, timestamp_ms)
+                    sending.settle(where, Ack(offset, timestamp_ms))
                     self._sequences[where] = self._sequences.get(where, 0) + batches[where].count
                     continue
                 if code in FENCED:
                     raise Fenced(self._id)
-                failed, worst = kafka.for_code(code).__name__, where
                 error = permanent(where[0], code)
+                if error is not None and sending.is_sure(where):
+                    sending.settle(where, error)
+                    continue
+                failed, worst = kafka.for_code(code).__name__, where
                 if error is not None or (failed in _SHORT and deadline is not None):
                     raise Untaken(*where, batches[where], failed, error)  # replicas do not come back in milliseconds
                 lost.add(where[0])
@@ -172,6 +199,18 @@ class Transactions(EndedId):
             raise Untaken(*worst, batches[worst], failed or "it has no leader", None)
         await self._refresh(lost)
         await asyncio.sleep(BACKOFF_S)
+
+    def _by_leader(self, batches: dict[Place, Batch]) -> tuple[dict[int, dict[Place, Batch]], set[str]]:
+        """Give what goes to each leader, and the topics of what has none."""
+        requests: dict[int, dict[Place, Batch]] = {}
+        lost: set[str] = set()
+        for where, batch in batches.items():
+            leader = self._cluster.leader(*where)
+            if leader is None:
+                lost.add(where[0])
+            else:
+                requests.setdefault(leader, {})[where] = batch
+        return requests, lost
 
     async def _answers(
         self, requests: dict[int, dict[Place, Batch]], deadline: float | None

@@ -223,6 +223,19 @@ async def test_who_does_not_answer_is_left_out(cluster: Ending, listener: Listen
     relay.close()
 
 
+async def test_a_destination_that_is_not_there_costs_no_id(cluster: Ending, listener: Listener) -> None:
+    relay = await relay_of(cluster, listener)
+    began = len(cluster.done)
+    cluster.refused["orders"].append(kafka.UnknownTopicOrPartitionError.errno)
+
+    with pytest.raises(Untaken, match="orders-3: UnknownTopicOrPartitionError"):
+        await relay.run(deliver)
+
+    assert len(cluster.added) == 1  # it is not asked for again while others wait
+    assert len(cluster.done) == began
+    relay.close()
+
+
 async def test_who_is_short_of_replicas_gets_nothing_more_until_it_has_taken_the_end(
     cluster: Ending, listener: Listener
 ) -> None:

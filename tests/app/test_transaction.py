@@ -15,6 +15,7 @@ from app.kafka.coordinator import Fenced
 from app.kafka.coordinators import Coordinators, Find
 from app.kafka.errors import NotAuthorised, Rejected, TooLarge
 from app.kafka.identity import NOBODY, NextEpoch
+from app.kafka.sender import Ack
 from app.kafka.transaction import Transactions, Untaken
 from tests.app.fake_kafka import TOO_LARGE, batch
 
@@ -98,11 +99,11 @@ async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next()
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
-    innocent, large = batch(b"innocent"), batch(b"large")
+    innocent, large, next_ = batch(b"innocent"), batch(b"large"), batch(b"next")
     cluster.script["payments"].append(TOO_LARGE)
 
-    with pytest.raises(Untaken) as raised:
-        await transactions.send([("orders", 0, innocent), ("payments", 0, large)])
+    with pytest.raises(Untaken) as raised:  # the next one of its partition must not overtake it
+        await transactions.send([("orders", 0, innocent), ("payments", 0, large), ("payments", 0, next_)])
     assert isinstance(raised.value.error, TooLarge)
     await transactions.abort()
     await transactions.init()
@@ -110,6 +111,31 @@ async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next()
 
     # With its old numbers a broker would take it for the batch that was aborted, or for a zombie's.
     assert cluster.taken["orders"] == [(0, 0, 0), (1, 0, 0)]
+
+
+async def test_what_a_destination_refuses_for_good_spoils_nothing_else_of_the_transaction() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    cluster.script["payments"].append(TOO_LARGE)
+
+    large, innocent = await transactions.send([("payments", 0, batch(b"large")), ("orders", 0, batch(b"innocent"))])
+    await transactions.send([("payments", 0, batch(b"small"))])
+    await transactions.commit()
+
+    assert isinstance(large, TooLarge)
+    assert isinstance(innocent, Ack)
+    assert cluster.taken["payments"] == [(0, 0, TOO_LARGE), (0, 0, 0)]  # what was refused has taken no number
+
+
+async def test_a_refusal_of_what_may_have_been_taken_before_spoils_the_transaction() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    cluster.script["payments"].extend([kafka.RequestTimedOutError.errno, TOO_LARGE])
+
+    with pytest.raises(Untaken):
+        await transactions.send([("payments", 0, batch(b"large"))], 1.0)
 
 
 async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_number() -> None:

@@ -30,7 +30,7 @@ def neighbours(run: Run) -> None:
     worker.wait_ready()
     run.enter(Supervisor(run, worker))
     with run.traffic(330, outs=[*healthy * 5, far], clusters={far: "far"}) as traffic:
-        time.sleep(_SETTLE_S)
+        _warm_up(run)
         others = Neighbours(run, healthy)
         others.before(run.sizes(4, 30))
         for number in range(run.sizes(1, 4)):
@@ -62,7 +62,7 @@ def refusing_neighbour(run: Run) -> None:
     run.enter(Supervisor(run, worker))
     rate = 330 if run.guarantee == "at_least_once" else 20  # at 40, they are 0.3 s late before any fault
     with run.traffic(rate, outs=[*healthy * 5, run.outs[-1]]):
-        time.sleep(run.sizes(5, 30))  # brokers that have just been started are slow
+        _warm_up(run)
         others = Neighbours(run, healthy)
         others.before(run.sizes(4, 30))
         # For the others there is Kafka's own pause while leaders change, and then none.
@@ -70,6 +70,11 @@ def refusing_neighbour(run: Run) -> None:
             time.sleep(_SETTLE_S)
             others.during(run.sizes(8, 120))
     in_sync(run)
+
+
+def _warm_up(run: Run) -> None:
+    """Wait until brokers that have just been started are as quick as others: Java compiles what is done often."""
+    time.sleep(run.sizes(5, 60))
 
 
 def proxy_to(run: Run, broker: Broker) -> Proxy:
