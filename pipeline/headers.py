@@ -1,6 +1,6 @@
 """Headers as columns: looked up by name, the user's apart from ours, and put together for what is sent."""
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from app.contract.headers import PREFIX
@@ -8,35 +8,39 @@ from app.contract.headers import PREFIX
 TYPE = "array<struct<key:string,value:binary>>"
 
 
-def header(name: str, headers: str | Column = "headers") -> Column:
-    """Give the value of the first header called `name`, as bytes; null if there is none.
+def named(records: DataFrame) -> DataFrame:
+    """Give records with a map of their headers in the column `named`: of those of one name the first.
 
-    By a map, which Spark makes once for all names: of names that occur again the session lets the last entry win, so
-    the headers are reversed.
+    In a projection of its own: within functions that Spark doesn't compile it would be made for each name. Of keys that
+    occur again the session lets the last one win, so the headers are reversed.
     """
-    given = F.col(headers) if isinstance(headers, str) else headers
-    return F.try_element_at(F.map_from_entries(F.reverse(given)), F.lit(name))
+    return records.withColumn("named", F.map_from_entries(F.reverse("headers")))
 
 
-def text(name: str, headers: str | Column = "headers") -> Column:
+def header(name: str) -> Column:
+    """Give the value of the first header called `name` of `named` records, as bytes; null if there is none."""
+    return F.try_element_at("named", F.lit(name))
+
+
+def text(name: str) -> Column:
     """Give it as text; null if there is none or it is no UTF-8."""
-    return F.try_validate_utf8(F.decode(header(name, headers), "UTF-8"))
+    return F.try_validate_utf8(header(name).cast("string"))
 
 
-def number(name: str, headers: str | Column = "headers") -> Column:
+def number(name: str) -> Column:
     """Give it as a long; null if there is none or it is not just digits."""
-    said = text(name, headers)
+    said = text(name)
     return F.when(said.rlike("^[0-9]{1,18}$"), said.try_cast("long"))
 
 
-def users(headers: str | Column = "headers") -> Column:
+def users() -> Column:
     """Give the headers that are the user's, in their order; an empty array if there are none."""
-    given = F.coalesce(F.col(headers) if isinstance(headers, str) else headers, F.array().cast(TYPE))
+    given = F.coalesce("headers", F.array().cast(TYPE))
     return F.filter(given, lambda each: ~each["key"].startswith(PREFIX))
 
 
 def joined(own: dict[str, Column], users_: Column | None = None) -> Column:
-    """Give the user's headers, then those of `own` whose value (text) is not null."""
+    """Give the user's headers, then those of `own` whose value (text, or bytes of it) is not null."""
     each = [
         F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
         for name, value in own.items()

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 Offsets = dict[int, int]
 
 _TIMEOUT_MS = "20000"
+#: After each poll Spark asks where the partition begins and ends, and what had been fetched beyond the poll is fetched
+#: again (KafkaDataConsumer.scala, `fetch`): so polls are as large as fetches of 1 MiB, instead of 500 records. And at a
+#: partition's end the question waits behind a fetch of what is not there: half a second, by Kafka's default.
+_READING = {"max.poll.records": "10000", "fetch.max.wait.ms": "5"}
+_WRITING = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
 
 
 def client_options(env: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -142,7 +147,7 @@ class Kafka:
         value; null where there are none). A partition that `begin` doesn't name is read from its first offset.
         """
         reader = spark.read.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
-        for name, value in self.options.items():
+        for name, value in (_READING | self.options).items():
             reader = reader.option(f"kafka.{name}", value)
         records = (
             reader.option("assign", json.dumps({topic: sorted(end)}))
@@ -163,8 +168,7 @@ class Kafka:
         """
         self.ends(records.sparkSession, topic)  # the sink waits a minute for a topic that is not there
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).option("topic", topic)
-        defaults = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
-        for name, value in (defaults | self.options).items():
+        for name, value in (_WRITING | self.options).items():
             writer = writer.option(f"kafka.{name}", value)
         writer.option("includeHeaders", "true").save()
 

@@ -23,6 +23,12 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.parquet.compression.codec": "zstd",
+    # Each reading has consumers of its own: there is no use in keeping them, and all that they have fetched, for 5 min.
+    **{
+        f"spark.kafka.consumer.{pool}.{setting}": "1s"
+        for pool in ("cache", "fetchedData.cache")
+        for setting in ("timeout", "evictorThreadRunInterval")
+    },
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are usual: see headers.py
     # Else each column that is made notes where: several calls to the JVM for one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",

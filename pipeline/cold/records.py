@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from app.contract import headers as names
-from pipeline.headers import joined, number, text, users
+from pipeline.headers import header, joined, named, number, text, users
 
 #: What a message is sent back with, beside what the promotion itself adds.
 _POLICIES = (
@@ -30,19 +30,23 @@ def parsed(records: DataFrame) -> DataFrame:
     """
     op, to = F.coalesce(text(names.OP), F.lit("schedule")), text(names.TO)
     kind = F.when(op != "schedule", op).when(to.isNotNull(), F.lit("park")).otherwise(F.lit("void"))
-    order = F.coalesce(F.split(text(names.PARKED), ",")[0].try_cast("long"), F.col("stamp_ms"))
-    return records.select(
-        text(names.ID).alias("id"),
-        "partition",
-        "offset",
-        kind.alias("op"),
-        number(names.AT).alias("due_ms"),
-        number(names.IF_DUE).alias("if_due_ms"),
-        order.alias("order_ms"),
-        text(names.SOURCE).alias("source"),
-        F.coalesce(number(names.EPOCH), F.lit(0)).alias("epoch"),
-        to.alias("to"),
-        "key",
-        "value",
-        joined({name: text(name) for name in _POLICIES}, users()).alias("headers"),
-    ).where("id is not null")
+    order = F.coalesce(F.substring_index(text(names.PARKED), ",", 1).try_cast("long"), F.col("stamp_ms"))
+    return (
+        named(records)
+        .select(
+            text(names.ID).alias("id"),
+            "partition",
+            "offset",
+            kind.alias("op"),
+            number(names.AT).alias("due_ms"),
+            number(names.IF_DUE).alias("if_due_ms"),
+            order.alias("order_ms"),
+            text(names.SOURCE).alias("source"),
+            F.coalesce(number(names.EPOCH), F.lit(0)).alias("epoch"),
+            to.alias("to"),
+            "key",
+            "value",
+            joined({name: header(name) for name in _POLICIES}, users()).alias("headers"),
+        )
+        .where("id is not null")
+    )

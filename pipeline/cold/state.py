@@ -33,11 +33,14 @@ class Parked:
         """Give both together."""
         return Parked(self.messages.unionByName(other.messages), self.voids.unionByName(other.voids))
 
-    def live(self, where: "Column | None" = None) -> DataFrame:
-        """Give the messages that are parked now, of those `where` something holds (a condition on due_ms is cheap)."""
-        messages = self.messages if where is None else self.messages.where(where)
+    def of_these(self, few: DataFrame) -> "Parked":
+        """Give these messages alone, so `few` that each executor can know all their ids, with their voids."""
+        return Parked(few, self.voids.join(F.broadcast(few.select("id")), "id", "left_semi"))
+
+    def live(self) -> DataFrame:
+        """Give the messages that are parked now."""
         last = self.voids.groupBy("id").agg(F.max("offset").alias("void"))
-        return messages.join(last, "id", "left").where("void is null or offset >= void").select(MESSAGES.names)
+        return self.messages.join(last, "id", "left").where("void is null or offset >= void").select(MESSAGES.names)
 
     def after(self, rows: DataFrame) -> "Parked":
         """Give what later records (`records.parsed`) add to what is parked.
@@ -81,7 +84,7 @@ def _plain(rows: DataFrame) -> Parked:
     """Give what records add that don't depend on what is parked: each makes void what is before it."""
     automatic = (F.col("op") == "park") & (F.col("id") == F.col("source"))
     named = rows.where(~automatic)
-    if not named.groupBy("id").count().where("count > 1").isEmpty():
+    if not named.groupBy(F.xxhash64("id")).count().where("count > 1").isEmpty():
         newest = Window.partitionBy("id").orderBy(F.desc("offset"))
         named = named.withColumn("rank", F.row_number().over(newest)).where("rank = 1").drop("rank")
     messages = rows.where(automatic).unionByName(named.where("op = 'park'"))

@@ -12,8 +12,8 @@ from pipeline.lake import Lake
 from pipeline.progress import progress
 
 KIND = "cold tier"
-#: So many rows, some 200 MB of small messages, make a file.
-_ROWS = 1_000_000
+#: So many rows, some 20 MB of small messages, make a file of a run; compaction makes larger ones.
+_ROWS, _MERGED_ROWS = 250_000, 1_000_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +71,7 @@ def compact(lake: Lake) -> None:
     with progress(lake.spark, "compact"):
         live = Parked.of(lake).live().persist()
         try:
-            files = max(1, live.count() // _ROWS)
+            files = max(1, live.count() // _MERGED_ROWS)
             by_due = live.repartitionByRange(files, "due_ms").sortWithinPartitions("due_ms")
             lake.commit({"messages": by_due.select(MESSAGES.names)}, replaced={"messages", "voids"})
         finally:

@@ -2,6 +2,10 @@
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import Column, DataFrame
 
 from app.contract.times import parse_duration
 from pipeline.cold.epochs import owners
@@ -13,6 +17,9 @@ from pipeline.jobs.every import add_every, repeat
 from pipeline.jobs.park import KIND, known_epochs
 from pipeline.kafka import new_records
 from pipeline.progress import progress
+
+#: The driver and each executor hold the ids of so many: some 100 MB.
+_FEW = 1_000_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -47,20 +54,35 @@ def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False)
     log = context.lake(f"{root}/promotions", "promotions of a cold tier")
     before = Promotion.of(log.head.notes.get("last"))
     now_ms = time.time_ns() // 1_000_000  # before the topic's ends are asked for: all earlier touches are before them
-    tail, ends = new_records(context.kafka, spark, topic, lake.head.positions.get(topic, {}))
+    done = lake.head.positions.get(topic, {})
+    tail, ends = new_records(context.kafka, spark, topic, done)
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
     rows = parsed(tail).persist()
     try:
-        there, (counting, _) = Parked.of(lake), owners(rows, known_epochs(lake))
-        now = there.plus(there.after(counting))
         with progress(spark, "promote"):
-            chosen = now.live(promotion.due()).where(promotion.fresh(before)).persist()
-            count = chosen.count()
-            if count and not dry_run:
-                context.kafka.write(requests(chosen, now_ms), context.topic("requests"))
-            chosen.unpersist()
+            now = Parked.of(lake)
+            if ends != done:
+                counting, _ = owners(rows, known_epochs(lake))
+                now = now.plus(now.after(counting))
+            with _chosen(now, promotion.due() & promotion.fresh(before)) as chosen:
+                count = chosen.count()
+                if count and not dry_run:
+                    context.kafka.write(requests(chosen, now_ms), context.topic("requests"))
     finally:
         rows.unpersist()
     if not dry_run:
         log.commit({}, notes={"last": promotion.note()})
     return count
+
+
+@contextmanager
+def _chosen(now: Parked, wanted: Column) -> Iterator[DataFrame]:
+    """Give those of the wanted messages that are parked `now`: usually few of all, so their voids are chosen first."""
+    messages = now.messages.where(wanted).persist()
+    some = Parked(messages, now.voids) if messages.count() > _FEW else now.of_these(messages)
+    live = some.live().persist()
+    try:
+        yield live
+    finally:
+        for each in (live, messages):
+            each.unpersist()

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from app.contract import headers as names
-from pipeline.headers import header, text
+from pipeline.headers import header, named, text
 from pipeline.ledger.tables import EVENTS, REQUESTS
 
 _JSON = (
@@ -34,7 +34,7 @@ def requests(records: DataFrame, *, values: bool = True) -> DataFrame:
     """
     op = F.coalesce(text(names.OP), F.lit("schedule"))
     kept = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
-    return records.select(
+    return named(records).select(
         "topic",
         "partition",
         "offset",
