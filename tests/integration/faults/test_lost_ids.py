@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.kafka import Batch, Cluster
+from app.kafka import Ack, Batch, Cluster
 from app.kafka.coordinator import Fenced
 from app.kafka.transaction import Transactions
 from tests.harness.kafka import now_ms
@@ -36,4 +36,5 @@ async def test_an_id_keeps_its_owner(bootstrap: str, new_topic: Callable[..., st
     await owner.commit()
     await cluster.stop()
 
+    assert isinstance(ack, Ack)
     assert ack.offset == 2 * _TIMES  # each abort is a marker too
