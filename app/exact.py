@@ -15,7 +15,7 @@ from app.clock import Clock
 from app.deliver import Courier, Load, Target
 from app.errors import NotOwner
 from app.failures import Failures
-from app.journal import Journal
+from app.journal import Journal, Outgoing
 from app.kafka import Ack, Cluster, Sender
 from app.kafka.batch import Batch
 from app.kafka.coordinator import Fenced
@@ -90,7 +90,7 @@ class ExactJournal(Journal):
         self.reached("committed", step)
         return acks[-1].offset + batch.count
 
-    async def _send_own(self, transactions: Transactions, batches: Sequence[tuple[str, int, Batch]]) -> list[Ack]:
+    async def _send_own(self, transactions: Transactions, batches: Sequence[Outgoing]) -> list[Ack]:
         """Send to our own topics, which must take what they get: there is no going on without them."""
         acks = []
         try:

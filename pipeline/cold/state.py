@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.bulk.repeats import may_repeat
 from pipeline.cold.records import CONDITIONAL
 from pipeline.lake import Lake, schema
 
@@ -84,7 +85,7 @@ def _plain(rows: DataFrame) -> Parked:
     """Give what records add that don't depend on what is parked: each makes void what is before it."""
     automatic = (F.col("op") == "park") & (F.col("id") == F.col("source"))
     named = rows.where(~automatic)
-    if not named.groupBy(F.xxhash64("id")).count().where("count > 1").isEmpty():
+    if may_repeat(named.select(F.xxhash64("id").alias("hash"))):
         newest = Window.partitionBy("id").orderBy(F.desc("offset"))
         named = named.withColumn("rank", F.row_number().over(newest)).where("rank = 1").drop("rank")
     messages = rows.where(automatic).unionByName(named.where("op = 'park'"))
