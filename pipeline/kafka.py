@@ -27,6 +27,8 @@ _TIMEOUT_MS = "20000"
 #: again (KafkaDataConsumer.scala, `fetch`): so polls are as large as fetches of 1 MiB, instead of 500 records. And at a
 #: partition's end the question waits behind a fetch of what is not there: half a second, by Kafka's default.
 _READING = {"max.poll.records": "10000", "fetch.max.wait.ms": "5"}
+#: One task reads so many records, and a partition that has more is read by several.
+_PIECE = 250_000
 _WRITING = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
 
 
@@ -155,6 +157,7 @@ class Kafka:
             .option("endingOffsets", json.dumps({topic: {str(p): offset for p, offset in end.items()}}))
             .option("kafka.isolation.level", "read_committed")
             .option("includeHeaders", "true")
+            .option("maxRecordsPerPartition", str(_PIECE))
             .load()
         )
         stamp_ms = F.unix_millis("timestamp").alias("stamp_ms")

@@ -105,21 +105,34 @@ class Lake:
 
     def read(self, table: str, schema: "StructType") -> "DataFrame":
         """Give a table as of the last commit that this run has seen or made; an empty one if there is nothing."""
-        paths = [f"{self.files.root}/{name}" for name in self.head.tables.get(table, ())]
-        if not paths:
-            return none(self.spark, schema)
-        return self.spark.read.schema(schema).parquet(*paths)
+        return self.written(self.head.tables.get(table, ()), schema)
+
+    def written(self, directories: "Collection[str]", schema: "StructType") -> "DataFrame":
+        """Give what is in directories, as `write` or `head.tables` names them."""
+        paths = [f"{self.files.root}/{name}" for name in directories]
+        return self.spark.read.schema(schema).parquet(*paths) if paths else none(self.spark, schema)
+
+    def write(self, table: str, rows: "DataFrame", by: str | None = None) -> list[str]:
+        """Write rows where no table has them until a commit says so.
+
+        Gives the directories: one, or one for each value of the column `by`, as `by=value`.
+        """
+        name = f"{table}/{self.head.number + 1:012d}-{uuid.uuid4().hex[:12]}"
+        writer = rows.write if by is None else rows.write.partitionBy(by)
+        writer.parquet(f"{self.files.root}/{name}")
+        return [name] if by is None else [f"{name}/{each}" for each in self.files.names(name) if "=" in each]
 
     def commit(
         self,
-        added: "Mapping[str, DataFrame]",
+        added: "Mapping[str, DataFrame | list[str]]",
         positions: "Mapping[str, Offsets] | None" = None,
         notes: "Mapping[str, Any] | None" = None,
         replaced: "Collection[str]" = (),
     ) -> Commit:
         """Add rows to tables, or replace the `replaced` ones by them; positions and notes add to those that there are.
 
-        What is replaced can also be one of a table's directories, as `head.tables` names them.
+        What is added can also be what `write` has given; what is replaced also one of a table's directories, as
+        `head.tables` names them.
 
         Raises LakeBusy if another run has committed meanwhile: nothing of this one counts then.
         """
@@ -130,9 +143,7 @@ class Lake:
             if name not in replaced
         }
         for table, rows in added.items():
-            name = f"{table}/{number:012d}-{uuid.uuid4().hex[:12]}"
-            rows.write.parquet(f"{self.files.root}/{name}")
-            tables.setdefault(table, []).append(name)
+            tables.setdefault(table, []).extend(rows if isinstance(rows, list) else self.write(table, rows))
         commit = dataclasses.replace(
             self.head,
             number=number,
@@ -151,7 +162,7 @@ class Lake:
         """Delete what the last commits don't refer to, also what killed runs have left; give how many directories."""
         kept = [name for name in self.files.names(_COMMITS) if name.endswith(".json")]
         tables = [json.loads(self.files.read(f"{_COMMITS}/{name}"))["tables"] for name in kept]
-        live = {name for each in tables for there in each.values() for name in there}
+        live = {"/".join(name.split("/")[:2]) for each in tables for there in each.values() for name in there}
         gone = 0
         for table in {name.split("/")[0] for name in live}:
             for name in self.files.names(table):

@@ -9,24 +9,31 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 #: The highest epoch of each partition so far.
 Epochs = dict[int, int]
+#: For records of a partition and epoch the offset from which on they don't count.
+Bounds = list[tuple[int, int, int]]
 
 
-def owners(rows: DataFrame, known: Epochs) -> tuple[DataFrame, Epochs]:
-    """Give those of `rows` (columns partition, offset, epoch and others) that count, without epoch; the epochs then.
+def bounds(rows: DataFrame, known: Epochs) -> tuple[Bounds, Epochs]:
+    """Give what of `rows` (columns partition, offset, epoch) doesn't count, nothing as a rule; and the epochs then.
 
     A row counts if no row of a higher epoch comes before it in its partition; those `known` come before all.
     """
     firsts = rows.groupBy("partition", "epoch").agg(F.min("offset").alias("first")).collect()
-    limits, epochs = [], dict(known)
+    found, epochs = [], dict(known)
     for row in firsts:
         later = [other.first for other in firsts if other.partition == row.partition and other.epoch > row.epoch]
         over = row.epoch < known.get(row.partition, 0)
         if over or later:
-            limits.append((row.partition, row.epoch, 0 if over else min(later)))
+            found.append((row.partition, row.epoch, 0 if over else min(later)))
         epochs[row.partition] = max(row.epoch, epochs.get(row.partition, 0))
+    return found, epochs
+
+
+def within(rows: DataFrame, limits: Bounds) -> DataFrame:
+    """Give those of `rows` that count."""
     if not limits:
-        return rows.drop("epoch"), epochs
+        return rows
     values = ", ".join(f"({partition}, {epoch}L, {bound}L)" for partition, epoch, bound in limits)
-    bounds = rows.sparkSession.sql(f"SELECT * FROM VALUES {values} AS (partition, epoch, bound)")  # noqa: S608 - numbers
-    joined = rows.join(F.broadcast(bounds), ["partition", "epoch"], "left")
-    return joined.where("bound is null or offset < bound").select(rows.columns).drop("epoch"), epochs
+    of_them = rows.sparkSession.sql(f"SELECT * FROM VALUES {values} AS (partition, epoch, bound)")  # noqa: S608 - numbers
+    joined = rows.join(F.broadcast(of_them), ["partition", "epoch"], "left")
+    return joined.where("bound is null or offset < bound").select(rows.columns)

@@ -5,7 +5,24 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from app.contract import headers as names
 from pipeline.headers import header, joined, named, number, text, users
+from pipeline.lake import schema
 
+#: What a parsed record consists of.
+RECORDS = schema(
+    id="string",
+    partition="int",
+    offset="long",
+    op="string",
+    due_ms="long",
+    if_due_ms="long",
+    order_ms="long",
+    source="string",
+    epoch="long",
+    to="string",
+    key="binary",
+    value="binary",
+    headers="headers",
+)
 #: What a message is sent back with, beside what the promotion itself adds.
 _POLICIES = (
     names.TO,

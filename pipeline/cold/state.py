@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.bulk.repeats import may_repeat
 from pipeline.cold.records import CONDITIONAL
 from pipeline.lake import Lake, schema
 
@@ -44,17 +43,19 @@ class Parked:
         return self.messages.join(last, "id", "left").where("void is null or offset >= void").select(MESSAGES.names)
 
     def after(self, rows: DataFrame) -> "Parked":
-        """Give what later records (`records.parsed`) add to what is parked.
+        """Give what later records (`records.parsed`) add to what is parked."""
+        added, moved = plain(rows), self.moved(rows)
+        return added if moved is None else added.plus(moved)
 
-        Only for commands whose effect depends on what is parked are messages looked up.
+    def moved(self, rows: DataFrame) -> "Parked | None":
+        """Give what those of later records add whose effect depends on what is parked; None if there are none.
+
+        For them alone messages are looked up.
         """
-        asked = F.col("op").isin(*CONDITIONAL) | ((F.col("op") == "cancel") & F.col("if_due_ms").isNotNull())
-        ids = rows.where(asked).select("id").distinct()
-        if ids.isEmpty():  # else all contents would be shuffled for nothing
-            return _plain(rows)
-        plain = rows.join(ids, "id", "left_anti")
-        moved = self._moved(rows.join(ids, "id", "left_semi"), ids)
-        return _plain(plain).plus(moved)
+        ids = rows.where(_depends()).select("id").distinct()
+        if ids.isEmpty():
+            return None
+        return self._moved(rows.drop("epoch").join(ids, "id", "left_semi"), ids)
 
     def _moved(self, rows: DataFrame, ids: DataFrame) -> "Parked":
         """Apply the records of these ids one after the other."""
@@ -66,7 +67,8 @@ class Parked:
             .select("id", F.aggregate("steps", _begin(), _next).alias("end"), F.element_at("steps", -1).alias("last"))
         )
         last = ends.select("id", F.col("last.partition").alias("partition"), F.col("last.offset").alias("offset"))
-        kept = ends.where(F.col("end.base") != _NOTHING).select(
+        # Where the last record parks a message, that one stands for itself.
+        kept = ends.where((F.col("end.base") != _NOTHING) & (F.col("last.op") != "park")).select(
             "id",
             F.col("last.partition").alias("partition"),
             F.col("last.offset").alias("offset"),
@@ -81,15 +83,20 @@ class Parked:
 _STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source")
 
 
-def _plain(rows: DataFrame) -> Parked:
-    """Give what records add that don't depend on what is parked: each makes void what is before it."""
+def plain(rows: DataFrame) -> Parked:
+    """Give what records (`records.parsed`) add that don't depend on what is parked; each makes void what is before."""
+    return Parked(rows.where("op = 'park'").select(MESSAGES.names), rows.where(_is_void()).select(VOIDS.names))
+
+
+def _is_void() -> Column:
+    """Tell what makes something void: an automatic id is new, and has nothing before it."""
     automatic = (F.col("op") == "park") & (F.col("id") == F.col("source"))
-    named = rows.where(~automatic)
-    if may_repeat(named.select(F.xxhash64("id").alias("hash"))):
-        newest = Window.partitionBy("id").orderBy(F.desc("offset"))
-        named = named.withColumn("rank", F.row_number().over(newest)).where("rank = 1").drop("rank")
-    messages = rows.where(automatic).unionByName(named.where("op = 'park'"))
-    return Parked(messages.select(MESSAGES.names), named.select(VOIDS.names))
+    return ~automatic & ~_depends()
+
+
+def _depends() -> Column:
+    """Tell whether a record's effect depends on what is parked."""
+    return F.col("op").isin(*CONDITIONAL) | ((F.col("op") == "cancel") & F.col("if_due_ms").isNotNull())
 
 
 def _begin() -> Column:

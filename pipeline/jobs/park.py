@@ -2,9 +2,11 @@
 
 import argparse
 
-from pipeline.cold.epochs import Epochs, owners
-from pipeline.cold.records import parsed
-from pipeline.cold.state import MESSAGES, Parked
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+
+from pipeline.cold.epochs import Epochs, bounds, within
+from pipeline.cold.records import RECORDS, parsed
+from pipeline.cold.state import MESSAGES, Parked, plain
 from pipeline.context import Context
 from pipeline.jobs.every import add_every, repeat
 from pipeline.kafka import new_records
@@ -12,7 +14,7 @@ from pipeline.lake import Lake
 from pipeline.progress import progress
 
 KIND = "cold tier"
-#: So many rows, some 20 MB of small messages, make a file of a run; compaction makes larger ones.
+#: So many records, some 20 MB of small messages, make a file of a run; compaction makes larger ones.
 _ROWS, _MERGED_ROWS = 250_000, 1_000_000
 
 
@@ -41,24 +43,30 @@ def _once(context: Context, options: argparse.Namespace) -> None:
 def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
     """Add what is new on the cold topic, whole or not at all; give how many records.
 
+    Each file is sorted by due time; which hours it has, only compaction sorts out.
     Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
     """
     topic, spark = context.topic("cold"), context.spark
     done = lake.head.positions.get(topic, {})
     records, ends = new_records(context.kafka, spark, topic, done, accept_gap=accept_gap)
-    if all(end <= done.get(number, 0) for number, end in ends.items()):
+    new = sum(max(0, end - done.get(number, 0)) for number, end in ends.items())
+    if not new:
         return 0
     with progress(spark, "park"):
-        rows = parsed(records).persist()
-        try:
-            count = rows.count()
-            counting, epochs = owners(rows, known_epochs(lake))
-            added = Parked.of(lake).after(counting)
-            by_due = added.messages.repartitionByRange(max(1, count // _ROWS), "due_ms").sortWithinPartitions("due_ms")
-            lake.commit({"messages": by_due, "voids": added.voids.coalesce(1)}, {topic: ends}, {"epochs": epochs})
-        finally:
-            rows.unpersist()
-    return count
+        found = parsed(records.coalesce(max(1, new // _ROWS))).withColumn("message", F.col("op") == "park")
+        directories = lake.write("messages", found.sortWithinPartitions("message", "due_ms"), by="message")
+        all_rows = lake.written(directories, RECORDS)
+        limits, epochs = bounds(all_rows, known_epochs(lake))
+        rows = within(all_rows, limits)
+        added, moved = plain(rows), Parked.of(lake).moved(rows)
+        messages = [name for name in directories if name.endswith("message=true")]
+        if limits:  # not all of them count
+            messages = lake.write("messages", added.messages.sortWithinPartitions("due_ms"))
+        if moved is not None:
+            messages += lake.write("messages", moved.messages)
+            added = added.plus(moved)
+        lake.commit({"messages": messages, "voids": added.voids.coalesce(1)}, {topic: ends}, {"epochs": epochs})
+        return all_rows.count()
 
 
 def known_epochs(lake: Lake) -> Epochs:

@@ -3,12 +3,12 @@
 import argparse
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from pyspark.sql import Column, DataFrame
 
 from app.contract.times import parse_duration
-from pipeline.cold.epochs import owners
+from pipeline.cold.epochs import bounds, within
 from pipeline.cold.promotion import Promotion, requests
 from pipeline.cold.records import parsed
 from pipeline.cold.state import Parked
@@ -16,6 +16,7 @@ from pipeline.context import Context
 from pipeline.jobs.every import add_every, repeat
 from pipeline.jobs.park import KIND, known_epochs
 from pipeline.kafka import new_records
+from pipeline.lake import Lake
 from pipeline.progress import progress
 
 #: The driver and each executor hold the ids of so many: some 100 MB.
@@ -57,32 +58,50 @@ def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False)
     done = lake.head.positions.get(topic, {})
     tail, ends = new_records(context.kafka, spark, topic, done)
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
-    rows = parsed(tail).persist()
-    try:
-        with progress(spark, "promote"):
-            now = Parked.of(lake)
-            if ends != done:
-                counting, _ = owners(rows, known_epochs(lake))
-                now = now.plus(now.after(counting))
-            with _chosen(now, promotion.due() & promotion.fresh(before)) as chosen:
-                count = chosen.count()
-                if count and not dry_run:
-                    context.kafka.write(requests(chosen, now_ms), context.topic("requests"))
-    finally:
-        rows.unpersist()
+    known = _with_tail(lake, tail) if ends != done else nullcontext(Parked.of(lake))
+    with (
+        progress(spark, "promote"),
+        known as now,
+        _chosen(now, promotion.due() & promotion.fresh(before)) as chosen,
+    ):
+        if chosen is None:
+            return 0
+        count = chosen.count()
+        if count and not dry_run:
+            context.kafka.write(requests(chosen, now_ms), context.topic("requests"))
     if not dry_run:
         log.commit({}, notes={"last": promotion.note()})
     return count
 
 
 @contextmanager
-def _chosen(now: Parked, wanted: Column) -> Iterator[DataFrame]:
-    """Give those of the wanted messages that are parked `now`: usually few of all, so their voids are chosen first."""
-    messages = now.messages.where(wanted).persist()
-    some = Parked(messages, now.voids) if messages.count() > _FEW else now.of_these(messages)
-    live = some.live().persist()
+def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[Parked]:
+    """Give what is parked after the records that are not in the tables yet."""
+    rows, now = parsed(tail).persist(), Parked.of(lake)
     try:
-        yield live
+        limits, _ = bounds(rows, known_epochs(lake))
+        yield now.plus(now.after(within(rows, limits)))
     finally:
-        for each in (live, messages):
-            each.unpersist()
+        rows.unpersist()
+
+
+@contextmanager
+def _chosen(now: Parked, wanted: Column) -> Iterator[DataFrame | None]:
+    """Give those of the wanted messages that are parked `now`; None if there are none, void ones included.
+
+    Usually they are few of all, so their voids are chosen first.
+    """
+    messages = now.messages.where(wanted).persist()
+    try:
+        count = messages.count()
+        if not count:
+            yield None
+            return
+        some = Parked(messages, now.voids) if count > _FEW else now.of_these(messages)
+        live = some.live().persist()
+        try:
+            yield live
+        finally:
+            live.unpersist()
+    finally:
+        messages.unpersist()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message
+from pyarrow import parquet
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.cold.state import Parked
@@ -143,8 +144,10 @@ def test_what_a_replaced_worker_still_wrote_does_not_count(context: Context, wor
     worker.parks("a", NOW_MS, epoch=1)
     worker.parks("b", NOW_MS, epoch=2)
     worker.touches("a", "cancel", epoch=1)
+    worker.parks("c", NOW_MS, epoch=1)
     park(context, lake)
     worker.touches("b", "cancel", epoch=1)
+    worker.parks("d", NOW_MS, epoch=1)
     park(context, lake)
 
     assert {row.id for row in Parked.of(lake).live().collect()} == {"a", "b"}
@@ -164,6 +167,26 @@ def test_compacting_keeps_what_is_parked_and_deletes_the_rest(context: Context, 
     assert after.live().orderBy("id").collect() == before
     assert (after.messages.count(), after.voids.count()) == (2, 0)
     assert [row.due_ms for row in after.messages.collect()] == [NOW_MS + 1, NOW_MS + 2], "sorted by due time"
+
+
+def test_many_are_parked_in_several_files_each_sorted_by_due_time(
+    context: Context, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if they are of one partition: its records are read by several tasks."""
+    monkeypatch.setattr("pipeline.kafka._PIECE", 20)
+    monkeypatch.setattr("pipeline.jobs.park._ROWS", 20)
+    due = [NOW_MS + number * 7919 % 1_000 for number in range(60)]
+    for number, at in enumerate(due):
+        worker.parks(f"m{number}", at)
+        worker.touches(f"t{number}")
+    assert park(context, context.lake(str(tmp_path), KIND)) == 2 * len(due)
+
+    files = [
+        parquet.read_table(file)["due_ms"].to_pylist() for file in tmp_path.glob("messages/*/message=true/*.parquet")
+    ]
+    assert len(files) == 6
+    assert all(file == sorted(file) for file in files)
+    assert sorted(at for file in files for at in file) == sorted(due)
 
 
 def test_two_that_write_at_once_do_not_spoil_each_other(context: Context, worker: Worker, tmp_path: Path) -> None:
@@ -239,6 +262,14 @@ def test_a_run_that_is_killed_loses_nothing(
     assert live == {f"m{number}" for number in range(count)}
     assert Parked.of(lake).messages.select(F.countDistinct("id"), F.count("id")).collect()[0][:] == (count, count)
     assert set(ids(consume(context.topic("requests")))) == live
+
+
+def test_a_promotion_of_nothing_writes_nothing(context: Context, worker: Worker, tmp_path: Path) -> None:
+    worker.parks("a", NOW_MS + 2 * HOUR_MS)
+    park(context, context.lake(str(tmp_path), KIND))
+    assert promote(context, str(tmp_path), HOUR_MS) == 0
+    assert not list(tmp_path.glob("promotions/commits/*"))
+    assert promote(context, str(tmp_path), 3 * HOUR_MS) == 1
 
 
 def test_the_log_of_promotions_is_readable(context: Context, worker: Worker, tmp_path: Path) -> None:

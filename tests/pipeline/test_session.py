@@ -1,6 +1,7 @@
 """A session works where its user is, and leaves nothing there."""
 
 import os
+import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -14,3 +15,5 @@ def test_relative_paths_are_the_users_and_nothing_of_spark_is_left_there(spark: 
     assert spark.read.parquet(str(there / "rows")).count() == 3
     assert list(tmp_path.glob("rows/*.parquet"))
     assert set(Path().iterdir()) <= before
+    temporary = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr]
+    assert Path(temporary) != Path(tempfile.gettempdir()), "a JVM that is killed leaves there what it has"
