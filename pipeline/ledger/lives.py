@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pipeline.lake import Lake
 
 MINUTE_MS = 60_000
+#: The condition on a life that it has begun, and not ended.
+UNENDED = "accepted_ms is not null and ending is null"
 
 
 def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
@@ -47,35 +49,32 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
     return grouped.select("source", "to", "accepted_ms", ending.alias("ending"), several.alias("several"))
 
 
-def pending(lake: "Lake", since_ms: int = 0) -> DataFrame:
+def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -> DataFrame:
     """Give what is pending by the ledger: id, source, to, due_ms, partition, accepted_ms, by.
 
     `due_ms` is the latest that was told and `by` the source of the command that said so (null: the request itself);
-    `partition` is the home partition of the id. With `since_ms` what was accepted before is left out.
+    `partition` is the home partition of the id. With `since_ms` what was accepted before is left out. `unended` are the
+    sources of lives that have not ended, where they are known.
     """
     first = F.min(F.struct("offset", "id", "to", "due_ms", "partition", "at_ms")).alias("first")
     later = F.col("at_ms") >= since_ms - MINUTE_MS  # another worker's clock
-    began = lake.read("accepted", ACCEPTED).where(F.col("at_ms") >= since_ms).groupBy("source").agg(first)
-    outcomes, rescued = lake.read("outcomes", OUTCOMES).where(later), lake.read("rescued", RESCUED)
-    ended = outcomes.select("source").unionByName(rescued.select("source"))
+    sources = lives(lake, since_ms).where(UNENDED).select("source") if unended is None else unended
+    began = lake.read("accepted", ACCEPTED).where(F.col("at_ms") >= since_ms)
+    waiting = began.join(sources, "source", "left_semi").groupBy("source").agg(first)
     moved = (
         lake.read("rescheduled", RESCHEDULED)
         .where(later)
         .groupBy("source")
         .agg(F.max(F.struct("offset", "due_ms", "by")).alias("last"))
     )
-    return (
-        began.join(ended, "source", "left_anti")
-        .join(moved, "source", "left")
-        .select(
-            F.col("first.id").alias("id"),
-            "source",
-            F.col("first.to").alias("to"),
-            F.coalesce("last.due_ms", "first.due_ms").alias("due_ms"),
-            F.col("first.partition").alias("partition"),
-            F.col("first.at_ms").alias("accepted_ms"),
-            F.col("last.by").alias("by"),
-        )
+    return waiting.join(moved, "source", "left").select(
+        F.col("first.id").alias("id"),
+        "source",
+        F.col("first.to").alias("to"),
+        F.coalesce("last.due_ms", "first.due_ms").alias("due_ms"),
+        F.col("first.partition").alias("partition"),
+        F.col("first.at_ms").alias("accepted_ms"),
+        F.col("last.by").alias("by"),
     )
 
 

@@ -18,7 +18,8 @@ COUNTS = ("accepted", *PARTS, "duplicates", "refused")
 def account(lake: "Lake", lives: DataFrame, lost: DataFrame, since_ms: int = 0) -> DataFrame:
     """Give a row for each day of acceptance (UTC) and destination: day, to, `COUNTS`.
 
-    `duplicates` are deliveries beside the first; `refused` was never accepted, and has no destination: to is null.
+    `lost` has the sources of what is. `duplicates` are deliveries beside the first; `refused` was never accepted, and
+    has no destination: to is null.
     """
     missing = lost.select("source", F.lit("missing").alias("lost"))
     end = F.coalesce("ending", "lost", F.lit("pending")).alias("end")

@@ -33,9 +33,9 @@ class Holding:
 
 
 def holdings(lake: "Lake", waiting: DataFrame, lost: DataFrame) -> list[Holding]:
-    """Compare, for each partition whose worker has told of its progress, what is pending and not lost."""
+    """Compare, for each partition whose worker has told of its progress, what is pending and not `lost` (sources)."""
     snapshot = Snapshot.of(lake.head.notes.get("snapshot"))
-    there = waiting.join(lost.select("source"), "source", "left_anti").groupBy("partition").count()
+    there = waiting.join(lost, "source", "left_anti").groupBy("partition").count()
     by_ledger = {row["partition"]: row["count"] for row in there.collect()}
     between = {row["partition"]: row["count"] for row in _in_flight(lake, snapshot).collect()}
     return [

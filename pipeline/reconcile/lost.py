@@ -72,7 +72,8 @@ class Judge:
         silent = (
             asked.where(F.col("offset") < looked_up(upto, F.concat_ws("-", "topic", "partition")))
             .select("id", "to", "partition", "at", "after", "stamp_ms", source().alias("source"))
-            .join(self._heard(since_ms), "source", "left_anti")
+            .withColumn("hash", F.xxhash64("source"))  # numbers are sorted much faster than texts that begin alike
+            .join(self._heard(since_ms).withColumn("hash", F.xxhash64("source")), ["hash", "source"], "left_anti")
         )
         lives_in = F.when(F.col("id").isNull(), F.col("partition")).otherwise(
             home(F.coalesce("id", "source"), snapshot.inputs, snapshot.partitions)

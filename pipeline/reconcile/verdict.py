@@ -5,17 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.storagelevel import StorageLevel
 
-from pipeline.ledger.lives import lives, pending
+from pipeline.ledger.lives import UNENDED, lives, pending
 from pipeline.reconcile.account import COUNTS, PARTS, account
 from pipeline.reconcile.holdings import Holding, holdings
 from pipeline.reconcile.lost import Judge
 
 #: More of what is lost is not shown.
 SHOWN = 1_000
+#: So many sources, some 100 MB, go to where what they are joined with is.
+_FEW = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -43,21 +45,23 @@ class Verdict:
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
         living = lives(lake, judge.since_ms).persist(StorageLevel.MEMORY_AND_DISK)
-        waiting = pending(lake, judge.since_ms).persist(StorageLevel.MEMORY_AND_DISK)
+        unended = _nearby(living.where(UNENDED).select("source"))
+        waiting = pending(lake, judge.since_ms, unended).persist(StorageLevel.MEMORY_AND_DISK)
         lost = judge.lost(waiting).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             missing = lost.count()
             if missing:
                 judge.require_events()
-            overdue = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms).join(lost, "source", "left_anti").count()
+            gone = _nearby(lost.select("source"))
+            overdue = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms).join(gone, "source", "left_anti").count()
             strangers = living.where("accepted_ms is null and ending <> 'rescued'").count() if whole else None
             return cls(
-                account(lake, living, lost, judge.since_ms).collect(),
+                account(lake, living, gone, judge.since_ms).collect(),
                 lost.orderBy("due_ms", "source").limit(SHOWN).collect(),
                 missing,
                 overdue,
                 strangers,
-                holdings(lake, waiting, lost) if whole else (),
+                holdings(lake, waiting, gone) if whole else (),
             )
         finally:
             for kept in (lost, waiting, living):
@@ -90,3 +94,8 @@ class Verdict:
             if not each.agrees
         ]
         return found
+
+
+def _nearby(rows: DataFrame) -> DataFrame:
+    """Give rows, such that few of them are joined without moving the others."""
+    return F.broadcast(rows) if rows.count() <= _FEW else rows
