@@ -138,18 +138,15 @@ class TransactionalId:
         """Ask the transaction coordinator until it answers for good.
 
         Raises Fenced, Stuck if the last transaction is not over after `stuck_s`, or the KafkaError of an answer that
-        another try does not mend.
+        another try does not mend. With a `stuck_s` of 0 no answer is Stuck too: what was asked may have been done.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
-            try:
-                if self._coordinator is None:
-                    self._coordinator = await self._cluster.coordinators.find(self._id)
-                response = await ask(self._coordinator)
-            except kafka.KafkaError:
-                self._coordinator, self._stray = None, True
-                await asyncio.sleep(SLOWLY_S)
+            response = await self._once(ask)
+            if response is None:
+                if stuck_s == 0:
+                    raise Stuck(self._id)
                 continue
             code = code_of(response)
             error = kafka.for_code(code)
@@ -157,7 +154,7 @@ class TransactionalId:
                 return response
             if code in FENCED:
                 raise Fenced(f"{self._id}: {error.__name__}")
-            if error is kafka.ConcurrentTransactions and stuck_s is not None and loop.time() - began > stuck_s:
+            if error is kafka.ConcurrentTransactions and stuck_s is not None and loop.time() - began >= stuck_s:
                 raise Stuck(self._id)
             if error in _MOVED:
                 self._coordinator = None
@@ -166,6 +163,17 @@ class TransactionalId:
             elif error is kafka.UnknownError:
                 log.warning("transaction %s: its coordinator fails", self._id)
             await asyncio.sleep(BACKOFF_S if error is kafka.ConcurrentTransactions else SLOWLY_S)
+
+    async def _once(self, ask: Callable[[int], Awaitable[Any]]) -> Any | None:
+        """Ask the coordinator; None if it does not answer."""
+        try:
+            if self._coordinator is None:
+                self._coordinator = await self._cluster.coordinators.find(self._id)
+            return await ask(self._coordinator)
+        except kafka.KafkaError:
+            self._coordinator, self._stray = None, True
+            await asyncio.sleep(SLOWLY_S)
+            return None
 
 
 def places_of(topics: Any) -> frozenset[Place]:

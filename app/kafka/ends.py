@@ -40,6 +40,10 @@ log = logging.getLogger(__name__)
 #: A broker that has just started may not know of a topic yet; one that so many looks have not found is gone.
 _LOOKS = 20
 _NEVER = -1
+#: An epoch that no producer has. To who asks for the next one with it, the coordinator gives none, which would make it
+#: forget how the last transaction ended; but what is under way it aborts (TransactionCoordinator,
+#: prepareInitProducerIdTransit; seen in Kafka 4.3).
+_NO_ONES = 32_767
 
 T = TypeVar("T")
 
@@ -134,8 +138,8 @@ class EndedId(TransactionalId):
                 with contextlib.suppress(Fenced, Stuck):
                     await self._ask(EndTxnRequest(self._id, producer, epoch, transaction_result=True), stuck_s=0.0)
             else:
-                with contextlib.suppress(Stuck):
-                    await self._ask(NextEpoch(self._id, TIMEOUT_MS, NOBODY), stuck_s=0.0)
+                with contextlib.suppress(Fenced, Stuck):
+                    await self._ask(NextEpoch(self._id, TIMEOUT_MS, (producer, _NO_ONES)), stuck_s=0.0)
 
     @property
     def doubtful(self) -> bool:

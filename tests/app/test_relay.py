@@ -49,6 +49,10 @@ class Ending(Coordinated):
         self.silent: asyncio.Event | None = None
         #: What was done to each id, in order: it got an epoch, or its transaction was ended.
         self.done: list[tuple[str, str]] = []
+        #: Ids whose next epoch is given, but does not arrive; how often each id was looked at, when it got an epoch.
+        self.unanswered: set[str] = set()
+        self.looks: dict[str, list[int]] = defaultdict(list)
+        self._looked: dict[str, int] = defaultdict(int)
 
     async def send(self, node: int, request: Any, *, group: Hashable) -> Any:
         own: dict[type, Callable[[str, Any], Any]] = {
@@ -82,6 +86,10 @@ class Ending(Coordinated):
             return SimpleNamespace(error_code=code)
         self.epochs[id_] = self.epochs.get(id_, -1) + 1
         self.done.append((id_, "epoch"))
+        self.looks[id_].append(self._looked[id_])
+        if id_ in self.unanswered:
+            self.unanswered.remove(id_)
+            raise kafka.KafkaConnectionError
         return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epochs[id_])
 
     def _join(self, id_: str, request: Any) -> Any:
@@ -96,6 +104,7 @@ class Ending(Coordinated):
         self.ended[id_].append(self._added.pop(id_, set()))
 
     def _state(self, id_: str) -> tuple[Any, ...]:
+        self._looked[id_] += 1
         code = _LOADING if id_ in self.loading else 0
         state, left = "CompleteCommit", list[Any]()
         if id_ in self.unfinished:
@@ -202,6 +211,15 @@ async def test_all_ids_are_taken_over_and_one_that_cannot_end_holds_nothing_up(
         while "delay-0" not in cluster.asked:
             await relay.run(deliver)
     relay.close()
+
+
+async def test_an_epoch_that_does_not_arrive_is_not_just_asked_for_again(cluster: Ending, listener: Listener) -> None:
+    """The request may have aborted what the last owner had under way: with the next epoch that would be forgotten."""
+    cluster.unanswered.add("delay-0")
+    await relay_of(cluster, listener)
+
+    first, second = cluster.looks["delay-0"]
+    assert second > first
 
 
 async def test_who_has_lost_its_ids_hears_of_it(cluster: Ending, listener: Listener) -> None:

@@ -132,7 +132,7 @@ class Coordinator:
 
     def _fence(self, found: Transaction) -> None:
         """Abort what is under way: whoever has the id can write no more."""
-        found.epoch, found.last_epoch = found.epoch + 1, -1
+        found.epoch, found.last_epoch = found.epoch + 1, found.epoch
         self._prepare(found, committing=False)
 
     def _prepare(self, found: Transaction, *, committing: bool) -> None:

@@ -1,13 +1,16 @@
 """A coordinator leaves out markers of partitions without a leader: owners and their heirs have them written."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from app.embedded import Broker
 from app.kafka import Batch, Cluster
+from app.kafka.coordinator import Stuck
 from app.kafka.markers import Lookout
 from app.kafka.place import Place
 from app.kafka.relay import Relay
@@ -215,3 +218,30 @@ async def test_the_last_owner_may_go_on_until_its_id_is_taken_over(
     await assert_open(cluster, HOME, OTHER)
 
     await assert_inherited(broker, cluster, value, committed=committed)
+
+
+async def test_an_abort_by_another_is_not_forgotten_for_an_epoch(broker: Broker, cluster: Cluster) -> None:
+    """Who has found a transaction under way may ask for its abort when another new owner's request has done that."""
+    value = b"overtaken"
+    last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
+    await last.init()
+    await last.send(batches(value, HOME, OTHER, THIRD))
+    first, other = (Transactions(cluster, f"{value.decode()}-1", AGAIN) for _ in range(2))
+    describe = first._describe
+
+    async def be_overtaken() -> Any:
+        found = await describe()
+        if found[2] == "Ongoing":
+            with contextlib.suppress(Stuck):
+                await other.init(stuck_s=0)
+            while (await describe())[2] != "CompleteAbort":  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        return found
+
+    first._describe = be_overtaken  # type: ignore[method-assign]
+    first._end_in = die  # type: ignore[method-assign,assignment]
+    with pytest.raises(Died):
+        await first.take_over(HOME, Lookout(cluster, TOPIC.__eq__))
+    await assert_open(cluster, HOME, OTHER)
+
+    await assert_inherited(broker, cluster, value, committed=False)
