@@ -1,11 +1,13 @@
 """Spark sessions with the Kafka connector: on this machine, or in the cluster that spark-submit has chosen."""
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from pipeline import gateway
@@ -33,6 +35,8 @@ _ALWAYS = {
     # Else each column that is made notes where: several calls to the JVM for one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
+#: They write each error in an expression to stderr, as a line of JSON with its stack; we say it in a sentence.
+_TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 @contextmanager
@@ -47,6 +51,8 @@ def session(
     Raises JavaUnsupported or ConnectorMissing.
     """
     settings = _ALWAYS | {key.replace("_", "."): value for key, value in conf.items()}
+    for talkative in _TALKATIVE:
+        PySparkLogger.getLogger(talkative).setLevel(logging.CRITICAL)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         yield _checked(_built(name, settings))
         return

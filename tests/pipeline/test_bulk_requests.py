@@ -206,9 +206,10 @@ def test_the_row_as_json_has_all_columns_and_digits(spark: SparkSession) -> None
     ],
 )
 def test_what_fits_no_row_is_said_in_a_sentence(
-    spark: SparkSession, changed: dict[str, Any], error: type[Exception], says: str
+    spark: SparkSession, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], error: type[Exception], says: str
 ) -> None:
     rows = spark.sql("select 1L at, 2 number, 'x' value, array(1) parts")
     with pytest.raises(error) as raised:
         requests(rows, mapping(**changed), LIMITS)
     assert str(raised.value).startswith(says)
+    assert not caplog.records
