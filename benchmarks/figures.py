@@ -96,6 +96,7 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "ledger_per_s": Kind("ledger, Kafka to Parquet", "rows/s", better="high"),
         "reconcile_per_s": Kind("reconcile", "rows/s", better="high"),
         "park_per_s": Kind("park", "rows/s", better="high"),
+        "compact_per_s": Kind("park --compact", "rows/s", better="high"),
         "parked_bytes": Kind("parked, on disk", "bytes/message", better="low"),
         "promote_s": Kind("promote an hour of thirty days", "s", 2),
     },

@@ -161,7 +161,7 @@ def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     yield _row("Parquet", f"{of['parked_bytes'] * _PENDING / 1e9:.0f} GB", "bytes per parked message of 100 bytes")
     yield _row("send all of them by `bulk`", core_hours(_PENDING, "bulk_per_s"), "rows a second of `bulk`")
     yield _row(f"`park` at {_KEPT:,}/s", busy(_KEPT, "park_per_s"), "rows a second of `park`")
-    yield _row("`park --compact`, once a day", core_hours(_PENDING, "park_per_s"), "the same: it reads and writes all")
+    yield _row("`park --compact`, once a day", core_hours(_PENDING, "compact_per_s"), "rows a second of it")
     yield _row("`ledger`", busy(rows, "ledger_per_s"), "rows a second of `ledger`")
     yield _row("`reconcile` of a day", core_hours(rows * 86_400, "reconcile_per_s"), "rows a second of `reconcile`")
 

@@ -77,7 +77,7 @@ class TransactionalId:
         """Get a new epoch. The first fences whoever used the id before, and aborts what it left open.
 
         The later ones are only given as long as nobody else has got one: who has lost the id must not take it back.
-        Raises Fenced, or Stuck if the last transaction is not over after `stuck_s`.
+        Raises Fenced, or Stuck if the last transaction is not over after `stuck_s`; with 0 also if there is no answer.
         """
         request = NextEpoch(self._id, TIMEOUT_MS, self._producer)
         self.asking = True
@@ -138,31 +138,40 @@ class TransactionalId:
         """Ask the transaction coordinator until it answers for good.
 
         Raises Fenced, Stuck if the last transaction is not over after `stuck_s`, or the KafkaError of an answer that
-        another try does not mend. With a `stuck_s` of 0 no answer is Stuck too: what was asked may have been done.
+        another try does not mend. With a `stuck_s` of 0 it asks once, and every answer but a final one, or none, is
+        Stuck: what was asked may have been done all the same.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
             response = await self._once(ask)
-            if response is None:
-                if stuck_s == 0:
-                    raise Stuck(self._id)
-                continue
-            code = code_of(response)
-            error = kafka.for_code(code)
-            if error is kafka.NoError:
-                return response
-            if code in FENCED:
-                raise Fenced(f"{self._id}: {error.__name__}")
-            if error is kafka.ConcurrentTransactions and stuck_s is not None and loop.time() - began >= stuck_s:
+            if response is not None:
+                code = code_of(response)
+                if code == 0:
+                    return response
+                late = stuck_s is not None and loop.time() - began > stuck_s
+                await self._wait_after(code, give_up=late)
+            if stuck_s == 0:
                 raise Stuck(self._id)
-            if error in _MOVED:
-                self._coordinator = None
-            elif error not in _PASSING and not getattr(error, "retriable", False):
-                raise error(self._id)
-            elif error is kafka.UnknownError:
-                log.warning("transaction %s: its coordinator fails", self._id)
-            await asyncio.sleep(BACKOFF_S if error is kafka.ConcurrentTransactions else SLOWLY_S)
+
+    async def _wait_after(self, code: int, *, give_up: bool) -> None:
+        """Wait until another try makes sense after an error; raises as `_answer` does.
+
+        With `give_up` a last transaction that is not over is Stuck.
+        """
+        error = kafka.for_code(code)
+        if code in FENCED:
+            raise Fenced(f"{self._id}: {error.__name__}")
+        busy = error is kafka.ConcurrentTransactions
+        if busy and give_up:
+            raise Stuck(self._id)
+        if error in _MOVED:
+            self._coordinator = None
+        elif error not in _PASSING and not getattr(error, "retriable", False):
+            raise error(self._id)
+        elif error is kafka.UnknownError:
+            log.warning("transaction %s: its coordinator fails", self._id)
+        await asyncio.sleep(BACKOFF_S if busy else SLOWLY_S)
 
     async def _once(self, ask: Callable[[int], Awaitable[Any]]) -> Any | None:
         """Ask the coordinator; None if it does not answer."""

@@ -40,10 +40,10 @@ log = logging.getLogger(__name__)
 #: A broker that has just started may not know of a topic yet; one that so many looks have not found is gone.
 _LOOKS = 20
 _NEVER = -1
-#: An epoch that no producer has. To who asks for the next one with it, the coordinator gives none, which would make it
-#: forget how the last transaction ended; but what is under way it aborts (TransactionCoordinator,
+#: An epoch that no producer ever has; -1 says that there is none. Who asks with it for the next one does not get it, so
+#: the coordinator forgets nothing; but what is under way it aborts (TransactionCoordinator,
 #: prepareInitProducerIdTransit; seen in Kafka 4.3).
-_NO_ONES = 32_767
+_NO_ONES = -2
 
 T = TypeVar("T")
 

@@ -109,7 +109,7 @@ class _Messages:
         self._context.kafka.write(self._all.select(*texts, with_them.alias("headers"), self._home), topic)
 
     def cold(self) -> dict[str, float]:
-        """Park them, and promote the first hour and the next: the second time all is compiled."""
+        """Park them, promote the first hour and the next (the second time all is compiled), and merge the files."""
         cold = str(self._out / "cold")
         id_ = F.concat(F.lit("order-"), F.col("id"))
         due = F.lit(self._now_ms + _HOUR_MS) + (F.rand(3) * _DAYS * _DAY_MS).cast("long")
@@ -121,7 +121,9 @@ class _Messages:
         size = sum(file.stat().st_size for file in (self._out / "cold" / "messages").rglob("*.parquet"))
         self._do("promote", cold, "--lead", "PT2H")
         promoting = _timed(lambda: self._do("promote", cold, "--lead", "PT3H"))
-        return {"park_per_s": self._rows / parking, "parked_bytes": size / self._rows, "promote_s": promoting}
+        merging = _timed(lambda: self._do("park", cold, "--compact"))
+        rates = {"park_per_s": self._rows / parking, "compact_per_s": self._rows / merging}
+        return {**rates, "parked_bytes": size / self._rows, "promote_s": promoting}
 
     def _do(self, command: str, *words: str) -> None:
         """Do what the command line of these words would. Raises PromiseBroken if it ends otherwise than well."""

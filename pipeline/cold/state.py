@@ -84,12 +84,12 @@ _STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source
 
 
 def plain(rows: DataFrame) -> Parked:
-    """Give what records (`records.parsed`) add that don't depend on what is parked; each makes void what is before."""
-    return Parked(rows.where("op = 'park'").select(MESSAGES.names), rows.where(_is_void()).select(VOIDS.names))
+    """Give what records (`records.parsed`) add that don't depend on what is parked."""
+    return Parked(rows.where("op = 'park'").select(MESSAGES.names), rows.where(_makes_void()).select(VOIDS.names))
 
 
-def _is_void() -> Column:
-    """Tell what makes something void: an automatic id is new, and has nothing before it."""
+def _makes_void() -> Column:
+    """Tell whether a record makes void what is before it: all do but those of automatic ids, which are new."""
     automatic = (F.col("op") == "park") & (F.col("id") == F.col("source"))
     return ~automatic & ~_depends()
 

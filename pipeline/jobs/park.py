@@ -1,4 +1,4 @@
-"""Park what is due beyond the worker's horizon: from the cold topic into Parquet, laid out by due time."""
+"""Park what is due beyond the worker's horizon: from the cold topic into Parquet, each file sorted by due time."""
 
 import argparse
 
@@ -35,7 +35,7 @@ def run(context: Context, options: argparse.Namespace) -> None:
 def _once(context: Context, options: argparse.Namespace) -> None:
     lake = context.lake(options.cold, KIND)
     parked = park(context, lake, accept_gap=options.accept_gap)
-    if options.compact or len(lake.head.tables.get("messages", ())) > options.compact_after:
+    if options.compact or len(lake.head.tables.get("voids", ())) > options.compact_after:  # each run adds one
         compact(lake)
     print(f"{parked:,} records of {context.topic('cold')} parked in {options.cold}")
 
@@ -43,7 +43,7 @@ def _once(context: Context, options: argparse.Namespace) -> None:
 def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
     """Add what is new on the cold topic, whole or not at all; give how many records.
 
-    Each file is sorted by due time; which hours it has, only compaction sorts out.
+    Each file has any due times, in their order; compaction makes files of their own for each time.
     Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
     """
     topic, spark = context.topic("cold"), context.spark

@@ -45,23 +45,27 @@ class Verdict:
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
         living = lives(lake, judge.since_ms).persist(StorageLevel.MEMORY_AND_DISK)
-        unended = _nearby(living.where(UNENDED).select("source"))
+        unended = _broadcast_if_few(living.where(UNENDED).select("source"))
         waiting = pending(lake, judge.since_ms, unended).persist(StorageLevel.MEMORY_AND_DISK)
         lost = judge.lost(waiting).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             missing = lost.count()
             if missing:
                 judge.require_events()
-            gone = _nearby(lost.select("source"))
-            overdue = waiting.where(F.col("due_ms") + judge.grace_ms < now_ms).join(gone, "source", "left_anti").count()
+            lost_sources = _broadcast_if_few(lost.select("source"))
+            overdue = (
+                waiting.where(F.col("due_ms") + judge.grace_ms < now_ms)
+                .join(lost_sources, "source", "left_anti")
+                .count()
+            )
             strangers = living.where("accepted_ms is null and ending <> 'rescued'").count() if whole else None
             return cls(
-                account(lake, living, gone, judge.since_ms).collect(),
+                account(lake, living, lost_sources, judge.since_ms).collect(),
                 lost.orderBy("due_ms", "source").limit(SHOWN).collect(),
                 missing,
                 overdue,
                 strangers,
-                holdings(lake, waiting, gone) if whole else (),
+                holdings(lake, waiting, lost_sources) if whole else (),
             )
         finally:
             for kept in (lost, waiting, living):
@@ -96,6 +100,6 @@ class Verdict:
         return found
 
 
-def _nearby(rows: DataFrame) -> DataFrame:
-    """Give rows, such that few of them are joined without moving the others."""
+def _broadcast_if_few(rows: DataFrame) -> DataFrame:
+    """Give rows; if they are few, what they are joined with stays where it is."""
     return F.broadcast(rows) if rows.count() <= _FEW else rows

@@ -49,8 +49,9 @@ class Ending(Coordinated):
         self.silent: asyncio.Event | None = None
         #: What was done to each id, in order: it got an epoch, or its transaction was ended.
         self.done: list[tuple[str, str]] = []
-        #: Ids whose next epoch is given, but does not arrive; how often each id was looked at, when it got an epoch.
-        self.unanswered: set[str] = set()
+        #: Ids whose next epoch is given, but does not arrive: there is no answer (0) or an error's code; how often each
+        #: id was looked at, when it got an epoch.
+        self.unanswered: dict[str, int] = {}
         self.looks: dict[str, list[int]] = defaultdict(list)
         self._looked: dict[str, int] = defaultdict(int)
 
@@ -87,8 +88,10 @@ class Ending(Coordinated):
         self.epochs[id_] = self.epochs.get(id_, -1) + 1
         self.done.append((id_, "epoch"))
         self.looks[id_].append(self._looked[id_])
-        if id_ in self.unanswered:
-            self.unanswered.remove(id_)
+        lost = self.unanswered.pop(id_, None)
+        if lost:
+            return SimpleNamespace(error_code=lost)
+        if lost is not None:
             raise kafka.KafkaConnectionError
         return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epochs[id_])
 
@@ -213,9 +216,12 @@ async def test_all_ids_are_taken_over_and_one_that_cannot_end_holds_nothing_up(
     relay.close()
 
 
-async def test_an_epoch_that_does_not_arrive_is_not_just_asked_for_again(cluster: Ending, listener: Listener) -> None:
+@pytest.mark.parametrize("code", [0, kafka.NotCoordinatorError.errno, kafka.CoordinatorNotAvailableError.errno])
+async def test_an_epoch_that_does_not_arrive_is_not_just_asked_for_again(
+    cluster: Ending, listener: Listener, code: int
+) -> None:
     """The request may have aborted what the last owner had under way: with the next epoch that would be forgotten."""
-    cluster.unanswered.add("delay-0")
+    cluster.unanswered["delay-0"] = code
     await relay_of(cluster, listener)
 
     first, second = cluster.looks["delay-0"]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.cold.state import Parked
 from pipeline.context import Context
 from pipeline.errors import DataLost, LakeBusy
-from pipeline.jobs.park import KIND, compact, park
+from pipeline.jobs.park import KIND, compact, park, run
 from pipeline.jobs.promote import promote
 from tests.pipeline.conftest import Consume, Produce
 
@@ -167,6 +168,18 @@ def test_compacting_keeps_what_is_parked_and_deletes_the_rest(context: Context, 
     assert after.live().orderBy("id").collect() == before
     assert (after.messages.count(), after.voids.count()) == (2, 0)
     assert [row.due_ms for row in after.messages.collect()] == [NOW_MS + 1, NOW_MS + 2], "sorted by due time"
+
+
+def test_files_are_merged_after_so_many_runs_also_if_nothing_was_parked(
+    context: Context, worker: Worker, tmp_path: Path
+) -> None:
+    options = Namespace(cold=str(tmp_path), compact=False, compact_after=2, accept_gap=False, every=None)
+    files = []
+    for _ in range(3):
+        worker.touches("x")
+        run(context, options)
+        files.append(len(context.lake(str(tmp_path), KIND).head.tables.get("voids", ())))
+    assert files == [1, 2, 0]
 
 
 def test_many_are_parked_in_several_files_each_sorted_by_due_time(

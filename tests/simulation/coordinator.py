@@ -25,7 +25,7 @@ class Transaction:
     id: str
     producer: int
     epoch: int = -1
-    #: The one before it, if who had that has asked for it: asking again, it gets the same answer.
+    #: The one before it, if who had that has asked for it or was fenced: asking again, it gets the same answer.
     last_epoch: int = -1
     timeout_s: float = 15.0
     state: str = "empty"

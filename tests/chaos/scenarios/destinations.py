@@ -60,8 +60,8 @@ def refusing_neighbour(run: Run) -> None:
     worker = run.worker("one").start()
     worker.wait_ready()
     run.enter(Supervisor(run, worker))
-    # Three brokers need half of one of two cores for each ten transactions a second: at 40 messages a second they are
-    # 0.3 s late before any fault.
+    # Two transactions a message, each replicated several times: at 20 a second the three brokers alone take 1.1 to 1.6
+    # of two cores, and at 40 messages are 0.3 s late before any fault.
     rate = 330 if run.guarantee == "at_least_once" else 10
     with run.traffic(rate, outs=[*healthy * 5, run.outs[-1]]):
         _warm_up(run)
