@@ -1,7 +1,7 @@
 """`make demo-pipeline`: a million messages, due over two years, through Spark, Kafka and a worker and back to Spark.
 
 Bulk, worker, cold tier, promotion, delivery, ledger, proof of account, report. Two years pass in some minutes: due
-times are squeezed, and the horizon is two minutes.
+times are squeezed, and the horizon is three minutes.
 """
 
 import argparse
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
 
 _TO = "reminders"
 _YEARS_S = 2 * 365 * 86_400
-_LEAD, _EVERY_S = "PT90S", 10.0
+_LEAD, _EVERY_S = "PT150S", 10.0
 _READY_S = 60.0
 #: Spark takes all cores that it gets, and has time; the worker has not.
 _NICE = 10
-#: What a worker takes in at least, when Spark and Kafka share two cores with it: nothing is due before all of it is in.
-_TAKEN_PER_S = 8_000
+#: How many are asked for, taken in, parked and looked through a second, when all that shares two cores: nothing is due
+#: before that is done.
+_READY_PER_S = 4_000
 
 
 def main() -> int:
@@ -80,7 +81,7 @@ def _settings(bootstrap: str, data: str) -> dict[str, str]:
         "DELAY_PARTITIONS": "4",
         "DELAY_REPLICATION_FACTOR": "1",
         "DELAY_DESTINATIONS": "*",
-        "DELAY_HORIZON": "PT2M",
+        "DELAY_HORIZON": "PT3M",
         "DELAY_DEDUPE_WINDOW": "PT10M",
         "DATADIR": f"{data}/worker",
         "PORT": port,
@@ -118,7 +119,7 @@ def _demonstrate(context: Context, rows: int, minutes: float, out: Path) -> int:
     print(said, flush=True)
     made, cold, ledger = f"{out}/input", f"{out}/cold", f"{out}/ledger"
     _make(context, rows, made)
-    begin = time.time() + 60 + rows / _TAKEN_PER_S
+    begin = time.time() + 60 + rows / _READY_PER_S
     squeezed = f"cast({begin} * 1000 + day_s * {minutes * 60 / _YEARS_S} * 1000 as long)"
     mapping = ("--natural-key", "number", "--at", squeezed, "--to", _TO, "--value", "text")
     _do(context, "bulk", made, "--job", "demo", *mapping)
