@@ -9,23 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pipeline.cold.records import RECORDS
 from pipeline.cold.state import MESSAGES, VOIDS, Parked
-from pipeline.lake import none, schema
-
-ROWS = schema(
-    id="string",
-    partition="int",
-    offset="long",
-    op="string",
-    due_ms="long",
-    if_due_ms="long",
-    order_ms="long",
-    source="string",
-    to="string",
-    key="binary",
-    value="binary",
-    headers="headers",
-)
+from pipeline.lake import none
 
 
 @dataclass
@@ -88,7 +74,7 @@ def made_up(chosen: random.Random, count: int) -> list[dict[str, Any]]:
 
 
 def frame(spark: SparkSession, records: list[dict[str, Any]]) -> DataFrame:
-    return spark.createDataFrame(pa.Table.from_pylist(records, to_arrow_schema(ROWS)))
+    return spark.createDataFrame(pa.Table.from_pylist(records, to_arrow_schema(RECORDS)))
 
 
 def nothing(spark: SparkSession) -> Parked:
