@@ -118,7 +118,7 @@ class ExactJournal(Journal):
                 continue
             load.taken()
             rows = [(key, offset) for offset, (_, key) in enumerate(load.rows, ack.offset)]
-            step.settle(Delivered(rows, load.way[1], load.way[2], load.sent_ms))
+            step.settle(step, Delivered(rows, load.way[1], load.way[2], load.sent_ms))
 
     async def claim(self, partition: int, now_ms: int) -> int:
         """Stamp the changelog with a higher epoch; nobody else can have written since the fence.

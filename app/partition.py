@@ -299,15 +299,19 @@ class Partition:
             self._wake.clear()
             if not self._closing:
                 await asyncio.sleep(_BEAT_S - loop.time() % _BEAT_S)
-            step = self._step = self._new_step()
-            done = await self._gather(step)
-            await self._commit(step)
-            for future in done:
-                if not future.done():
-                    future.set_result(None)
+            await self._do_step()
             if loop.time() - checked >= _CHECK_ALONE_S:
                 checked = loop.time()
-                await self._journal.check_alone(self.number, step.now_ms)
+                await self._journal.check_alone(self.number, self._clock.now_ms())
+
+    async def _do_step(self) -> None:
+        """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
+        step = self._step = self._new_step()
+        done = await self._gather(step)
+        await self._commit(step)
+        for future in done:
+            if not future.done():
+                future.set_result(None)
 
     def _new_step(self) -> Step:
         now_ms = self._clock.now_ms()  # before its offset: it notices jumps
@@ -390,7 +394,7 @@ class Partition:
             size += _ROW_BYTES * len(loads[-1].rows)
         if self._loads:
             self._wake.set()
-        step.loads, step.settle = loads, lambda outcome: self._outcome.take(step, outcome)
+        step.loads, step.settle = loads, self._outcome.take
 
     def _unload(self, step: Step, untaken: Untaken) -> None:
         """Take deliveries out of a step whose transaction was aborted: those that are not to blame come next."""

@@ -17,7 +17,7 @@ class Outgoing(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
-def _nobody(outcome: object) -> None:
+def _nobody(_: "Step", outcome: object) -> None:
     raise NotImplementedError(f"nobody settles {outcome}")
 
 
@@ -38,7 +38,7 @@ class Step:
         self.fired: list[bytes] = []
         #: Exactly once: deliveries that are part of the step, and who hears of their outcome before events are sent.
         self.loads: Sequence[Any] = ()
-        self.settle: Callable[[Any], None] = _nobody
+        self.settle: Callable[[Step, Any], None] = _nobody
         self.now_ms = now_ms
         #: The brokers' time goes on as before when the worker's clock jumps: what is remembered for a while goes by it.
         self.broker_ms = now_ms if broker_ms is None else broker_ms

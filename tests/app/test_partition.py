@@ -1,12 +1,14 @@
 """A partition's writer: what has come goes into one step, within bounds, in order."""
 
 import asyncio
+import gc
 from pathlib import Path
 
 import pytest
 
 from app.due import DueLoop
 from app.partition import State
+from app.step import Step
 from tables import Changes, Position
 from tests.app.stage import Stage
 from tests.contract.records import NOW
@@ -31,6 +33,23 @@ async def test_what_comes_while_a_step_is_committed_goes_into_the_next_one(tmp_p
 
         assert len(commits) == 2
         assert stage.stores[0].counts.total == 20
+
+
+async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
+    """In a cycle it would wait for the collector, and all deliveries for that, 20 to 60 ms every few seconds."""
+    async with Stage(tmp_path) as stage:
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(3):
+                await stage.schedule(f"{number}")
+                stage.fire()
+                stage.sender.accept()
+                await stage.settle()
+
+            assert [found for found in gc.get_objects() if isinstance(found, Step | Changes)] == []
+        finally:
+            gc.enable()
 
 
 async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
