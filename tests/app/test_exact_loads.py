@@ -33,7 +33,7 @@ class Transacted(Applied):
         for load in step.loads:
             load.taken()
             self.ids += [dict(r.headers)["delay-id"].decode() for r in MemoryRecords(_bytes(load.batch)).next_batch()]
-            step.settle(Delivered([(key, 0) for _, key in load.rows], "orders", load.way[2], load.sent_ms))
+            step.settle(step, Delivered([(key, 0) for _, key in load.rows], "orders", load.way[2], load.sent_ms))
         await super().commit(partition, step)
 
 
