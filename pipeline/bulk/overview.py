@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.bulk import histogram
+from pipeline.kept import kept
 
 _MINUTE_MS = 60_000
 #: Epoch seconds of our time, read as milliseconds, are before this: in March 1973.
@@ -33,7 +34,7 @@ class Overview:
     def of(cls, requests: DataFrame, now_ms: int) -> "Overview":
         """Count requests by their columns to, due_ms and reason."""
         good, due = F.col("reason").isNull(), F.col("due_ms")
-        counted = (
+        counts = (
             requests.select(
                 "reason",
                 F.when(good, F.col("to")).alias("to"),
@@ -42,12 +43,9 @@ class Overview:
             )
             .groupBy("reason", "to", "minute_ms", "ancient")
             .count()
-            .persist()
         )
-        try:
+        with kept(counts) as counted:
             return cls._of(counted)
-        finally:
-            counted.unpersist()
 
     @classmethod
     def _of(cls, counted: DataFrame) -> "Overview":

@@ -15,6 +15,7 @@ from pipeline.bulk.overview import Overview
 from pipeline.bulk.repeats import essence, may_repeat, without_repeats
 from pipeline.bulk.requests import requests
 from pipeline.bulk.sending import input_topics, send, using
+from pipeline.kept import kept
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
@@ -72,11 +73,8 @@ def run(context: "Context", options: argparse.Namespace) -> int:
 
 def _counted(asked: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:
     """Give the requests without ids that occur twice, and how many there are, from as few passes as it takes."""
-    essences = essence(asked).persist()
-    try:
+    with kept(essence(asked)) as essences:
         if not may_repeat(essences):
             return asked, Overview.of(essences, now_ms)
-    finally:
-        essences.unpersist()
     asked = without_repeats(asked)
     return asked, Overview.of(asked, now_ms)

@@ -10,6 +10,7 @@ from pipeline.cold.state import MESSAGES, Parked, plain
 from pipeline.context import Context
 from pipeline.jobs.every import add_every, repeat
 from pipeline.kafka import new_records
+from pipeline.kept import kept
 from pipeline.lake import Lake
 from pipeline.progress import progress
 
@@ -77,11 +78,8 @@ def known_epochs(lake: Lake) -> Epochs:
 def compact(lake: Lake) -> None:
     """Merge the files, sorted by due time, and drop what is void; what nobody refers to any more is deleted."""
     with progress(lake.spark, "compact"):
-        live = Parked.of(lake).live().persist()
-        try:
+        with kept(Parked.of(lake).live()) as live:
             files = max(1, live.count() // _MERGED_ROWS)
             by_due = live.repartitionByRange(files, "due_ms").sortWithinPartitions("due_ms")
             lake.commit({"messages": by_due.select(MESSAGES.names)}, replaced={"messages", "voids"})
-        finally:
-            live.unpersist()
         lake.clean()

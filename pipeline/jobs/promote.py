@@ -16,6 +16,7 @@ from pipeline.context import Context
 from pipeline.jobs.every import add_every, repeat
 from pipeline.jobs.park import KIND, known_epochs
 from pipeline.kafka import new_records
+from pipeline.kept import kept
 from pipeline.lake import Lake
 from pipeline.progress import progress
 
@@ -77,12 +78,10 @@ def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False)
 @contextmanager
 def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[Parked]:
     """Give what is parked after the records that are not in the tables yet."""
-    rows, now = parsed(tail).persist(), Parked.of(lake)
-    try:
+    now = Parked.of(lake)
+    with kept(parsed(tail)) as rows:
         limits, _ = bounds(rows, known_epochs(lake))
         yield now.plus(now.after(within(rows, limits)))
-    finally:
-        rows.unpersist()
 
 
 @contextmanager
@@ -91,17 +90,11 @@ def _chosen(now: Parked, wanted: Column) -> Iterator[DataFrame | None]:
 
     Usually they are few of all, so their voids are chosen first.
     """
-    messages = now.messages.where(wanted).persist()
-    try:
+    with kept(now.messages.where(wanted)) as messages:
         count = messages.count()
         if not count:
             yield None
             return
         some = Parked(messages, now.voids) if count > _FEW else now.of_these(messages)
-        live = some.live().persist()
-        try:
+        with kept(some.live()) as live:
             yield live
-        finally:
-            live.unpersist()
-    finally:
-        messages.unpersist()

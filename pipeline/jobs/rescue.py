@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.context import Context
 from pipeline.errors import LakeBusy, RescueTooLarge
 from pipeline.jobs.reconcile import UNBALANCED, add_judged, duration, opened, table
+from pipeline.kept import kept
 from pipeline.lake import Lake
 from pipeline.ledger import KIND
 from pipeline.ledger.tables import RESCUED
@@ -61,8 +62,7 @@ def rescue(context: Context, judge: Judge, lost: DataFrame, *, apply: bool) -> i
     """
     snapshot = judge.snapshot
     asked = contents(judge.lake, context.kafka, lost)
-    requests = again(lost, asked, snapshot.inputs, snapshot.partitions).persist()
-    try:
+    with kept(again(lost, asked, snapshot.inputs, snapshot.partitions)) as requests:
         count = requests.count()
         if apply and count:
             with progress(context.spark, "send"):
@@ -70,8 +70,6 @@ def rescue(context: Context, judge: Judge, lost: DataFrame, *, apply: bool) -> i
             rows = lost.join(requests.select("source"), "source", "left_semi")
             _note(context, judge.lake, rows)
         return count
-    finally:
-        requests.unpersist()
 
 
 def _note(context: Context, lake: Lake, rows: DataFrame) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.bulk.commands import COLUMNS, selected
 from pipeline.bulk.overview import Overview
 from pipeline.errors import OptionInvalid, TooMany
+from pipeline.kept import kept
 from pipeline.ledger import KIND, pending
 from pipeline.progress import progress
 
@@ -45,16 +46,13 @@ def chosen(context: "Context", options: argparse.Namespace) -> DataFrame:
 @contextmanager
 def counted(context: "Context", options: argparse.Namespace, messages: DataFrame) -> Iterator[DataFrame]:
     """Say how many messages there are, to where and due when; give them for a block. Raises TooMany."""
-    messages.persist()
-    try:
+    with kept(messages):
         with progress(context.spark, "count"):
             overview = overview_of(messages, "due_ms")
         print(*overview.lines(), sep="\n", flush=True)
         if options.limit is not None and overview.messages > options.limit:
             raise TooMany(f"these are {overview.messages:,}, --limit is {options.limit:,}. Nothing was sent.")
         yield messages
-    finally:
-        messages.unpersist()
 
 
 def overview_of(messages: DataFrame, due: str) -> Overview:

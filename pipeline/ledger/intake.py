@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import Context
 from pipeline.kafka import Offsets, new_records
+from pipeline.kept import kept
 from pipeline.lake import Lake
 from pipeline.ledger import records
 from pipeline.ledger.lateness import histogram
@@ -57,12 +58,9 @@ class _Run:
         if self._ends[topic] == done:
             self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
             return {"requests": _count(seen)}
-        events = records.events(new).persist()
-        try:
+        with kept(records.events(new)) as events:
             counts, notes["renumbered"] = self._sort_out(events, inputs)
             self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
-        finally:
-            events.unpersist()
         return {"requests": _count(seen), **counts}
 
     def _done(self, topic: str) -> Offsets:

@@ -7,8 +7,8 @@ from typing import Self
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
-from pyspark.storagelevel import StorageLevel
 
+from pipeline.kept import kept
 from pipeline.ledger.lives import UNENDED, lives, pending
 from pipeline.reconcile.account import COUNTS, PARTS, account
 from pipeline.reconcile.holdings import Holding, holdings
@@ -44,11 +44,11 @@ class Verdict:
         """Judge a ledger. Raises EventsMissing if there are none to judge by."""
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
-        living = lives(lake, judge.since_ms).persist(StorageLevel.MEMORY_AND_DISK)
-        unended = _broadcast_if_few(living.where(UNENDED).select("source"))
-        waiting = pending(lake, judge.since_ms, unended).persist(StorageLevel.MEMORY_AND_DISK)
-        lost = judge.lost(waiting).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
+        with (
+            kept(lives(lake, judge.since_ms)) as living,
+            kept(_waiting(judge, living)) as waiting,
+            kept(judge.lost(waiting)) as lost,
+        ):
             missing = lost.count()
             if missing:
                 judge.require_events()
@@ -67,9 +67,6 @@ class Verdict:
                 strangers,
                 holdings(lake, waiting, lost_sources) if whole else (),
             )
-        finally:
-            for kept in (lost, waiting, living):
-                kept.unpersist()
 
     @property
     def totals(self) -> Counter[str]:
@@ -98,6 +95,11 @@ class Verdict:
             if not each.agrees
         ]
         return found
+
+
+def _waiting(judge: Judge, living: DataFrame) -> DataFrame:
+    """Give what waits by the ledger, looked up by the lives that have not ended."""
+    return pending(judge.lake, judge.since_ms, _broadcast_if_few(living.where(UNENDED).select("source")))
 
 
 def _broadcast_if_few(rows: DataFrame) -> DataFrame:

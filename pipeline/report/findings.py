@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.kept import kept
 from pipeline.ledger.lives import pending
 from pipeline.ledger.tables import LATENESS, OTHERS, OUTCOMES
 from pipeline.reconcile.lost import Judge
@@ -81,12 +82,9 @@ def _lateness(lake: "Lake") -> tuple[OverTime[Bins], dict[str, Bins]]:
 
 
 def _due(lake: "Lake") -> OverTime[Mapping[str, int]]:
-    waiting = pending(lake).persist()
-    try:
+    with kept(pending(lake)) as waiting:
         step_ms = _step(waiting, "due_ms")
         counted = waiting.groupBy("to", _column("due_ms", step_ms)).agg(F.count("*").alias("n")).collect()
-    finally:
-        waiting.unpersist()
     totals: Counter[str] = Counter()
     for row in counted:
         totals[row["to"]] += row["n"]

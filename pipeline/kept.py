@@ -1,0 +1,16 @@
+"""Tables that are computed once and looked at several times."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+
+
+@contextmanager
+def kept(table: DataFrame) -> Iterator[DataFrame]:
+    """Keep a table for a block, in memory as far as there is room and else on disk."""
+    table.persist()
+    try:
+        yield table
+    finally:
+        table.unpersist()
