@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import plots
 from benchmarks.experiments import baselines
-from benchmarks.figures import KINDS, Kind
+from benchmarks.figures import KINDS, Figures, Kind
 from benchmarks.goals import GOALS
 from benchmarks.report import shown
 from benchmarks.result import DIRECTORY, Result
@@ -32,15 +32,18 @@ _OWN = {
 def main() -> None:
     """Write the page's tables anew, and the plots beside it."""
     results = newest(sorted(DIRECTORY.glob("*.json")))
-    plots.draw({group: result.figures[group] for group, (_, result) in results.items()}, PAGE.parent)
+    plots.draw(_together(results), PAGE.parent)
     PAGE.write_text(with_tables(PAGE.read_text(), results))
 
 
 def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
-    """Give, for each group of figures, the newest full result that has it, else the newest short one, with its file."""
+    """Give, for each group of figures, the newest full result that has it, else the newest short one, with its file.
+
+    Of one day it is the one with the most runs.
+    """
     loaded = [(path.name, Result.load(path)) for path in paths]
     told = [(name, result) for name, result in loaded if result.sizes.name in _FORMS]
-    told.sort(key=lambda pair: (_FORMS.index(pair[1].sizes.name), pair[1].machine.date, pair[0]))
+    told.sort(key=lambda pair: (_FORMS.index(pair[1].sizes.name), pair[1].machine.date, len(pair[1].runs), pair[0]))
     return {group: (name, result) for name, result in told for group in result.figures}
 
 
@@ -49,6 +52,14 @@ def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
     before, rest = page.split(_BEGIN)
     _, after = rest.split(_END)
     return f"{before}{_BEGIN}\n{_tables(results)}\n{_END}{after}"
+
+
+def _together(results: dict[str, tuple[str, Result]]) -> Figures:
+    """Give the figures of all groups; those that stand beside another system's are of the same run."""
+    figures = {group: result.figures[group] for group, (_, result) in results.items()}
+    for other in baselines.NAMES:
+        figures |= results[other][1].figures if other in results else {}
+    return figures
 
 
 def _tables(results: dict[str, tuple[str, Result]]) -> str:
@@ -90,13 +101,14 @@ def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
 
 
 def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give a table of whole systems beside each other."""
+    """Give a table of whole systems beside each other: of one run, as far as one has them."""
     there = [name for name in _WHOLE if name in results]
+    figures = _together(results)
     yield from _head("", "at least once", *(name.replace("-", " ") for name in there))
     for name, kind in KINDS["exactly-once"].items():
         group, own = _OWN.get(name, ("lateness", name))
-        cells = [results[group][1].figures[group][own]] if group in results else []
-        cells += [results[one][1].figures[one][name] for one in there]
+        cells = [figures[group][own]] if group in results else []
+        cells += [figures[one][name] for one in there]
         yield _row(f"{kind.label}, {kind.unit}", *(shown(value, kind) for value in cells))
 
 

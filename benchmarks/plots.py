@@ -25,6 +25,7 @@ def draw(figures: Figures, directory: Path) -> list[Path]:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415 - after the backend is chosen
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
 
     drawings: dict[str, _Drawing] = {
         "lateness-matrix.png": _matrix,
@@ -36,6 +37,11 @@ def draw(figures: Figures, directory: Path) -> list[Path]:
         canvas, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
         if drawing(axes, figures):
             axes.legend()
+            for axis in (axes.xaxis, axes.yaxis):
+                if axis.get_scale() == "log":
+                    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                    axis.set_major_formatter("{x:,g}")
+                    axis.set_minor_formatter(NullFormatter())
             canvas.savefig(directory / name, dpi=120, metadata={"Software": None})
             drawn.append(directory / name)
         plt.close(canvas)
@@ -89,4 +95,4 @@ def _restore(axes: Any, figures: Figures) -> bool:
     axes.set(xscale="log", yscale="log", xlabel="pending messages", ylabel="seconds")
     axes.set_title("Until a worker is ready, or delivers, again")
     axes.grid(which="both", alpha=0.3)
-    return bool(points)
+    return len(points) > 1

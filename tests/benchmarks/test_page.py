@@ -1,0 +1,47 @@
+"""The page of results: which file a figure comes from."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.figures import KINDS, Figures
+from benchmarks.machine import Machine
+from benchmarks.page import newest, with_tables
+from benchmarks.result import Result
+from benchmarks.sizes import FULL, SHORT, Sizes
+
+MACHINE = Machine(
+    date="2026-01-01", cores=2, system="Linux", python="CPython 3.11", kafka="4.3.0", commit="abc", load_before=0.0
+)
+PAGE = "<!-- results: written by `make bench-full` -->\n<!-- end of results -->\n"
+
+
+def group(name: str, value: float) -> Figures:
+    return {name: dict.fromkeys(KINDS[name], value)}
+
+
+def save(directory: Path, figures: Figures, *, runs: int = 1, sizes: Sizes = FULL, date: str = "2026-01-01") -> Path:
+    machine = replace(MACHINE, date=date)
+    return Result(machine=machine, sizes=sizes, settings={}, figures=figures, runs=[figures] * runs).save(directory)
+
+
+def test_of_one_day_the_result_with_the_most_runs_is_shown_else_the_newest_and_the_full_one(tmp_path: Path) -> None:
+    often = save(tmp_path, group("ingest", 1), runs=3)
+    once = save(tmp_path, group("ingest", 2))
+    early = save(tmp_path, group("drain", 3), runs=5, date="2025-12-31")
+    late = save(tmp_path, group("drain", 4))
+    short = save(tmp_path, group("drain", 5), sizes=SHORT, date="2026-02-01")
+
+    found = newest([often, once, early, late, short])
+
+    assert {name: path for name, (path, _) in found.items()} == {"ingest": often.name, "drain": late.name}
+
+
+def test_systems_beside_each_other_are_of_one_run(tmp_path: Path) -> None:
+    own = group("lateness", 1) | group("ingest", 1) | group("drain", 1)
+    beside = group("lateness", 7) | group("ingest", 7) | group("drain", 7) | group("streams", 9)
+    found = newest([save(tmp_path, own, runs=3), save(tmp_path, beside)])
+
+    lines = with_tables(PAGE, found).splitlines()
+
+    assert "| late, p99, ms | 7 | 9 |" in lines
+    assert "| ingest | until durable | 1 messages/s | 1 … 1 | 3 |" in lines
