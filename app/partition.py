@@ -40,9 +40,11 @@ _STEP_OUTCOMES = 20_000
 #: What it takes at most to remove a row and to remember its delivery, if its id is not very long.
 _ROW_BYTES = 100
 #: Steps of all partitions begin on a common beat, so that their records travel in the same requests: the first one after
-#: a pause, and one for which something was left, on the next beat, others on every fourth. A step costs some 100 µs
-#: beside its records, and no delivery waits for it, unless that is part of it (exactly once).
+#: a pause, and one that is waited for, on the next beat, others on every fourth. Each costs two requests to Kafka and a
+#: write to disk, whatever is in it.
 _BEAT_S, _CALM_BEAT_S = 0.005, 0.02
+#: Where a message was due so soon after the step that took it in, the next ones are waited for too.
+_SOON_MS = 20
 _CHECK_ALONE_S = 5.0
 _EXPIRE = 1_000
 
@@ -128,9 +130,11 @@ class Partition:
         self._outcomes: deque[Outcome] = deque()
         self._loads: deque[Delivery] = deque()
         self._wake = asyncio.Event()
-        #: When the last step began, and whether it had to leave something for the next one.
-        self._began, self._left = 0.0, False
+        #: When the last step began, and whether the next one is waited for.
+        self._began, self._hurry = 0.0, False
+        #: Exactly once, deliveries are part of steps. Else they wait for one if so many are outstanding.
         self._calm_beat_s = _BEAT_S if settings.guarantee == "exactly_once" else _CALM_BEAT_S
+        self._room = settings.fire_batch * settings.fire_depth
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._store: PartitionStore | None = None
@@ -301,9 +305,9 @@ class Partition:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CHECK_ALONE_S):  # wait_for() may swallow a cancellation (Python 3.11)
                     await self._wake.wait()
-            self._wake.clear()
             if not self._closing:
                 await asyncio.sleep(self._until_beat(loop.time()))
+            self._wake.clear()
             self._began = loop.time()
             await self._do_step()
             if loop.time() - checked >= _CHECK_ALONE_S:
@@ -312,7 +316,7 @@ class Partition:
 
     def _until_beat(self, now: float) -> float:
         """Give the seconds until the next step may begin."""
-        calm = not self._left and now - self._began < self._calm_beat_s
+        calm = not self._hurry and now - self._began < self._calm_beat_s and len(self.claims) < self._room
         beat_s = self._calm_beat_s if calm else _BEAT_S
         return beat_s - now % beat_s
 
@@ -335,7 +339,6 @@ class Partition:
         for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
             self._outcome.take(step, self._outcomes.popleft())
             if step.size >= _STEP_BYTES:
-                self._wake.set()
                 break
         done, limit = [], _STEP_BYTES // self._shorter
         while self._inbox and step.size < limit:
@@ -345,8 +348,8 @@ class Partition:
                 self._inbox.appendleft((records[taken:], future))
                 break
             done.append(future)
-        self._left = bool(self._inbox or self._outcomes or self._cold.owed)
-        if self._left:
+        self._hurry = bool(self._inbox or self._outcomes)
+        if self._hurry or self._cold.owed:
             self._wake.set()
         self._expire(step)
         return done
@@ -429,6 +432,8 @@ class Partition:
         self.steps_read += bool(step.changes.positions)
         self._step = None
         lowest = min(step.changes.fresh, default=None)
+        if lowest is not None and keys.due_of(lowest) <= step.now_ms + _SOON_MS:
+            self._hurry = True
         for key in (lowest, self._skipped):
             if key is not None and key < self.cursor:
                 self.cursor = key

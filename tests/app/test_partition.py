@@ -40,6 +40,7 @@ async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         gc.collect()
         gc.disable()
+        before = {id(found) for found in gc.get_objects()}
         try:
             for number in range(3):
                 await stage.schedule(f"{number}")
@@ -47,9 +48,42 @@ async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
                 stage.sender.accept()
                 await stage.settle()
 
-            assert [found for found in gc.get_objects() if isinstance(found, Step | Changes)] == []
+            new = [found for found in gc.get_objects() if id(found) not in before]
+            assert [found for found in new if isinstance(found, Step | Changes)] == []
         finally:
             gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "since_s", "waited_for", "outstanding", "longest_s"),
+    [
+        ("at_least_once", 0.001, False, 0, 0.020),
+        ("at_least_once", 0.021, False, 0, 0.005),
+        ("at_least_once", 0.001, True, 0, 0.005),
+        ("at_least_once", 0.001, False, 2_000, 0.005),
+        ("exactly_once", 0.001, False, 0, 0.005),
+    ],
+)
+async def test_a_step_that_follows_another_waits_for_a_longer_beat_unless_it_is_waited_for(
+    tmp_path: Path, guarantee: str, since_s: float, waited_for: bool, outstanding: int, longest_s: float
+) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE=guarantee) as stage:
+        partition, row = stage.partition, entry("a")
+        partition._began, partition._hurry = 10.0, waited_for
+        partition.claims.update({key(number): row for number in range(outstanding)})
+
+        assert partition._until_beat(10.0 + since_s) == pytest.approx(longest_s - since_s % longest_s)
+        partition.claims.clear()
+
+
+@pytest.mark.parametrize(("due_ms", "waited_for"), [(0, True), (20, True), (1_000, False)])
+async def test_where_messages_are_due_at_once_the_next_step_is_waited_for(
+    tmp_path: Path, due_ms: int, waited_for: bool
+) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", -due_ms)
+
+        assert stage.partition._hurry == waited_for
 
 
 async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
