@@ -1,6 +1,7 @@
 """Saved results as the tables and plots of docs/explanation/performance.md: `python -m benchmarks.page`."""
 
 import math
+import re
 import statistics
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -32,7 +33,8 @@ _OWN = {
 def main() -> None:
     """Write the page's tables anew, and the plots beside it."""
     results = newest(sorted(DIRECTORY.glob("*.json")))
-    plots.draw(_together(results), PAGE.parent)
+    figures = {group: result.figures[group] for group, (_, result) in results.items()}
+    plots.draw(figures | _together(results), PAGE.parent)
     PAGE.write_text(with_tables(PAGE.read_text(), results))
 
 
@@ -43,8 +45,16 @@ def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
     """
     loaded = [(path.name, Result.load(path)) for path in paths]
     told = [(name, result) for name, result in loaded if result.sizes.name in _FORMS]
-    told.sort(key=lambda pair: (_FORMS.index(pair[1].sizes.name), pair[1].machine.date, len(pair[1].runs), pair[0]))
+    told.sort(
+        key=lambda pair: (_FORMS.index(pair[1].sizes.name), pair[1].machine.date, len(pair[1].runs), _last(pair[0]))
+    )
     return {group: (name, result) for name, result in told for group in result.figures}
+
+
+def _last(name: str) -> int:
+    """Give a file's number among those of the same name and day."""
+    found = re.fullmatch(r".*-(\d+)\.json", name)
+    return int(found[1]) if found else 1
 
 
 def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
@@ -55,10 +65,16 @@ def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
 
 
 def _together(results: dict[str, tuple[str, Result]]) -> Figures:
-    """Give the figures of all groups; those that stand beside another system's are of the same run."""
-    figures = {group: result.figures[group] for group, (_, result) in results.items()}
-    for other in baselines.NAMES:
-        figures |= results[other][1].figures if other in results else {}
+    """Give the figures of whole systems, of one run as far as the newest result with another system has them.
+
+    At least once is measured as the others are where it is: by `workers`.
+    """
+    groups = ("lateness", "ingest", "drain", "workers 1", *_WHOLE)
+    figures = {group: results[group][1].figures[group] for group in groups if group in results}
+    others = sorted((results[name] for name in baselines.NAMES if name in results), key=lambda it: it[1].machine.date)
+    if others:
+        newest_figures = others[-1][1].figures
+        figures |= {group: newest_figures[group] for group in groups if group in newest_figures}
     return figures
 
 
@@ -87,7 +103,7 @@ def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Give a table of all that is measured of one worker."""
     yield from _head("one worker", "", "median", "least … most", "runs")
     for group, kinds in KINDS.items():
-        if group in results and group not in _WHOLE:
+        if group in results and group not in (*_WHOLE, "calibration"):
             for name, kind in kinds.items():
                 yield from _line(results[group][1], group, name, kind)
 
@@ -101,14 +117,15 @@ def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
 
 
 def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give a table of whole systems beside each other: of one run, as far as one has them."""
-    there = [name for name in _WHOLE if name in results]
+    """Give a table of whole systems beside each other."""
     figures = _together(results)
-    yield from _head("", "at least once", *(name.replace("-", " ") for name in there))
+    there = [name for name in ("workers 1", *_WHOLE) if name in figures]
+    yield from _head("", "at least once", *(name.replace("-", " ") for name in there if name in _WHOLE))
     for name, kind in KINDS["exactly-once"].items():
-        group, own = _OWN.get(name, ("lateness", name))
-        cells = [figures[group][own]] if group in results else []
-        cells += [figures[one][name] for one in there]
+        cells = [figures[one][name] for one in there]
+        if "workers 1" not in figures:
+            group, own = _OWN.get(name, ("lateness", name))
+            cells = [figures[group][own], *cells] if group in figures else cells
         yield _row(f"{kind.label}, {kind.unit}", *(shown(value, kind) for value in cells))
 
 
@@ -179,8 +196,15 @@ def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    files = {name: result.sizes.name for name, result in results.values()}
-    yield f"From {', '.join(f'`benchmarks/results/{name}` ({form} form)' for name, form in files.items())}."
+    """Give a table of the files, and what the machine was like: the loop takes the longer, the slower it is."""
+    loop = KINDS["calibration"]["loop_ms"]
+    yield from _head("results", "form", "runs", "commit", "load before", loop.label)
+    for name, result in dict(results.values()).items():
+        measured = result.figures.get("calibration", {}).get("loop_ms")
+        calibration = f"{shown(measured, loop)} {loop.unit}" if measured is not None else ""
+        machine = result.machine
+        cells = (result.sizes.name, str(len(result.runs)), machine.commit, f"{machine.load_before:.2f}", calibration)
+        yield _row(f"`benchmarks/results/{name}`", *cells)
 
 
 def _head(*cells: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ def without_repeats(requests: DataFrame) -> DataFrame:
     One stays good if all are the same in what is sent. If they differ nobody can say which one is meant: none does.
     """
     good = requests.where("reason is null")
+    # Kept until the session ends: what is returned is made of it.
     twice = good.groupBy("id").count().where("count > 1").select("id").persist()
     same = Window.partitionBy("id")
     content = F.xxhash64("to", "due_ms", "key", "value", "headers")

@@ -34,8 +34,13 @@ def run(context: Context, options: argparse.Namespace) -> int:
     """Rescue: 0 nothing is lost any more, 3 something is."""
     since_ms = time.time_ns() // 1_000_000 - duration(options.window) if options.window else 0
     judge = Judge(opened(context, options), duration(options.grace), since_ms)
+    with kept(judge.lost()) as lost:
+        return _shown_and_sent(context, options, judge, lost)
+
+
+def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge, lost: DataFrame) -> int:
+    """Show what is lost, and send it again if that is asked for; give the exit code. Raises RescueTooLarge."""
     with progress(context.spark, "look for what is lost"):
-        lost = judge.lost().persist()
         count = lost.count()
     if not count:
         print("nothing is lost")

@@ -36,12 +36,23 @@ def test_of_one_day_the_result_with_the_most_runs_is_shown_else_the_newest_and_t
     assert {name: path for name, (path, _) in found.items()} == {"ingest": often.name, "drain": late.name}
 
 
-def test_systems_beside_each_other_are_of_one_run(tmp_path: Path) -> None:
+def test_of_several_with_as_many_runs_the_last_one_is_shown(tmp_path: Path) -> None:
+    files = [save(tmp_path, group("ingest", number)) for number in range(11)]
+
+    assert newest(sorted(files))["ingest"][0] == files[-1].name == "2026-01-01-full-ingest-11.json"
+
+
+def test_systems_beside_each_other_are_of_one_run_and_measured_in_the_same_way(tmp_path: Path) -> None:
     own = group("lateness", 1) | group("ingest", 1) | group("drain", 1)
-    beside = group("lateness", 7) | group("ingest", 7) | group("drain", 7) | group("streams", 9)
-    found = newest([save(tmp_path, own, runs=3), save(tmp_path, beside)])
+    early = save(tmp_path, group("streams", 5) | group("exactly-once", 5), date="2025-12-31")
+    beside = own | group("sorted-set", 9)
+    with_workers = beside | {"workers 1": group("workers", 7)["workers"]}
 
-    lines = with_tables(PAGE, found).splitlines()
+    alone = with_tables(PAGE, newest([save(tmp_path, own)])).splitlines()
+    one = with_tables(PAGE, newest([early, save(tmp_path, own, runs=3), save(tmp_path, beside)])).splitlines()
+    two = with_tables(PAGE, newest([early, save(tmp_path, own, runs=3), save(tmp_path, with_workers)])).splitlines()
 
-    assert "| late, p99, ms | 7 | 9 |" in lines
-    assert "| ingest | until durable | 1 messages/s | 1 … 1 | 3 |" in lines
+    assert "| late, p99, ms | 1 |" in alone
+    assert "| late, p99, ms | 1 | 5 | 5 | 9 |" in one
+    assert "| late, p99, ms | 7 | 5 | 5 | 9 |" in two
+    assert "| ingest | until durable | 1 messages/s | 1 … 1 | 3 |" in two
