@@ -39,8 +39,8 @@ _SHORTER = 4
 _STEP_OUTCOMES = 20_000
 #: What it takes at most to remove a row and to remember its delivery, if its id is not very long.
 _ROW_BYTES = 100
-#: Steps of all partitions begin on a common beat, so that their records travel in the same requests: the first one after
-#: a pause, and one that is waited for, on the next beat, others on every fourth. Each costs two requests to Kafka and a
+#: Steps of all partitions begin on a common beat, so that their records travel in the same requests: the first after a
+#: pause, and one that is waited for, on the next beat, others on every fourth. Each costs two requests to Kafka and a
 #: write to disk, whatever is in it.
 _BEAT_S, _CALM_BEAT_S = 0.005, 0.02
 #: Where a message was due so soon after the step that took it in, the next ones are waited for too.

@@ -65,7 +65,7 @@ async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
     ],
 )
 async def test_a_step_that_follows_another_waits_for_a_longer_beat_unless_it_is_waited_for(
-    tmp_path: Path, guarantee: str, since_s: float, waited_for: bool, outstanding: int, longest_s: float
+    tmp_path: Path, guarantee: str, since_s: float, outstanding: int, longest_s: float, *, waited_for: bool
 ) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE=guarantee) as stage:
         partition, row = stage.partition, entry("a")
@@ -78,7 +78,7 @@ async def test_a_step_that_follows_another_waits_for_a_longer_beat_unless_it_is_
 
 @pytest.mark.parametrize(("due_ms", "waited_for"), [(0, True), (20, True), (1_000, False)])
 async def test_where_messages_are_due_at_once_the_next_step_is_waited_for(
-    tmp_path: Path, due_ms: int, waited_for: bool
+    tmp_path: Path, due_ms: int, *, waited_for: bool
 ) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", -due_ms)
