@@ -88,7 +88,7 @@ class DueLoop:
         self._unhold(partition)
         if partition.quiet:
             partition.store.low = partition.cursor
-        room = self._settings.fire_batch * self._settings.fire_depth - partition.sending(self._blocked)
+        room = self._settings.fire_room - partition.sending(self._blocked)
         if room <= 0:
             return _LONGEST_S
         limit = min(room, self._settings.fire_batch)

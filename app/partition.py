@@ -132,9 +132,8 @@ class Partition:
         self._wake = asyncio.Event()
         #: When the last step began, and whether the next one is waited for.
         self._began, self._hurry = 0.0, False
-        #: Exactly once, deliveries are part of steps. Else they wait for one if so many are outstanding.
+        #: Exactly once, deliveries are part of steps. Else they wait for one when all that may be are outstanding.
         self._calm_beat_s = _BEAT_S if settings.guarantee == "exactly_once" else _CALM_BEAT_S
-        self._room = settings.fire_batch * settings.fire_depth
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._store: PartitionStore | None = None
@@ -316,7 +315,8 @@ class Partition:
 
     def _until_beat(self, now: float) -> float:
         """Give the seconds until the next step may begin."""
-        calm = not self._hurry and now - self._began < self._calm_beat_s and len(self.claims) < self._room
+        follows, room = now - self._began < self._calm_beat_s, len(self.claims) < self._settings.fire_room
+        calm = follows and room and not self._hurry
         beat_s = self._calm_beat_s if calm else _BEAT_S
         return beat_s - now % beat_s
 

@@ -211,6 +211,11 @@ class Settings:
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property
+    def fire_room(self) -> int:
+        """How many rows of a partition may be outstanding."""
+        return self.fire_batch * self.fire_depth
+
+    @property
     def cold_memory_ms(self) -> int:
         """How long it is remembered what the cold tier was told of an id."""
         return max(self.dedupe_window_ms, _COLD_MEMORY_MS)
