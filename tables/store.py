@@ -13,6 +13,7 @@ from pathlib import Path
 import rocksdict
 
 from tables import keys
+from tables.ahead import Ahead
 from tables.changes import (
     Cancel,
     Changes,
@@ -90,6 +91,7 @@ class PartitionStore:
         self.doubt = Doubt(self._db)
         #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.
         self.low = b""
+        self._ahead = Ahead(self._db)
         #: Rows found in recovery whose id has a later row: what is left of them is replaced.
         self.clashes: set[bytes] = set()
         self._steps = self._long(_META_STEPS)
@@ -168,14 +170,10 @@ class PartitionStore:
     def due(self, now_ms: int, start: bytes, limit: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         """Give up to `limit` rows from key `start` on, due at `now_ms`, in order of (due, arrival), undecoded.
 
-        And, from the same look, the key of the row that follows, if there is one: its due time is when to look again.
+        And, from the same look, a key before which no other row lies, None if none follows: its due time is when to
+        look again, unless something changes.
         """
-        found, bound = list[tuple[bytes, bytes]](), keys.due_bound(now_ms)
-        for key, raw in self._db.items(max(start, self.low), keys.ROWS_END):
-            if key >= bound or len(found) == limit:
-                return found, key
-            found.append((key, raw))
-        return found, None
+        return self._ahead.due(keys.due_bound(now_ms), max(start, self.low), limit)
 
     def next_row(self, start: bytes) -> bytes | None:
         """Give the first row key at or after `start`, or None."""
@@ -194,6 +192,7 @@ class PartitionStore:
     # writes ----------------------------------------------------------------------------------------------------------
     def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:
         """Apply one step whole: `offset` is the changelog's next offset after it, `now_ms` when that was its end."""
+        self._ahead.forget(itertools.chain(changes.removals, changes.puts))
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key, entry in changes.removals.items():
             batch.delete(key)
@@ -241,6 +240,7 @@ class PartitionStore:
             last[key] = value
         batch = rocksdict.WriteBatch(raw_mode=True)
         rows = [key for key in last if keys.is_row(key)]
+        self._ahead.forget(rows)
         before = dict(zip(rows, self._db.get_many(rows), strict=True)) if rows else {}
         index: dict[bytes, bytes | None] = {}
         for key, value in last.items():

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -189,6 +189,42 @@ def test_what_is_read_is_bounded_by_time_and_limit(tmp_path: Path) -> None:
     assert [keys.due_of(row) for row, _ in store.due(5, key(2) + b"\0", 2)[0]] == [3, 4]
     assert store.count(3, 8, 100) == 6
     assert store.count(3, 8, 4) == 4
+
+
+def test_looks_are_served_from_what_was_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(tmp_path / "x.db", {key(due): entry(f"{due}") for due in range(1000)})
+    looked = []
+    items = store._db.items
+
+    def look(start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        looked.append(start)
+        return items(start, end)
+
+    monkeypatch.setattr(store._db, "items", look)
+    found, start = [], b""
+    for now in range(0, 100, 5):
+        rows, then = store.due(now, start, 100)
+        found += [keys.due_of(row) for row, _ in rows]
+        assert then == key(now + 1)
+        start = rows[-1][0] + b"\0"
+
+    assert found == list(range(96))
+    assert len(looked) == 2
+
+
+def test_what_is_put_moved_and_removed_ahead_is_seen(tmp_path: Path) -> None:
+    rows = {key(due, due): entry(f"{due}") for due in range(10, 20, 2)}
+    store = filled(tmp_path / "x.db", rows)
+    assert store.due(10, b"", 10) == ([(key(10, 10), store.raw(key(10, 10)))], key(12, 12))
+    changes = Changes()
+    changes.remove(key(14, 14), rows[key(14, 14)])
+    put(changes, key(13, 30), entry("new"))
+    apply(store, changes)
+
+    found, then = store.due(16, key(11), 10)
+
+    assert [keys.due_of(row) for row, _ in found] == [12, 13, 16]
+    assert then == key(18, 18)
 
 
 # opening ------------------------------------------------------------------------------------------------------------

@@ -163,7 +163,10 @@ class StoreMachine(RuleBasedStateMachine):
 
         rows, then = self.store.due(now, start, limit)
         assert [row for row, _ in rows] == due[:limit]
-        assert then == next(iter(following[len(rows) :]), None)
+        rest = following[len(rows) :]
+        assert then is not None or not rest
+        assert then is None or max([start, *(row for row, _ in rows)]) <= then <= min(rest, default=keys.ROWS_END)
+        assert then is None or keys.due_of(then) > now or len(rows) == limit
         assert self.store.next_row(start) == (following[0] if following else None)
         assert self.store.count(DUES[1], now, 100) == sum(DUES[1] <= keys.due_of(row) <= now for row in self.rows)
 

@@ -1,0 +1,65 @@
+"""Rows that are read ahead: looks for due rows follow one another every few milliseconds, and most find the same."""
+
+from collections import deque
+from collections.abc import Iterable
+
+from tables import keys
+from tables.database import Database
+
+#: So much is read beyond what is asked for: opening an iterator costs as much as reading thirty rows.
+_ROWS, _BYTES = 64, 64 * 1024
+
+
+class Ahead:
+    """All rows from one key up to another, as they are on disk: what changes beyond is none of its business."""
+
+    def __init__(self, database: Database) -> None:
+        """Begin with nothing known."""
+        self._db = database
+        self._begin = self._end = b""
+        self._rows: deque[tuple[bytes, bytes]] = deque()
+
+    def due(self, bound: bytes, start: bytes, limit: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """Give up to `limit` rows from key `start` to before `bound`, and the key at which to look on.
+
+        No other row lies before that key; None if no row follows at all.
+        """
+        self._begin_at(start)
+        rows = self._rows
+        if self._end < bound and len(rows) <= limit:
+            self._read(bound, limit)
+        found = list[tuple[bytes, bytes]]()
+        for row in rows:
+            if row[0] >= bound or len(found) == limit:
+                return found, row[0]
+            found.append(row)
+        return found, self._end if self._end < keys.ROWS_END else None
+
+    def forget(self, changed: Iterable[bytes]) -> None:
+        """Know no more than what lies before the first of these rows."""
+        first = min((key for key in changed if self._begin <= key < self._end), default=None)
+        if first is None:
+            return
+        while self._rows and self._rows[-1][0] >= first:
+            self._rows.pop()
+        self._end = first
+
+    def _begin_at(self, start: bytes) -> None:
+        if not self._begin <= start <= self._end:
+            self._end = start
+            self._rows.clear()
+        self._begin = start
+        while self._rows and self._rows[0][0] < start:
+            self._rows.popleft()
+
+    def _read(self, bound: bytes, limit: int) -> None:
+        """Read on, until all is known that is asked for, and some more."""
+        rows, more, size = self._rows, _ROWS, _BYTES
+        for key, raw in self._db.items(self._end, keys.ROWS_END):
+            rows.append((key, raw))
+            self._end = key + b"\x00"
+            if key >= bound or len(rows) > limit:
+                more, size = more - 1, size - len(raw)
+                if more <= 0 or size <= 0:
+                    return
+        self._end = keys.ROWS_END
