@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 _ACKS_ALL = -1
 #: Partitions a request: with batches of half a MiB that is far below socket.request.max.bytes (100 MiB).
 _REQUEST_LANES = 32
+#: Steps of all partitions begin together, yet what they write comes some turns of the loop apart.
+_LINGER_S = 0.001
 _BACKOFF_S, _BACKOFF_MAX_S = 0.02, 2.0
 #: A topic counts as gone after this many answers that say so, a backoff apart: a broker that has just started may not
 #: know yet.
@@ -86,13 +88,29 @@ class Lane:
         self.retry_at = self.failing_since = 0.0
 
 
+class Flight:
+    """A request on its way: lanes, their batches, and which attempts these are."""
+
+    __slots__ = ("group", "leader", "sent", "timer")
+
+    def __init__(self, leader: int, group: Hashable, sent: list[tuple[Lane, Batch, int]]) -> None:
+        """Begin without a timer that sees whether it is slow."""
+        self.leader, self.group, self.sent = leader, group, sent
+        self.timer: asyncio.TimerHandle | None = None
+
+    def over(self) -> None:
+        """Look at it no more."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+
 class Sender:
     """Sends batches to any topic of one cluster; submit() never blocks."""
 
     def __init__(self, cluster: Cluster, *, recalls: bool = False, timeout_ms: int = 10_000) -> None:
         """Send through `cluster`; a broker gives up waiting for its replicas after `timeout_ms`, and is asked again.
 
-        With `recalls`, what waits behind a batch that fails is given back as Recalled.
+        With `recalls`, what waits behind a batch that fails is given back as Recalled, and nothing waits for company.
         """
         self._cluster, self._recalls, self._timeout_ms = cluster, recalls, timeout_ms
         self._lanes: dict[tuple[str, int], Lane] = {}
@@ -157,10 +175,13 @@ class Sender:
             self._ready[lane] = None
             if not self._kicked:
                 self._kicked = True
-                self._loop.call_soon(self._dispatch)
+                if self._recalls:
+                    self._loop.call_soon(self._dispatch)
+                else:
+                    self._loop.call_later(_LINGER_S, self._dispatch)
 
     def _dispatch(self) -> None:
-        """Send what is ready, one request a broker and kind of connection: all submitted in this turn of the loop."""
+        """Send what is ready, one request a broker and kind of connection."""
         self._kicked = False
         ready, self._ready = self._ready, {}
         now, unknown = self._loop.time(), set()
@@ -241,23 +262,20 @@ class Sender:
             sent.append((lane, lane.queue[0][0], lane.attempt))
             topics.setdefault(lane.topic, []).append((lane.partition, self._number(lane)))
         request = ProduceRequest(None, _ACKS_ALL, self._timeout_ms, list(topics.items()))
-        answer = self._loop.create_task(self._cluster.client.send(leader, request, group=group))
         began = self._loop.time()
-        parted = not self._recalls
-        while not (parted or answer.done()):
-            await asyncio.wait([answer], timeout=_SLOW_S)
-            if not answer.done():
-                # Lanes that another answer has served in the meantime have nothing to wait for.
-                waiting = [lane for lane, batch, _ in sent if lane.queue and lane.queue[0][0] is batch]
-                parted = self._part(leader, group, waiting)
+        flight = Flight(leader, group, sent)
+        if self._recalls:
+            self._watch(flight)
         try:
-            response = await answer
+            response = await self._cluster.client.send(leader, request, group=group)
         except kafka.KafkaError as error:
             for lane, batch, attempt in sent:
                 if lane.attempt == attempt and lane.queue and lane.queue[0][0] is batch:
                     self._retry(lane, repr(error))
             self._spawn(self._refresh({lane.topic for lane in lanes}))
             return
+        finally:
+            flight.over()
         answers = {
             (topic, partition): (error, offset, timestamp)
             for topic, partitions in response.topics
@@ -268,6 +286,16 @@ class Sender:
             if lane.queue and lane.queue[0][0] is batch and (lane.attempt == attempt or not code):
                 lane.alone = self._recalls and self._loop.time() - began > _SLOW_S and len(lanes) == 1
                 self._answered(lane, code, *stored)
+
+    def _watch(self, flight: Flight) -> None:
+        flight.timer = self._loop.call_later(_SLOW_S, self._look, flight)
+
+    def _look(self, flight: Flight) -> None:
+        """Have the lanes of a request part company, for its answer is slow."""
+        # Lanes that another answer has served in the meantime have nothing to wait for.
+        waiting = [lane for lane, batch, _ in flight.sent if lane.queue and lane.queue[0][0] is batch]
+        if not self._part(flight.leader, flight.group, waiting):
+            self._watch(flight)
 
     def _part(self, leader: int, group: Hashable, lanes: list[Lane]) -> bool:
         """Free the others from a request whose answer is slow: whose fault it is shows when each is sent on its own.

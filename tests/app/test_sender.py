@@ -1,13 +1,14 @@
 """The sender: each partition a lane of its own, in order, numbered, failing alone."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from typing import cast
 
 import aiokafka.errors as kafka
 import pytest
 
-from app.kafka import Ack, Cluster, Sender
+from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import (
     GaveUp,
     NotAuthorised,
@@ -56,8 +57,11 @@ async def test_batches_of_a_partition_are_stored_in_order_one_at_a_time(cluster:
     await sender.stop()
 
 
-async def test_what_is_submitted_together_travels_together(cluster: ScriptedCluster) -> None:
-    sender = await started(cluster)
+@pytest.mark.parametrize(("recalls", "apart", "requests"), [(True, 0, 1), (False, 1, 1), (True, 1, 4)])
+async def test_what_is_submitted_together_travels_together_and_only_deliveries_wait_for_nothing(
+    cluster: ScriptedCluster, *, recalls: bool, apart: int, requests: int
+) -> None:
+    sender = await started(cluster, recalls=recalls)
     sends = 0
     send = cluster.send
 
@@ -67,9 +71,32 @@ async def test_what_is_submitted_together_travels_together(cluster: ScriptedClus
         return await send(*args, **options)  # type: ignore[arg-type]
 
     cluster.send = count  # type: ignore[method-assign, assignment]
-    await asyncio.gather(*(sender.submit("orders", number, batch(b"x")) for number in range(4)))
+    acks = []
+    for number in range(4):
+        acks.append(sender.submit("orders", number, batch(b"x")))
+        for _ in range(2 * apart):
+            await asyncio.sleep(0)
+    await asyncio.gather(*acks)
 
-    assert sends == 1
+    assert sends == requests
+    await sender.stop()
+
+
+@pytest.mark.parametrize("recalls", [False, True])
+async def test_an_answered_request_is_freed_without_the_garbage_collector(
+    cluster: ScriptedCluster, *, recalls: bool
+) -> None:
+    sender = await started(cluster, recalls=recalls)
+    await sender.submit("orders", 0, batch(b"x"))
+    gc.collect()
+    gc.disable()
+    try:
+        await sender.submit("orders", 1, batch(b"y"))
+        await asyncio.sleep(0)
+        assert [found for found in gc.get_objects() if isinstance(found, Batch)] == []
+    finally:
+        gc.enable()
+    await sender.stop()
 
 
 async def test_a_retriable_error_on_one_lane_holds_up_no_other(cluster: ScriptedCluster) -> None:
