@@ -141,6 +141,12 @@ class Engine:
         position = store.positions.get(topic) if store is not None else None
         return position.offset if position is not None else None
 
+    @property
+    def hurried(self) -> bool:
+        """Whether requests that come are waited for by any partition."""
+        now = asyncio.get_running_loop().time()
+        return any(partition.hurried(now) for partition in self.ownership.partitions.values())
+
     # housekeeping ----------------------------------------------------------------------------------------------------
     async def _housekeeping(self) -> None:
         learned = time.monotonic()

@@ -17,6 +17,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 
+from app import beat
 from app.errors import InputGone
 from app.fatal import end_process
 from app.kafka import lenient
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 #: Records handed to the agent in one go.
 CHUNK = 2_000
 _IDLE_POLL_S, _BUSY_POLL_S = 0.25, 0.02
-_BEAT_S, _SENSOR_S = 0.005, 0.1
+_SENSOR_S = 0.1
 #: Chunks of one topic partition on their way: one at work, one to follow.
 _AHEAD = 2
 
@@ -175,7 +176,14 @@ class Consumer(driver.Consumer):
                     return  # the partitions' positions are sought anew when they are ready
                 self._ahead[tp] = self._ahead.get(tp, 0) + 1
                 await self.callback(self._to_message(tp, Chunk(records[begin : begin + CHUNK], generation)))
-        await asyncio.sleep(max(0.0, began + _BEAT_S - self.loop.time()) if found else 0)
+        await asyncio.sleep(self._until_beat(began) if found else 0)
+
+    def _until_beat(self, began: float) -> float:
+        """Give the seconds until the next look for records, after one that `began` then has found some."""
+        now: float = self.loop.time()
+        if self.app.engine.hurried:
+            return max(0.0, began + beat.SHORT_S - now)
+        return beat.until(beat.CALM_S, now + beat.SHORT_S)  # what is found then has been handed over by the beat
 
     def _new_offset(self, tp: TP) -> int | None:
         """Give the table's position to commit: the group's offsets are for lag tools alone (consumer.py:1105)."""

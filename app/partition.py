@@ -8,11 +8,13 @@ import asyncio
 import contextlib
 import enum
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from app import beat
 from app.clock import Clock
 from app.cold import Cold
 from app.contract.native import Record
@@ -39,12 +41,8 @@ _SHORTER = 4
 _STEP_OUTCOMES = 20_000
 #: What it takes at most to remove a row and to remember its delivery, if its id is not very long.
 _ROW_BYTES = 100
-#: Steps of all partitions begin on a common beat, so that their records travel in the same requests: the first after a
-#: pause, and one that is waited for, on the next beat, others on every fourth. Each costs two requests to Kafka and a
-#: write to disk, whatever is in it.
-_BEAT_S, _CALM_BEAT_S = 0.005, 0.02
-#: Where a message was due so soon after the step that took it in, the next ones are waited for too.
-_SOON_MS = 20
+#: Where a message was due so soon after the step that took it in, all is waited for, so long: it may be the rule.
+_SOON_MS, _SOON_FOR_S = 20, 1.0
 _CHECK_ALONE_S = 5.0
 _EXPIRE = 1_000
 
@@ -130,10 +128,8 @@ class Partition:
         self._outcomes: deque[Outcome] = deque()
         self._loads: deque[Delivery] = deque()
         self._wake = asyncio.Event()
-        #: When the last step began, and whether the next one is waited for.
-        self._began, self._hurry = 0.0, False
-        #: Exactly once, deliveries are part of steps. Else they wait for one when all that may be are outstanding.
-        self._calm_beat_s = _BEAT_S if settings.guarantee == "exactly_once" else _CALM_BEAT_S
+        #: Until when whatever comes is waited for. Exactly once that is always so: deliveries are part of steps.
+        self._hurried_until = math.inf if settings.guarantee == "exactly_once" else 0.0
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._store: PartitionStore | None = None
@@ -307,18 +303,22 @@ class Partition:
             if not self._closing:
                 await asyncio.sleep(self._until_beat(loop.time()))
             self._wake.clear()
-            self._began = loop.time()
             await self._do_step()
             if loop.time() - checked >= _CHECK_ALONE_S:
                 checked = loop.time()
                 await self._journal.check_alone(self.number, self._clock.now_ms())
 
     def _until_beat(self, now: float) -> float:
-        """Give the seconds until the next step may begin."""
-        follows, room = now - self._began < self._calm_beat_s, len(self.claims) < self._settings.fire_room
-        calm = follows and room and not self._hurry
-        beat_s = self._calm_beat_s if calm else _BEAT_S
-        return beat_s - now % beat_s
+        """Give the seconds until the next step may begin: outcomes wait for company, unless it is waited for them."""
+        room = len(self.claims) < self._settings.fire_room
+        return beat.until(beat.CALM_S if room and not self._inbox and not self.hurried(now) else beat.SHORT_S, now)
+
+    def hurried(self, now: float) -> bool:
+        """Tell whether what comes is waited for, by the loop's clock."""
+        return now < self._hurried_until
+
+    def _hurry(self, seconds: float) -> None:
+        self._hurried_until = max(self._hurried_until, asyncio.get_running_loop().time() + seconds)
 
     async def _do_step(self) -> None:
         """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
@@ -348,8 +348,10 @@ class Partition:
                 self._inbox.appendleft((records[taken:], future))
                 break
             done.append(future)
-        self._hurry = bool(self._inbox or self._outcomes)
-        if self._hurry or self._cold.owed:
+        if self._inbox or self._outcomes:
+            self._hurry(beat.CALM_S)
+            self._wake.set()
+        if self._cold.owed:
             self._wake.set()
         self._expire(step)
         return done
@@ -433,7 +435,7 @@ class Partition:
         self._step = None
         lowest = min(step.changes.fresh, default=None)
         if lowest is not None and keys.due_of(lowest) <= step.now_ms + _SOON_MS:
-            self._hurry = True
+            self._hurry(_SOON_FOR_S)
         for key in (lowest, self._skipped):
             if key is not None and key < self.cursor:
                 self.cursor = key

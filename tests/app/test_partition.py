@@ -55,35 +55,52 @@ async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "since_s", "waited_for", "outstanding", "longest_s"),
+    ("guarantee", "records", "hurried_s", "outstanding", "longest_s"),
     [
-        ("at_least_once", 0.001, False, 0, 0.020),
-        ("at_least_once", 0.021, False, 0, 0.005),
-        ("at_least_once", 0.001, True, 0, 0.005),
-        ("at_least_once", 0.001, False, 2_000, 0.005),
-        ("exactly_once", 0.001, False, 0, 0.005),
+        ("at_least_once", 0, 0.0, 0, 0.020),
+        ("at_least_once", 1, 0.0, 0, 0.005),
+        ("at_least_once", 0, 0.1, 0, 0.005),
+        ("at_least_once", 0, 0.0, 2_000, 0.005),
+        ("exactly_once", 0, 0.0, 0, 0.005),
     ],
 )
-async def test_a_step_that_follows_another_waits_for_a_longer_beat_unless_it_is_waited_for(
-    tmp_path: Path, guarantee: str, since_s: float, outstanding: int, longest_s: float, *, waited_for: bool
+async def test_outcomes_wait_for_company_on_a_longer_beat_unless_it_is_waited_for_them(
+    tmp_path: Path, guarantee: str, records: int, hurried_s: float, outstanding: int, longest_s: float
 ) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE=guarantee) as stage:
         partition, row = stage.partition, entry("a")
-        partition._began, partition._hurry = 10.0, waited_for
+        now = asyncio.get_running_loop().time() + 10
+        partition._hurry(10 + hurried_s)
+        partition._inbox.extend(([], asyncio.Future()) for _ in range(records))
         partition.claims.update({key(number): row for number in range(outstanding)})
 
-        assert partition._until_beat(10.0 + since_s) == pytest.approx(longest_s - since_s % longest_s)
+        assert partition._until_beat(now + 0.001) == pytest.approx(longest_s - (now + 0.001) % longest_s)
         partition.claims.clear()
+        partition._inbox.clear()
 
 
-@pytest.mark.parametrize(("due_ms", "waited_for"), [(0, True), (20, True), (1_000, False)])
-async def test_where_messages_are_due_at_once_the_next_step_is_waited_for(
-    tmp_path: Path, due_ms: int, *, waited_for: bool
+@pytest.mark.parametrize(("due_ms", "hurried"), [(0, True), (20, True), (1_000, False)])
+async def test_where_messages_are_due_at_once_all_is_waited_for_for_a_second(
+    tmp_path: Path, due_ms: int, *, hurried: bool
 ) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", -due_ms)
+        now = asyncio.get_running_loop().time()
 
-        assert stage.partition._hurry == waited_for
+        assert stage.partition.hurried(now + 0.9) == hurried
+        assert not stage.partition.hurried(now + 1)
+
+
+async def test_as_long_as_something_is_left_for_the_next_step_it_is_waited_for(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        now = asyncio.get_running_loop().time
+        assert not stage.partition.hurried(now())
+        records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 5_000)) for _ in range(3)]
+        for record in records:
+            record.value = b"x" * 900_000
+        await stage.take(0, records)
+
+        assert stage.partition.hurried(now())
 
 
 async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
