@@ -50,7 +50,7 @@ FULL = Sizes(
     rows=1_000_000,
     backlogs=(0, 1_000_000, 10_000_000),
     recoveries=(100_000, 10_000_000),
-    soak_rate=4_000,
+    soak_rate=5_000,
     soak_s=900,
     pipeline_rows=2_000_000,
 )
