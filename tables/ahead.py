@@ -29,11 +29,12 @@ class Ahead:
         if self._end < bound and len(rows) <= limit:
             self._read(bound, limit)
         found = list[tuple[bytes, bytes]]()
-        for row in rows:
-            if row[0] >= bound or len(found) == limit:
-                return found, row[0]
-            found.append(row)
-        return found, self._end if self._end < keys.ROWS_END else None
+        while rows and rows[0][0] < bound and len(found) < limit:
+            found.append(rows.popleft())
+        if found:  # looks go on from there, and the rows may be large
+            self._begin = found[-1][0] + b"\x00"
+        following = rows[0][0] if rows else self._end
+        return found, following if following < keys.ROWS_END else None
 
     def forget(self, changed: Iterable[bytes]) -> None:
         """Know no more than what lies before the first of these rows."""

@@ -212,6 +212,15 @@ def test_looks_are_served_from_what_was_read_ahead(tmp_path: Path, monkeypatch: 
     assert len(looked) == 2
 
 
+def test_large_rows_are_not_kept_once_they_are_given_and_few_are_read_ahead(tmp_path: Path) -> None:
+    large = Entry("a", "orders", None, b"x" * 50_000, [], "delay-requests-0-0")
+    store = filled(tmp_path / "x.db", {key(due): large for due in range(100)})
+    rows, _ = store.due(50, b"", 1_000)
+
+    assert len(rows) == 51
+    assert len(store._ahead._rows) == 2
+
+
 def test_what_is_put_moved_and_removed_ahead_is_seen(tmp_path: Path) -> None:
     rows = {key(due, due): entry(f"{due}") for due in range(10, 20, 2)}
     store = filled(tmp_path / "x.db", rows)
