@@ -40,7 +40,7 @@ def draw(figures: Figures, directory: Path) -> list[Path]:
             for axis in (axes.xaxis, axes.yaxis):
                 if axis.get_scale() == "log":
                     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-                    axis.set_major_formatter("{x:,g}")
+                    axis.set_major_formatter("{x:,.9g}")
                     axis.set_minor_formatter(NullFormatter())
             canvas.savefig(directory / name, dpi=120, metadata={"Software": None})
             drawn.append(directory / name)

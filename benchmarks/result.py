@@ -27,7 +27,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """What its file is called: the date and what was measured."""
-        measured = [group for group in self.figures if group != "calibration"]
+        measured = list(dict.fromkeys(group.split()[0] for group in self.figures if group != "calibration"))
         what = [self.sizes.name, *(measured if len(measured) < 6 else [])]
         return f"{self.machine.date}-{'-'.join(what)}"
 

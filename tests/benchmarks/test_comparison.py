@@ -85,6 +85,12 @@ def test_results_of_one_day_do_not_overwrite_each_other(tmp_path: Path) -> None:
     assert paths == ["2030-01-31-short-ingest-drain.json", "2030-01-31-short-ingest-drain-2.json"]
 
 
+def test_a_file_is_called_after_what_was_measured_once(tmp_path: Path) -> None:
+    figures = {"recovery 100,000": {"rss_mib": 1.0}, "recovery 10,000,000": {"rss_mib": 2.0}}
+
+    assert result(figures).save(tmp_path).name == "2030-01-31-short-recovery.json"
+
+
 def test_another_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text('{"figures": 1}')
