@@ -130,7 +130,8 @@ class Sender:
         self._producer = await self._new_producer()
 
     async def stop(self) -> None:
-        """Abandon what is in flight."""
+        """Abandon what is in flight, or about to be."""
+        self._ready.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -82,6 +82,15 @@ async def test_what_is_submitted_together_travels_together_and_only_deliveries_w
     await sender.stop()
 
 
+async def test_what_still_waits_for_company_when_it_is_stopped_is_not_sent(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    sender.submit("orders", 0, batch(b"x"))
+    await sender.stop()
+    await asyncio.sleep(0.01)
+
+    assert cluster.attempts == []
+
+
 @pytest.mark.parametrize("recalls", [False, True])
 async def test_an_answered_request_is_freed_without_the_garbage_collector(
     cluster: ScriptedCluster, *, recalls: bool
