@@ -3,7 +3,8 @@
 Each step costs two requests to Kafka and a write to disk, whatever is in it.
 """
 
-#: What is waited for begins on the next short beat, all else on the next calm one.
+#: Records are looked for, and outcomes alone become a step, on the calm beat; records that have come, and all else in a
+#: hurry, on the short one.
 SHORT_S, CALM_S = 0.005, 0.02
 
 

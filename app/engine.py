@@ -143,7 +143,7 @@ class Engine:
 
     @property
     def hurried(self) -> bool:
-        """Whether requests that come are waited for by any partition."""
+        """Whether any partition is in a hurry."""
         now = asyncio.get_running_loop().time()
         return any(partition.hurried(now) for partition in self.ownership.partitions.values())
 

@@ -41,7 +41,7 @@ _SHORTER = 4
 _STEP_OUTCOMES = 20_000
 #: What it takes at most to remove a row and to remember its delivery, if its id is not very long.
 _ROW_BYTES = 100
-#: Where a message was due so soon after the step that took it in, all is waited for, so long: it may be the rule.
+#: Where a message was due so soon after the step that took it in, there is a hurry so long: it may be the rule.
 _SOON_MS, _SOON_FOR_S = 20, 1.0
 _CHECK_ALONE_S = 5.0
 _EXPIRE = 1_000
@@ -128,7 +128,7 @@ class Partition:
         self._outcomes: deque[Outcome] = deque()
         self._loads: deque[Delivery] = deque()
         self._wake = asyncio.Event()
-        #: Until when whatever comes is waited for. Exactly once that is always so: deliveries are part of steps.
+        #: Until when there is a hurry. Exactly once there always is: deliveries are part of steps.
         self._hurried_until = math.inf if settings.guarantee == "exactly_once" else 0.0
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -309,12 +309,12 @@ class Partition:
                 await self._journal.check_alone(self.number, self._clock.now_ms())
 
     def _until_beat(self, now: float) -> float:
-        """Give the seconds until the next step may begin: outcomes wait for company, unless it is waited for them."""
+        """Give the seconds until the next step may begin: outcomes alone wait for company, unless there is a hurry."""
         room = len(self.claims) < self._settings.fire_room
         return beat.until(beat.CALM_S if room and not self._inbox and not self.hurried(now) else beat.SHORT_S, now)
 
     def hurried(self, now: float) -> bool:
-        """Tell whether what comes is waited for, by the loop's clock."""
+        """Tell whether there is a hurry at `now`, by the loop's clock."""
         return now < self._hurried_until
 
     def _hurry(self, seconds: float) -> None:
@@ -324,7 +324,10 @@ class Partition:
         """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
         step = self._step = self._new_step()
         done = await self._gather(step)
+        left = bool(self._inbox or self._outcomes)
         await self._commit(step)
+        if left:  # the more there is, the sooner the next step, and the next look for records
+            self._hurry(beat.CALM_S)
         for future in done:
             if not future.done():
                 future.set_result(None)
@@ -348,10 +351,7 @@ class Partition:
                 self._inbox.appendleft((records[taken:], future))
                 break
             done.append(future)
-        if self._inbox or self._outcomes:
-            self._hurry(beat.CALM_S)
-            self._wake.set()
-        if self._cold.owed:
+        if self._inbox or self._outcomes or self._cold.owed:
             self._wake.set()
         self._expire(step)
         return done

@@ -116,7 +116,7 @@ class Sender:
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._producer: tuple[int, int] | None = None
         self._ready: dict[Lane, None] = {}
-        self._kicked = False
+        self._kicked = self._stopped = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._refreshing: set[str] = set()
         self._healthy, self._parted = 0, -_PART_EVERY_S
@@ -131,6 +131,7 @@ class Sender:
 
     async def stop(self) -> None:
         """Abandon what is in flight, or about to be."""
+        self._stopped = True
         self._ready.clear()
         for task in self._tasks:
             task.cancel()
@@ -172,7 +173,7 @@ class Sender:
             self._spawn(self._renumber(lane, "given up"))
 
     def _wake(self, lane: Lane) -> None:
-        if lane.queue and not lane.flying:
+        if lane.queue and not lane.flying and not self._stopped:
             self._ready[lane] = None
             if not self._kicked:
                 self._kicked = True
@@ -256,6 +257,9 @@ class Sender:
 
     async def _produce(self, leader: int, group: Hashable, lanes: list[Lane]) -> None:
         """Send the first batch of each lane in one request, and hear what became of each."""
+        lanes = [lane for lane in lanes if lane.flying and lane.queue]  # an answer may have come since they parted
+        if not lanes:
+            return
         topics: dict[str, list[tuple[int, bytes]]] = {}
         sent = []
         for lane in lanes:

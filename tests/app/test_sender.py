@@ -59,8 +59,9 @@ async def test_batches_of_a_partition_are_stored_in_order_one_at_a_time(cluster:
 
 @pytest.mark.parametrize(("recalls", "apart", "requests"), [(True, 0, 1), (False, 1, 1), (True, 1, 4)])
 async def test_what_is_submitted_together_travels_together_and_only_deliveries_wait_for_nothing(
-    cluster: ScriptedCluster, *, recalls: bool, apart: int, requests: int
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, *, recalls: bool, apart: int, requests: int
 ) -> None:
+    monkeypatch.setattr("app.kafka.sender._LINGER_S", 0.1)
     sender = await started(cluster, recalls=recalls)
     sends = 0
     send = cluster.send
@@ -89,6 +90,18 @@ async def test_what_still_waits_for_company_when_it_is_stopped_is_not_sent(clust
     await asyncio.sleep(0.01)
 
     assert cluster.attempts == []
+
+
+async def test_a_lane_that_backs_off_when_it_is_stopped_is_not_tried_again(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    cluster.script["orders", 0].extend([LEADER_MOVED] * 1_000)
+    sender.submit("orders", 0, batch(b"x"))
+    await until(lambda: len(cluster.attempts) > 2)
+    await sender.stop()
+    tried = len(cluster.attempts)
+    await asyncio.sleep(0.02)
+
+    assert len(cluster.attempts) == tried
 
 
 @pytest.mark.parametrize("recalls", [False, True])

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tables import Cancel, Changes, Command, Entry, PartitionStore, Position, Told, keys
 from tables.changes import Delivered
+from tables.entry import decode
 from tests.tables.changelog import compacted, cut, replay
 from tests.tables.rows import HOUR, NOW, apply, assert_sound, entry, fast_directory, image, key, put, rewrite
 
@@ -162,7 +163,7 @@ class StoreMachine(RuleBasedStateMachine):
         due = [row for row in following if keys.due_of(row) <= now]
 
         rows, then = self.store.due(now, start, limit)
-        assert [row for row, _ in rows] == due[:limit]
+        assert [(row, decode(raw)) for row, raw in rows] == [(row, self.rows[row]) for row in due[:limit]]
         rest = following[len(rows) :]
         assert then is not None or not rest
         assert then is None or max([start, *(row for row, _ in rows)]) <= then <= min(rest, default=keys.ROWS_END)
