@@ -4,8 +4,13 @@ Each step costs two requests to Kafka and a write to disk, whatever is in it.
 """
 
 #: Records are looked for, and outcomes alone become a step, on the calm beat; records that have come, and all else in a
-#: hurry, on the short one.
-SHORT_S, CALM_S = 0.005, 0.02
+#: hurry, on the short one. Exactly once, deliveries wait for it: it is shorter.
+SHORT_S, CALM_S, CALM_EXACTLY_S = 0.005, 0.02, 0.015
+
+
+def calm_s(*, exactly_once: bool) -> float:
+    """Give the calm beat, in seconds."""
+    return CALM_EXACTLY_S if exactly_once else CALM_S
 
 
 def until(beat_s: float, now: float) -> float:

@@ -33,7 +33,7 @@ class Cold:
         #: Whether the cold topic is there: messages may be parked, even if no more are.
         self.there = limits.cold
         #: Whether a step's records are there with its changes or not at all, or are none.
-        self._whole = settings.guarantee == "exactly_once" or not self.there
+        self._whole = settings.exactly_once or not self.there
         #: What came back and is settled here, by a step that is being committed: the tier does not know yet.
         self.owed: list[Request] = []
 

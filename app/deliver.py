@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Hashable
 from typing import NamedTuple
 
 import aiokafka.errors
@@ -70,8 +69,8 @@ class Courier:
     def __init__(self, settings: Settings, clock: Clock, targets: dict[str | None, Target]) -> None:
         """Deliver to `targets`, by the name of the cluster; None is our own."""
         self._settings, self._clock, self._targets = settings, clock, targets
-        #: Loads that take more rows, by place; and how many of each way are with the sender.
-        self._loads: dict[Hashable, Load] = {}
+        #: Loads that take more rows, and how many of each way are with the sender.
+        self._loads: dict[Way, Load] = {}
         self._sent = Counter[Way]()
         self._turn = itertools.count()
         self._gone: dict[tuple[str | None, str], float] = {}
@@ -151,17 +150,12 @@ class Courier:
     def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
         """Take a row along in this cycle, which is due `now`."""
         partition.claim(key, entry, way)
-        place, row = self._place(partition, way), (partition, key)
-        load = self._loads.get(place)
+        row, load = (partition, key), self._loads.get(way)
         if load is None or not load.append(row, entry, now):
             if load is not None:
                 self._submit(load)
-            load = self._loads[place] = self._load(way)
+            load = self._loads[way] = self._load(way)
             load.append(row, entry, now)
-
-    def _place(self, partition: Partition, way: Way) -> Hashable:  # noqa: ARG002 - see ExactCourier
-        """Give what the rows of a load have in common."""
-        return way
 
     def _load(self, way: Way) -> Load:
         return Load(way, transactional=False)
@@ -172,9 +166,9 @@ class Courier:
         The sender has one batch of a partition in flight: under load, cycles would queue more of them than it sends.
         """
         loads, self._loads = self._loads, {}
-        for place, load in loads.items():
-            if self._sent[load.way]:
-                self._loads[place] = load
+        for way, load in loads.items():
+            if self._sent[way]:
+                self._loads[way] = load
             else:
                 self._submit(load)
 

@@ -70,11 +70,21 @@ class DueLoop:
         for partition in list(self.partitions.values()):
             if partition.state is State.LIVE:
                 wait_s = min(wait_s, self._fire(partition, now))
+        self._send_off()
+        return wait_s
+
+    def top_up(self, partition: Partition) -> None:
+        """Take along what is due of a partition whose transaction is about to begin: the next one is a beat away."""
+        now = self._clock.now_ms()  # before may_fire: it notices jumps
+        if partition.state is State.LIVE and self._clock.may_fire():
+            self._fire(partition, now)
+            self._send_off()
+
+    def _send_off(self) -> None:
         self._courier.send()
         for late_ms, rows in self._late.items():
             self.lateness.add(late_ms, rows)
         self._late.clear()
-        return wait_s
 
     async def _sleep(self, seconds: float) -> None:
         if seconds <= 0:

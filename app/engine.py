@@ -79,9 +79,7 @@ class Engine:
             self.table,
             self.journal,
             self.due,
-            lambda number: Partition(
-                number, settings, self.clock, self.journal, destinations, self.limits, self.due.notify
-            ),
+            lambda number: Partition(number, settings, self.clock, self.journal, destinations, self.limits, self.due),
             progress.report,
             end_process,
         )

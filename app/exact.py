@@ -8,7 +8,7 @@ import contextlib
 import fnmatch
 import itertools
 import logging
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from app.clock import Clock
@@ -210,22 +210,29 @@ class ExactCourier(Courier):
         super().__init__(*args)
         self._failures = Failures(self._loop.time)
 
-    def _place(self, partition: Partition, way: Way) -> Hashable:
-        return way if way[0] is not None else (partition.number, way)
-
     def _load(self, way: Way) -> Load:
         return super()._load(way) if way[0] is not None else ExactLoad(way, self)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
-        """Take a row along in this cycle, which is due `now`; the first one for a way that has failed goes alone."""
-        super().add(partition, key, entry, way, now)
+        """Take a row along in the partition's next step, which is due `now`; one for a way that has failed goes alone.
+
+        A partition has one batch in a request: several of a way would take as many turns.
+        """
+        if way[0] is not None:
+            super().add(partition, key, entry, way, now)
+            return
+        partition.claim(key, entry, way)
+        row, load = (partition, key), partition.waiting(way)
+        if load is None or not load.append(row, entry, now):
+            fresh = ExactLoad(way, self)
+            fresh.append(row, entry, now)
+            partition.fire(fresh)
         self._failures.trying(way)
 
     def _submit(self, load: Load, *, first: bool = False) -> None:
         if not isinstance(load, ExactLoad):
             super()._submit(load, first=first)
             return
-        load.sent_ms = self._clock.wall_ms()
         owner, _ = load.rows[0]
         owner.fire(load, first=first)
 
@@ -287,7 +294,7 @@ def courier_and_journal(
     table: DelayTable,
 ) -> tuple[Courier, Journal]:
     """Give what delivers and what commits, as DELAY_GUARANTEE wants it."""
-    if settings.guarantee != "exactly_once":
+    if not settings.exactly_once:
         return Courier(settings, clock, targets), Journal(settings, cluster, sender, table)
     courier = ExactCourier(settings, clock, targets)
     return courier, ExactJournal(courier.stuck, settings, cluster, sender, table)

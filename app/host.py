@@ -183,7 +183,8 @@ class Consumer(driver.Consumer):
         now: float = self.loop.time()
         if self.app.engine.hurried:
             return max(0.0, began + beat.SHORT_S - now)
-        return beat.until(beat.CALM_S, now + beat.SHORT_S)  # what is found then has been handed over by the beat
+        calm_s = beat.calm_s(exactly_once=self.app.engine.settings.exactly_once)
+        return beat.until(calm_s, now + beat.SHORT_S)  # what is found then has been handed over by the beat
 
     def _new_offset(self, tp: TP) -> int | None:
         """Give the table's position to commit: the group's offsets are for lag tools alone (consumer.py:1105)."""

@@ -8,11 +8,10 @@ import asyncio
 import contextlib
 import enum
 import logging
-import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from app import beat
 from app.clock import Clock
@@ -36,6 +35,8 @@ log = logging.getLogger(__name__)
 #: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
 _SLICE = 200
 _STEP_BYTES = 512 * 1024
+#: After a step of so much, some hundred messages in or out, there is likely to be more: there is a hurry so long.
+_MUCH_BYTES, _MUCH_FOR_S = 32 * 1024, 0.1
 #: While messages are being delivered, slices and steps are so many times shorter.
 _SHORTER = 4
 _STEP_OUTCOMES = 20_000
@@ -76,9 +77,12 @@ class Topics(Protocol):
 class Delivery(Protocol):
     """Claimed rows on their way to one destination partition."""
 
-    @property
-    def rows(self) -> Sequence[Any]:
-        """What is in it."""
+    way: Way
+    rows: "list[tuple[Partition, bytes]]"
+    sent_ms: int
+
+    def append(self, row: "tuple[Partition, bytes]", entry: Entry, now_ms: int) -> bool:
+        """Add a row; False if it doesn't fit any more."""
         ...
 
     def failed(self, error: Untaken) -> None:
@@ -92,6 +96,16 @@ class Delivery(Protocol):
         """Hear that the destination has not taken them."""
 
 
+class Firing(Protocol):
+    """What looks for due rows."""
+
+    def notify(self, partition: "Partition") -> None:
+        """Look again: there may be something to fire."""
+
+    def top_up(self, partition: "Partition") -> None:
+        """Fire what is due by now: it comes along in the step that is about to be committed."""
+
+
 class Partition:
     """One owned partition: its store, what is in flight, and the writer task."""
 
@@ -103,11 +117,11 @@ class Partition:
         journal: Journal,
         topics: Topics,
         limits: Limits,
-        on_change: "Callable[[Partition], None]",
+        firing: "Firing",
     ) -> None:
-        """Begin without a store; `on_change` is called when there may be something to fire."""
+        """Begin without a store; `firing` finds what is due."""
         self.number, self._settings, self._clock, self._journal = number, settings, clock, journal
-        self._topics, self._limits, self._on_change = topics, limits, on_change
+        self._topics, self._limits, self._firing = topics, limits, firing
         self._policy = Policy(settings)
         self.state = State.RESTORING
         self.reason = ""
@@ -126,10 +140,13 @@ class Partition:
         self.steps_read = 0
         self._inbox: deque[tuple[Sequence[Record], asyncio.Future[None]]] = deque()
         self._outcomes: deque[Outcome] = deque()
+        #: Deliveries for the next steps, and those of them that take more rows.
         self._loads: deque[Delivery] = deque()
+        self._waiting: dict[Way, Delivery] = {}
         self._wake = asyncio.Event()
-        #: Until when there is a hurry. Exactly once there always is: deliveries are part of steps.
-        self._hurried_until = math.inf if settings.guarantee == "exactly_once" else 0.0
+        #: The beat when there is no hurry, until when there is one, and when the last step began.
+        self._calm_s = beat.calm_s(exactly_once=settings.exactly_once)
+        self._hurried_until = self._began = 0.0
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._store: PartitionStore | None = None
@@ -145,7 +162,7 @@ class Partition:
         """Begin to work on a restored store; `fatal` hears of what must end the process."""
         self._store = store
         self.cursor, self.held, self._skipped, self._step = b"", {}, None, None
-        for left in (self.claims, self._out, self._ways, self.flight, self._outcomes, self._loads):
+        for left in (self.claims, self._out, self._ways, self.flight, self._outcomes, self._loads, self._waiting):
             left.clear()
         self._cold = cold = Cold(self.number, self._settings, store, self._limits)
         self._ingest = Ingest(self.number, self._settings, self._policy, store, self.claims, self._limits, cold)
@@ -223,8 +240,16 @@ class Partition:
 
     def fire(self, load: Delivery, *, first: bool = False) -> None:
         """Take deliveries that are to be part of a step (exactly once), `first` before those that wait."""
-        (self._loads.appendleft if first else self._loads.append)(load)
+        if first:
+            self._loads.appendleft(load)
+        else:
+            self._loads.append(load)
+            self._waiting[load.way] = load
         self._wake.set()
+
+    def waiting(self, way: Way) -> Delivery | None:
+        """Give the last deliveries for a way that wait for a step: they take more rows until then."""
+        return self._waiting.get(way)
 
     def busy(self, key: bytes) -> bool:
         """Tell whether a row is being sent, or changed by the step that is being committed: then it is not fired."""
@@ -303,15 +328,23 @@ class Partition:
             if not self._closing:
                 await asyncio.sleep(self._until_beat(loop.time()))
             self._wake.clear()
+            self._began = loop.time()
             await self._do_step()
             if loop.time() - checked >= _CHECK_ALONE_S:
                 checked = loop.time()
                 await self._journal.check_alone(self.number, self._clock.now_ms())
 
     def _until_beat(self, now: float) -> float:
-        """Give the seconds until the next step may begin: outcomes alone wait for company, unless there is a hurry."""
-        room = len(self.claims) < self._settings.fire_room
-        return beat.until(beat.CALM_S if room and not self._inbox and not self.hurried(now) else beat.SHORT_S, now)
+        """Give the seconds until the next step may begin: it waits for company, unless there is a hurry.
+
+        Records wait less than outcomes. Exactly once all wait alike, for each step is a transaction; the first after a
+        pause does not, for it may deliver.
+        """
+        if self.hurried(now) or len(self.claims) >= self._settings.fire_room:
+            return beat.until(beat.SHORT_S, now)
+        if self._settings.exactly_once:
+            return beat.until(self._calm_s, now) if now < self._began + self._calm_s else 0.0
+        return beat.until(beat.SHORT_S if self._inbox else self._calm_s, now)
 
     def hurried(self, now: float) -> bool:
         """Tell whether there is a hurry at `now`, by the loop's clock."""
@@ -326,8 +359,10 @@ class Partition:
         done = await self._gather(step)
         left = bool(self._inbox or self._outcomes)
         await self._commit(step)
-        if left:  # the more there is, the sooner the next step, and the next look for records
-            self._hurry(beat.CALM_S)
+        if (
+            left or step.size >= _MUCH_BYTES
+        ):  # the more there is, the sooner the next step, and the next look for records
+            self._hurry(_MUCH_FOR_S)
         for future in done:
             if not future.done():
                 future.set_result(None)
@@ -406,10 +441,16 @@ class Partition:
 
     def _load(self, step: Step) -> None:
         """Make deliveries part of a step, as far as there is room for what removes their rows."""
+        if self._settings.exactly_once:
+            self._firing.top_up(self)
         loads, size = list[Delivery](), step.size
         while self._loads and (not loads or size < _STEP_BYTES):
-            loads.append(self._loads.popleft())
-            size += _ROW_BYTES * len(loads[-1].rows)
+            load = self._loads.popleft()
+            load.sent_ms = self._clock.wall_ms()
+            if self._waiting.get(load.way) is load:
+                del self._waiting[load.way]
+            loads.append(load)
+            size += _ROW_BYTES * len(load.rows)
         if self._loads:
             self._wake.set()
         step.loads, step.settle = loads, self._outcome.take
@@ -419,6 +460,7 @@ class Partition:
         loads = [*step.loads, *self._loads]  # what came meanwhile must not overtake what is tried again
         step.loads = ()
         self._loads.clear()
+        self._waiting.clear()
         for load in loads:
             load.failed(untaken)
         for load in reversed(loads):
@@ -440,7 +482,7 @@ class Partition:
             if key is not None and key < self.cursor:
                 self.cursor = key
         self._skipped = None
-        self._on_change(self)
+        self._firing.notify(self)
 
     async def prepare(self, store: PartitionStore) -> None:
         """End rows that a later row of the same id had replaced when the process died."""

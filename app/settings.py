@@ -211,6 +211,11 @@ class Settings:
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property
+    def exactly_once(self) -> bool:
+        """Whether deliveries are part of transactions."""
+        return self.guarantee == "exactly_once"
+
+    @property
     def fire_room(self) -> int:
         """How many rows of a partition may be outstanding."""
         return self.fire_batch * self.fire_depth

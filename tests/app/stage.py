@@ -184,7 +184,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
                 cast("Journal", self.journal),
                 self.destinations,
                 Sizes(cold=bool(self.settings.horizon_ms)),
-                self.due.notify,
+                self.due,
             )
             self.begin(number)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.deliver import Target
@@ -10,6 +11,7 @@ from app.exact import ExactCourier
 from app.kafka.errors import TooLarge
 from app.kafka.transaction import Untaken
 from app.outcome import Delivered
+from app.partition import State
 from app.step import Step
 from tests.app.stage import Applied, Stage
 
@@ -24,7 +26,9 @@ class Transacted(Applied):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
+        #: What was delivered, and how many rows in each batch.
         self.ids: list[str] = []
+        self.sizes: list[int] = []
 
     async def commit(self, partition: int, step: Step) -> None:
         for load in step.loads:
@@ -32,6 +36,7 @@ class Transacted(Applied):
                 raise Untaken("orders", load.way[2], load.batch, "too large", TooLarge("orders"))
         for load in step.loads:
             load.taken()
+            self.sizes.append(len(load.rows))
             self.ids += [dict(r.headers)["delay-id"].decode() for r in MemoryRecords(_bytes(load.batch)).next_batch()]
             step.settle(step, Delivered([(key, 0) for _, key in load.rows], "orders", load.way[2], load.sent_ms))
         await super().commit(partition, step)
@@ -64,7 +69,7 @@ def exact(stage: Stage, journal: Transacted) -> None:
 
 
 async def test_only_the_message_that_is_too_large_is_given_up_whatever_waits_beside_it(tmp_path: Path) -> None:
-    async with Stage(tmp_path) as stage:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Transacted(stage)
         exact(stage, journal)
         for id_ in ("a", "b", "c", "d"):
@@ -78,15 +83,17 @@ async def test_only_the_message_that_is_too_large_is_given_up_whatever_waits_bes
 
 
 async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_taken(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="1") as stage:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once", DELAY_FIRE_BATCH="1") as stage:
         journal = Refused(stage)
         exact(stage, journal)
-        for late, id_ in ((2, "a"), (1, "b")):
+        for late, id_ in ((-10, "b"), (2, "a")):
             await stage.schedule(id_, late, delay_to_partition="1")
         journal.open.clear()
         stage.fire()
         await stage.until(lambda: not stage.partition._loads)
+        stage.clock.wall += 10
         stage.fire()  # while the first is on its way
+        assert len(stage.partition._loads) == 1
 
         journal.open.set()
         await stage.until(lambda: journal.refused and not stage.partition.claims)
@@ -99,7 +106,7 @@ async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_ta
 
 
 async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path: Path) -> None:
-    async with Stage(tmp_path) as stage:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Refused(stage)
         exact(stage, journal)
         for late, id_ in ((3, "a"), (2, "b"), (1, "c")):
@@ -115,3 +122,64 @@ async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path:
         await stage.until(lambda: len(journal.ids) == 3)
 
         assert journal.ids == ["a", "b", "c"]
+
+
+async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_next(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Transacted(stage)
+        exact(stage, journal)
+        for late, id_ in ((3, "a"), (-10, "b"), (-20, "c"), (-30, "d")):
+            await stage.schedule(id_, late, delay_to_partition="1")
+        journal.open.clear()
+        stage.fire()
+        await stage.until(lambda: journal.asked)
+        for _ in range(2):
+            stage.clock.wall += 10
+            stage.fire()
+
+        assert [len(load.rows) for load in stage.partition._loads] == [2]
+        stage.clock.wall += 10  # due when the step begins, and not fired by a cycle
+        journal.open.set()
+        await stage.until(lambda: len(stage.told()) == 4)
+
+        assert journal.sizes == [1, 3]
+        assert journal.ids == ["a", "b", "c", "d"]
+        assert [event["late"] for event in stage.events if event["event"] == "delivered"] == [3, 20, 10, 0]
+
+
+async def test_what_a_step_takes_along_is_not_joined_any_more(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Transacted(stage)
+        exact(stage, journal)
+        for late, id_ in ((3, "a"), (-10, "b")):
+            await stage.schedule(id_, late, delay_to_partition="1")
+        journal.open.clear()
+        stage.fire()
+        await stage.until(lambda: journal.asked)
+        stage.clock.wall += 10
+        stage.fire()
+        await stage.partition.pause(0)  # its first life ends with one row on its way and one that waits
+        stage.begin(0)
+
+        journal.open.set()
+        stage.fire()
+        await stage.until(lambda: len(stage.told()) == 2)
+        assert journal.ids == ["a", "b"]
+
+
+@pytest.mark.parametrize("hindrance", ["suspect", "paused"])
+async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path, hindrance: str) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        exact(stage, Transacted(stage))
+        if hindrance == "suspect":
+            stage.clock.suspect = True
+        else:
+            stage.partition.state = State.CATCHING_UP
+        await stage.schedule("a", 3)
+        await stage.schedule("b", 3)
+        assert not stage.told()
+
+        stage.clock.suspect = False
+        stage.partition.state = State.LIVE
+        await stage.schedule("c", 3)  # whatever makes a step
+        await stage.until(lambda: len(stage.told()) == 3)

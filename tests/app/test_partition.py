@@ -61,23 +61,33 @@ async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
         ("at_least_once", 1, 0.0, 0, 0.005),
         ("at_least_once", 0, 0.1, 0, 0.005),
         ("at_least_once", 0, 0.0, 2_000, 0.005),
-        ("exactly_once", 0, 0.0, 0, 0.005),
+        ("exactly_once", 0, 0.0, 0, 0.015),
+        ("exactly_once", 1, 0.0, 0, 0.015),
+        ("exactly_once", 0, 0.1, 0, 0.005),
+        ("exactly_once", 0, 0.0, 2_000, 0.005),
     ],
 )
-async def test_outcomes_alone_wait_for_company_on_a_longer_beat_unless_there_is_a_hurry(
+async def test_steps_wait_for_company_on_a_longer_beat_unless_there_is_a_hurry(
     tmp_path: Path, guarantee: str, records: int, hurried_s: float, outstanding: int, longest_s: float
 ) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE=guarantee) as stage:
         partition, row = stage.partition, entry("a")
         now = 1e9
-        if guarantee == "at_least_once":
-            partition._hurried_until = now + hurried_s
+        partition._hurried_until, partition._began = now + hurried_s, now
         partition._inbox.extend(([], asyncio.Future()) for _ in range(records))
         partition.claims.update({key(number): row for number in range(outstanding)})
 
         assert partition._until_beat(now + 0.001) == pytest.approx(longest_s - (now + 0.001) % longest_s)
         partition.claims.clear()
         partition._inbox.clear()
+
+
+async def test_exactly_once_the_first_step_after_a_pause_waits_for_nothing(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        stage.partition._began = 100.001
+
+        assert stage.partition._until_beat(100.013) == pytest.approx(0.015 - 100.013 % 0.015)
+        assert stage.partition._until_beat(100.017) == 0
 
 
 @pytest.mark.parametrize(("due_ms", "hurried"), [(0, True), (20, True), (1_000, False)])

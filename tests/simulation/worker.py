@@ -197,7 +197,7 @@ class Worker:
             self.table,
             journal,
             self.due,
-            lambda number: Partition(number, settings, clock, journal, destinations, limits, self.due.notify),
+            lambda number: Partition(number, settings, clock, journal, destinations, limits, self.due),
             progress.report,
             self.fatal,
         )
