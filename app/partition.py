@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 #: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
 _SLICE = 200
 _STEP_BYTES = 512 * 1024
-#: After a step of so much, some hundred messages in or out, there is likely to be more: there is a hurry so long.
+#: After a step of so much, some hundred messages in or out, there is likely to be more: the next steps, and looks for
+#: records, come sooner for so long.
 _MUCH_BYTES, _MUCH_FOR_S = 32 * 1024, 0.1
 #: While messages are being delivered, slices and steps are so many times shorter.
 _SHORTER = 4
@@ -117,7 +118,7 @@ class Partition:
         journal: Journal,
         topics: Topics,
         limits: Limits,
-        firing: "Firing",
+        firing: Firing,
     ) -> None:
         """Begin without a store; `firing` finds what is due."""
         self.number, self._settings, self._clock, self._journal = number, settings, clock, journal
@@ -359,9 +360,7 @@ class Partition:
         done = await self._gather(step)
         left = bool(self._inbox or self._outcomes)
         await self._commit(step)
-        if (
-            left or step.size >= _MUCH_BYTES
-        ):  # the more there is, the sooner the next step, and the next look for records
+        if left or step.size >= _MUCH_BYTES:
             self._hurry(_MUCH_FOR_S)
         for future in done:
             if not future.done():
