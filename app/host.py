@@ -11,6 +11,7 @@ from typing import Any
 
 import aiokafka
 import faust
+import uvloop
 from faust.cli.params import CaseInsensitiveChoice
 from faust.tables.manager import TableManager
 from faust.transport.drivers import aiokafka as driver
@@ -132,7 +133,7 @@ class Consumer(driver.Consumer):
         self.held_back = False
 
     def _new_consumer_thread(self) -> ConsumerThread:
-        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+        return ConsumerThread(self, loop=self.loop, thread_loop=uvloop.new_event_loop(), beacon=self.beacon)
 
     def done(self, chunk: Chunk) -> None:
         """Hear that a chunk is in the table."""
