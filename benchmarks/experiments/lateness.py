@@ -37,6 +37,13 @@ def planned(here: Target, sizes: Sizes) -> Plan:
     )
 
 
+def fill(here: Target, sizes: Sizes) -> None:
+    """Have `backlog` messages pending far ahead."""
+    if sizes.backlog > here.far:
+        here.send(here.plan_far(f"far{here.far}", sizes.backlog - here.far, value_bytes=sizes.value_bytes))
+        here.wait_settled()
+
+
 def steady(here: Target, sizes: Sizes) -> dict[str, float]:
     """Send `rate` messages a second, due 1 to 10 s ahead, while `backlog` others are pending.
 
@@ -44,9 +51,7 @@ def steady(here: Target, sizes: Sizes) -> dict[str, float]:
     to the last delivery, the seconds in which only deliveries go on included. `seen` is when a consumer that follows
     the destination has a message, committed ones only.
     """
-    if sizes.backlog > here.far:
-        here.send(here.plan_far(f"far{here.far}", sizes.backlog - here.far, value_bytes=sizes.value_bytes))
-        here.wait_settled()
+    fill(here, sizes)
     load = planned(here, sizes)
     with Meter(*here.pids) as meter, Follower(here.bootstrap, here.out) as follower:
         here.send(load)

@@ -1,5 +1,6 @@
-"""Lateness at several rates above several backlogs, in one installation that is filled more and more."""
+"""Lateness at several rates above several backlogs."""
 
+from contextlib import ExitStack
 from dataclasses import replace
 
 from benchmarks.experiments import lateness
@@ -9,11 +10,20 @@ from benchmarks.sizes import Sizes
 
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
-    """Measure `lateness` for each of `rates` and `backlogs`."""
+    """Measure `lateness` for each of `rates` and `backlogs`.
+
+    Each backlog has an installation of its own, filled before anything is measured, so that a rate's figures are taken
+    one right after the other: what the machine does besides changes from minute to minute.
+    """
     found: Figures = {}
-    for backlog in sizes.backlogs:
-        with Installation(bootstrap, "matrix") as here:
-            for rate in sizes.rates:
+    with ExitStack() as stack:
+        filled = {
+            backlog: stack.enter_context(Installation(bootstrap, f"above{backlog}")) for backlog in sizes.backlogs
+        }
+        for backlog, here in filled.items():
+            lateness.fill(here, replace(sizes, backlog=backlog))
+        for rate in sizes.rates:
+            for backlog, here in filled.items():
                 cell = replace(sizes, rate=rate, backlog=backlog)
                 found[f"matrix {rate:,}/s above {backlog:,}"] = lateness.steady(here, cell)
     return found
