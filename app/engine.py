@@ -4,7 +4,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import aiokafka.errors
@@ -200,6 +200,11 @@ class Engine:
     def partitions(self) -> int:
         """How many partitions the installation has."""
         return self.settings.partitions
+
+    @property
+    def owned(self) -> Collection[int]:
+        """The numbers of the partitions that this worker owns."""
+        return self.ownership.partitions.keys()
 
     @property
     def worker_url(self) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -15,6 +16,8 @@ from tables.keys import topic_crc
 _DIALECTS = ("native",)
 _GUARANTEES = ("at_least_once", "exactly_once")
 _MINUTE_MS = 60_000
+#: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 #: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
 #: records that are not readable yet.
 _COLD_MEMORY_MS = 10 * _MINUTE_MS
@@ -239,7 +242,8 @@ class Settings:
     @property
     def url(self) -> str:
         """The address at which other workers and people reach this worker's web view."""
-        return self.worker_url or f"http://{self.host}:{self.port}"
+        host = socket.gethostname() if self.host in _EVERYWHERE else self.host
+        return self.worker_url or f"http://{host}:{self.port}"
 
     def kafka_options(self) -> dict[str, Any]:
         """Give the security options that aiokafka's clients take."""

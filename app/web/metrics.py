@@ -13,7 +13,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class WorkerCollector(Collector):
-    """Yields the gauges of the partitions that this worker reports, so that a sum over all workers counts each once."""
+    """Yields the gauges of the partitions that this worker owns, so that a sum over all workers counts each once."""
 
     def __init__(self, state: WorkerState) -> None:
         self._state = state
@@ -25,8 +25,8 @@ class WorkerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""
         state = self._state
-        reports = state.reader.reports.items()
-        mine = {number: report for number, report in reports if report.progress.worker == state.worker_url}
+        owned = frozenset(state.owned)
+        mine = {number: report for number, report in state.reader.reports.items() if number in owned}
         whole = overview(mine, 0, state.now_ms())
         fresh = {number: mine[number] for number in mine if number not in whole.partitions_stale}
         yield from _gauges(overview(fresh, 0, state.now_ms()))

@@ -1,6 +1,6 @@
 """What the web view asks of the worker that it runs in."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, TypedDict
 
 from app.web.progress import ProgressReader
@@ -26,6 +26,10 @@ class WorkerState(Protocol):
     @property
     def partitions(self) -> int:
         """How many partitions the installation has."""
+
+    @property
+    def owned(self) -> Collection[int]:
+        """The numbers of the partitions that this worker owns."""
 
     @property
     def worker_url(self) -> str:

@@ -1,5 +1,6 @@
 """Settings: every variable is read and checked, and a bad value says what it takes."""
 
+import socket
 from dataclasses import fields
 
 import pytest
@@ -180,6 +181,7 @@ def test_places_follow_from_the_port_unless_they_are_told() -> None:
     assert settings.url == "http://127.0.0.1:7001"
     assert str(Settings.from_env({"DATADIR": "/d"}).data_path) == "/d"
     assert Settings.from_env({"WORKER_URL": "https://w"}).url == "https://w"
+    assert Settings.from_env({"HOST": "::"}).url == f"http://{socket.gethostname()}:6066"
 
 
 def test_security_becomes_what_kafka_clients_take() -> None:

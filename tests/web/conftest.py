@@ -52,6 +52,7 @@ def reports() -> Callable[..., dict[int, Report]]:
 class FakeState:
     app_id: str = "delay"
     partitions: int = 2
+    owned: tuple[int, ...] = (0,)
     worker_url: str = "http://127.0.0.1:6066"
     version: str = "0.1.0"
     reason: str | None = None
