@@ -33,7 +33,6 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
     late: int | None = None
     delivered: str | None = None
     reason: str | None = None
-    attempts: int | None = None
     by: str | None = None
 
 

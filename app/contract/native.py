@@ -85,7 +85,7 @@ def _read(record: Record) -> tuple[dict[str, str], Headers]:
             raise Refusal(
                 Reason.MALFORMED,
                 f"there is no header {name[:64]!r}. Headers that begin with 'delay-' are Punctual's own: "
-                "rename yours, or see the contract for the names.",
+                "rename yours, or see docs/reference/records.md for the names.",
             )
     return said, users
 

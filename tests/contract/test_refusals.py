@@ -104,8 +104,8 @@ def test_an_unknown_delay_header_is_a_slip_of_the_pen_not_the_users(name: str) -
 
     assert refused.reason == "malformed"
     assert refused.sentence == (
-        f"there is no header {name!r}. Headers that begin with 'delay-' are Punctual's own: rename yours, or see the "
-        "contract for the names."
+        f"there is no header {name!r}. Headers that begin with 'delay-' are Punctual's own: rename yours, or see "
+        "docs/reference/records.md for the names."
     )
 
 

@@ -1,0 +1,40 @@
+"""docs/reference/records.md and what records carry say the same."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from app.contract import headers as names
+from app.contract.request import Reason
+from app.events import Event, Kind
+from app.web.progress import Progress
+
+_PAGE = (Path(__file__).parents[2] / "docs/reference/records.md").read_text()
+
+
+def _documented(*headings: str) -> set[str]:
+    """Give what the first column of these sections' tables names."""
+    texts = [re.split(r"^## ", _PAGE.partition(f"\n## {heading}\n")[2], flags=re.MULTILINE)[0] for heading in headings]
+    cells = [cell for text in texts for cell in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)]
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_headers_are_documented() -> None:
+    commands = {"cancel", "reschedule", "deliver-now"}
+    assert _documented("Requests", "Commands") == names.REQUEST - {names.IF_DUE, names.PARKED} | commands
+    assert _documented("Deliveries") == names.DELIVERY
+
+
+def test_dead_letters_are_documented() -> None:
+    assert _documented("Dead letters") == names.DEAD_LETTER | {reason.value for reason in Reason}
+
+
+def test_events_and_their_fields_are_documented() -> None:
+    told = {field.name for field in msgspec.structs.fields(Event)}
+    assert _documented("Events") == told | set(get_args(Kind))
+
+
+def test_fields_of_progress_are_documented() -> None:
+    assert _documented("Progress") == {field.encode_name for field in msgspec.structs.fields(Progress)}
