@@ -25,9 +25,9 @@ help:
 	@echo 'make check    the same, and the fast tests'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
 	@echo 'make format   format the code'
-	@echo 'make bench    measure (see benchmarks/)'
+	@echo 'make bench    measure (see docs/how-to/measure.md)'
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
-	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (half an hour and more)'
+	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
