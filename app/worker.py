@@ -16,6 +16,7 @@ from app.errors import ClusterUnusable, PunctualError
 from app.fatal import end_process
 from app.group import Assignor
 from app.host import ChunkSchema, Tables, Transport
+from app.kafka import lost
 from app.kafka.leave import leave_group
 from app.settings import Settings
 from app.web.server import attach
@@ -41,6 +42,7 @@ class Worker(faust.Worker):
         loop.close()  # or mode would go on giving it as the current one (mode/utils/loops.py)
         loop = uvloop.new_event_loop()
         asyncio.set_event_loop(loop)
+        lost.install()
         super().__init__(*args, loop=loop, **kwargs)
 
     def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:
