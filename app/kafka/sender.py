@@ -21,6 +21,7 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
+from app.fatal import end_process
 from app.kafka.batch import Batch
 from app.kafka.cluster import Cluster
 from app.kafka.errors import GaveUp, Recalled, SendError, TopicUnknown, permanent
@@ -36,9 +37,12 @@ _BACKOFF_S, _BACKOFF_MAX_S = 0.02, 2.0
 #: A topic counts as gone after this many answers that say so, a backoff apart: a broker that has just started may not
 #: know yet.
 _GONE_AFTER = 6
-_SEQUENCES = 1 << 31
+#: Sequence numbers begin again at 0 after the largest that 31 bits can say.
+SEQUENCES = 1 << 31
 #: An answer that takes longer has the request's lanes part company, at most so often.
 _SLOW_S, _PART_EVERY_S = 0.15, 1.0
+#: So many connections to a broker take turns when one is slow: what is left behind stays open for minutes.
+ROADS = 8
 #: Errors after which a lane begins anew with another producer id: the broker has forgotten or never had its numbers.
 _RENUMBER = (
     kafka.UnknownProducerId.errno,
@@ -221,7 +225,14 @@ class Sender:
     def _spawn(self, coroutine: Any) -> None:
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        """Forget a task; one that has failed would leave its lanes waiting for good."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            end_process(error)
 
     async def _new_producer(self) -> tuple[int, int]:
         """Get a producer id, as soon as the cluster has one to give."""
@@ -310,7 +321,7 @@ class Sender:
         if len(lanes) > 1 and self._loop.time() - self._parted < _PART_EVERY_S:
             return False
         if group == ("healthy", self._healthy):
-            self._healthy += 1
+            self._healthy = (self._healthy + 1) % ROADS
         for lane in lanes:
             if not lane.failures:
                 lane.failing_since = self._loop.time()
@@ -331,7 +342,7 @@ class Sender:
     def _answered(self, lane: Lane, code: int, offset: int, timestamp_ms: int) -> None:
         if code in (0, kafka.DuplicateSequenceNumber.errno):
             batch, acked = lane.queue.popleft()
-            lane.sequence = (lane.sequence + batch.count) % _SEQUENCES
+            lane.sequence = (lane.sequence + batch.count) % SEQUENCES
             lane.failures = lane.gone = 0
             lane.flying = lane.given_up = False
             if not acked.done():
@@ -382,8 +393,13 @@ class Sender:
         self._wake(lane)
 
     def _fail(self, lane: Lane, failure: SendError) -> None:
-        """Give the first batch back; its number is used for the next one, for the broker has not stored it."""
+        """Give the first batch back; its number is used for the next one, if the broker cannot have stored it.
+
+        One that was sent before may have been, though it is refused now: brokers look at times and rights before they
+        look for what they have already.
+        """
         _, acked = lane.queue.popleft()
+        lane.stale = lane.stale or lane.failures > 0
         lane.failures = lane.gone = 0
         if not acked.done():
             acked.set_exception(failure)

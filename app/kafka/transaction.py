@@ -19,7 +19,7 @@ from app.kafka.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fence
 from app.kafka.ends import EndedId
 from app.kafka.errors import SendError, permanent
 from app.kafka.place import Place
-from app.kafka.sender import Ack
+from app.kafka.sender import ROADS, SEQUENCES, Ack
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Road:
 
     def leave(self) -> None:
         """Go by others from now on."""
-        self._number += 1
+        self._number = (self._number + 1) % ROADS
 
 
 class _Sending:
@@ -181,7 +181,7 @@ class Transactions(EndedId):
             for where, (code, offset, timestamp_ms) in answer.items():
                 if code == 0:
                     sending.settle(where, Ack(offset, timestamp_ms))
-                    self._sequences[where] = self._sequences.get(where, 0) + batches[where].count
+                    self._sequences[where] = (self._sequences.get(where, 0) + batches[where].count) % SEQUENCES
                     continue
                 if code in FENCED:
                     raise Fenced(self._id)

@@ -18,6 +18,7 @@ from app.kafka.errors import (
     TooLarge,
     TopicUnknown,
 )
+from app.kafka.sender import ROADS
 from tests.app.fake_kafka import LEADER_MOVED, TOO_LARGE, ScriptedCluster, batch
 
 Started = Callable[..., Awaitable[Sender]]
@@ -179,6 +180,42 @@ async def test_after_a_failure_for_good_its_number_is_used_for_the_next_batch(
     await good
     assert [(sent.values, sent.sequence) for sent in cluster.attempts] == [([b"bad", b"bad"], 0), ([b"good"], 0)]
     assert not sender.blocked("orders", 0)
+
+
+async def test_a_number_that_may_have_been_used_is_not_used_again(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    timed_out, refused = kafka.RequestTimedOutError.errno, kafka.TopicAuthorizationFailedError.errno
+    cluster.script["orders", 0] += [timed_out, refused]  # the first may be stored all the same
+    bad, good = sender.submit("orders", 0, batch(b"bad")), sender.submit("orders", 0, batch(b"good"))
+
+    with pytest.raises(NotAuthorised):
+        await bad
+    await good
+    last = cluster.attempts[-1]
+    assert (last.values, last.sequence) == ([b"good"], 0)
+    assert last.producer != cluster.attempts[0].producer  # else a broker would take it for what it has stored
+    await sender.stop()
+
+
+async def test_connections_that_were_left_behind_are_used_again_after_some_time(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster, recalls=True)
+    for _ in range(3 * ROADS):
+        sender._part(0, ("healthy", sender._healthy), [])
+        await sender.submit("orders", 0, batch(b"x"))
+
+    assert len({sent.group for sent in cluster.attempts}) == ROADS
+    await sender.stop()
+
+
+async def test_a_task_that_fails_ends_the_process(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[BaseException] = []
+    monkeypatch.setattr("app.kafka.sender.end_process", ended.append)
+    sender = await started(cluster)
+    cluster.script["orders", 0].append(RuntimeError("unforeseen"))
+    sender.submit("orders", 0, batch(b"x"))
+
+    await until(lambda: [str(error) for error in ended] == ["unforeseen"])  # else its lanes would wait for good
+    await sender.stop()
 
 
 async def test_what_is_submitted_first_from_a_failures_callback_goes_before_what_waits(

@@ -15,7 +15,7 @@ from app.kafka.coordinator import Fenced
 from app.kafka.coordinators import Coordinators, Find
 from app.kafka.errors import NotAuthorised, Rejected, TooLarge
 from app.kafka.identity import NOBODY, NextEpoch
-from app.kafka.sender import Ack
+from app.kafka.sender import SEQUENCES, Ack
 from app.kafka.transaction import Transactions, Untaken
 from tests.app.fake_kafka import TOO_LARGE, batch
 
@@ -111,6 +111,17 @@ async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next()
 
     # With its old numbers a broker would take it for the batch that was aborted, or for a zombie's.
     assert cluster.taken["orders"] == [(0, 0, 0), (1, 0, 0)]
+
+
+async def test_numbers_begin_again_after_the_largest() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    transactions._sequences["orders", 0] = SEQUENCES - 1
+    for _ in range(2):
+        await transactions.send([("orders", 0, batch(b"x"))])
+
+    assert [sequence for _, sequence, _ in cluster.taken["orders"]] == [SEQUENCES - 1, 0]
 
 
 async def test_what_a_destination_refuses_for_good_spoils_nothing_else_of_the_transaction() -> None:
