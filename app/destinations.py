@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import aiokafka.errors
 
+from app.contract.request import TOPIC_NAME
 from app.kafka.cluster import Cluster
 
 log = logging.getLogger(__name__)
@@ -38,10 +39,10 @@ class Destinations:
         """Ask the cluster about topics that are not known; waits for a broker as long as it takes.
 
         A topic that is not there is asked for again after a second; at its first mention several times at once, for it
-        may have just been created.
+        may have just been created. One that no topic's name can be is not asked for: some cannot be put into a request.
         """
         now = asyncio.get_running_loop().time
-        wanted = {topic for topic in topics if self._absent.get(topic, 0) < now()}
+        wanted = {topic for topic in topics if self._absent.get(topic, 0) < now() and TOPIC_NAME.fullmatch(topic)}
         if not wanted:
             return
         missing = await self._ask(wanted)

@@ -387,7 +387,8 @@ class Partition:
             done.append(future)
         if self._inbox or self._outcomes or self._cold.owed:
             self._wake.set()
-        self._expire(step)
+        if step.size < 2 * _STEP_BYTES:  # no large row is in it: there is room for what expires
+            self._expire(step)
         return done
 
     async def _take(self, step: Step, records: Sequence[Record]) -> int:
@@ -405,10 +406,11 @@ class Partition:
             unknown = {topic for topic, partition in wanted if self._topics.partitions(topic) <= partition}
             if unknown:
                 await self._topics.learn(unknown)
-            taken = self._ingest.take(step, found, self._topics.partitions, _STEP_BYTES // self._shorter)
+            limit = _STEP_BYTES // self._shorter
+            taken = self._ingest.take(step, found, self._topics.partitions, limit)
             await asyncio.sleep(0)
             begin = end - (len(found) - taken)
-            if taken < len(found):
+            if taken < len(found) or step.size >= limit:  # beside a large row there is no room for another
                 return begin
         return begin
 

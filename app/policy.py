@@ -1,17 +1,15 @@
 """Which requests may be accepted: destinations, clusters, limits."""
 
 import fnmatch
-import re
 from functools import lru_cache
 
 from app import callbacks
-from app.contract.request import Reason, Refusal, Request
+from app.contract.request import TOPIC_NAME, Reason, Refusal, Request
 from app.settings import Settings
 from tables.keys import MAX_DUE_MS
 
 #: A record's timestamp may be this far ahead of the broker's clock (contract section 2).
 _AHEAD_MS = 60_000
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Policy:
@@ -52,7 +50,7 @@ class Policy:
         if cluster is not None and cluster not in self._settings.clusters:
             sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop delay-to-cluster."
             return Reason.UNKNOWN_CLUSTER, sentence
-        if not _NAME.fullmatch(to):
+        if not TOPIC_NAME.fullmatch(to):
             sentence = f"no topic can have the name {to[:64]!r}: use letters, digits, dots, underscores, hyphens."
             return Reason.UNKNOWN_TOPIC, sentence
         if cluster is None and (to in self._settings.internal_topics or to.startswith("__")):

@@ -12,10 +12,10 @@ from app.client.times import due_after_ms, epoch_ms, span_ms
 from app.client.user_headers import Headers, RawHeader, user_headers
 from app.client.values import Key, key_bytes, value_bytes
 from app.contract import headers as names
+from app.contract.request import TOPIC_NAME
 
 Operation = Literal["cancel", "reschedule", "deliver-now"]
 
-_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic.validate
 _URL: Final = re.compile(r"https?://\S+")
 
 
@@ -95,7 +95,7 @@ def _due(at: datetime | None, after: timedelta | None) -> RawHeader:
 def _topic(to: object) -> bytes:
     # A Faust topic is welcome by its shape, so that Faust is never imported for callers that do not use it.
     name = to.get_topic_name() if hasattr(to, "get_topic_name") else to
-    if not isinstance(name, str) or not _TOPIC.fullmatch(name) or name in {".", ".."}:
+    if not isinstance(name, str) or not TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise InvalidDestinationError(
             f"{name!r} cannot be a topic: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -"
         )

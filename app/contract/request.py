@@ -1,9 +1,13 @@
 """A request as every dialect decodes it, and the refusal of one that cannot be accepted."""
 
+import re
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
+
+#: What topics can be called (org.apache.kafka.common.internals.Topic.validate).
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 Op = Literal["schedule", "cancel", "reschedule", "deliver-now"]
 Headers = list[tuple[str, bytes | None]]

@@ -5,12 +5,12 @@ import re
 from collections.abc import Sequence
 
 from app.contract import headers as names
+from app.contract.request import TOPIC_NAME
 from app.contract.times import parse_duration
 from pipeline.bulk.mapping import Mapping
 from pipeline.errors import OptionInvalid
 
 _JOB = re.compile(r"[a-zA-Z0-9._-]{1,100}")
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _LATE = ("deliver", "drop", "dead-letter")
 
 
@@ -107,7 +107,7 @@ def _job(text: str) -> str:
 
 
 def _topic(text: str) -> str:
-    if not _TOPIC.fullmatch(text):
+    if not TOPIC_NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(f"no topic can have the name {text!r}")
     return text
 

@@ -58,3 +58,10 @@ async def test_a_name_that_was_not_there_is_asked_for_again_after_a_second() -> 
     await asyncio.sleep(1.1)
     await destinations.learn(["late"])
     assert asked == [{"late"}]
+
+
+async def test_what_can_be_no_topic_is_not_asked_for() -> None:
+    cluster = ScriptedCluster()
+    cluster.away = ValueError("it does not fit into a request")
+
+    assert await seconds(Destinations(cluster), "x" * 40_000, "ä", "") < PATIENCE_S / 2  # type: ignore[arg-type]

@@ -141,6 +141,30 @@ async def test_a_record_that_is_larger_than_a_step_has_one_of_its_own(tmp_path: 
         assert stage.stores[0].counts.total == 3
 
 
+async def test_two_large_records_at_the_border_of_two_slices_do_not_share_a_step(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        commits = stage.journal.count_commits()
+        records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW)) for _ in range(210)]
+        for number in (199, 200):
+            records[number].value = b"x" * (MIB - 1_000)
+        await stage.take(0, records)
+
+        assert max(commits) <= MIB * 3 // 2
+        assert stage.stores[0].counts.total == 210
+
+
+async def test_what_expires_waits_for_a_step_without_a_large_record(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        stage.partition._limits.row = 2 * MIB
+        await stage.ask(delay_op="cancel", delay_id="unknown")
+        stage.clock.pass_by(600_001)
+        for size, left in ((MIB, 1), (1, 0)):
+            record = stage.logs[0].record(stage.clock.wall, delay_to="orders", delay_after="PT1H")
+            record.value = b"x" * size
+            await stage.take(0, [record])
+            assert stage.stores[0].cancels.count == left
+
+
 async def test_small_commands_that_move_large_rows_are_bounded_too(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         for number in range(12):
