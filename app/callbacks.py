@@ -9,6 +9,7 @@ import fnmatch
 from typing import Any
 
 import msgspec
+import yarl
 
 from app.contract.request import Reason, Refusal
 from app.step import Step
@@ -21,11 +22,29 @@ def check(url: str, allowed: tuple[str, ...]) -> None:
 
     Raises Refusal.
     """
-    if not any(fnmatch.fnmatchcase(url, pattern) for pattern in allowed):
+    try:
+        target = yarl.URL(url)  # as aiohttp reads it
+        admitted = target.host and not target.raw_user and any(_admits(pattern, target) for pattern in allowed)
+    except ValueError:
+        admitted = False
+    if not admitted:
         raise Refusal(
             Reason.NOT_ALLOWED,
             f"DELAY_CALLBACKS does not allow {url[:200]!r} (delay-on-failure). Add a pattern, or drop the header.",
         )
+
+
+def _admits(pattern: str, target: yarl.URL) -> bool:
+    """Tell whether a pattern admits a URL: scheme and host are compared by themselves, no part of a path is one."""
+    if pattern == "*":
+        return True
+    scheme, _, rest = pattern.partition("://")
+    host, slash, path = rest.partition("/")
+    return (
+        target.scheme == scheme
+        and fnmatch.fnmatchcase(target.raw_authority, host)
+        and (not slash or fnmatch.fnmatchcase(target.raw_path_qs, slash + path))
+    )
 
 
 def queue(step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, limit: int) -> None:
@@ -42,7 +61,8 @@ def queue(step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, l
         waiting = _waiting(msgspec.structs.replace(entry, key=None, value=None, headers=[]), reason, sentence)
         raw = encode(waiting)
     if len(raw) <= limit:
-        step.put(keys.with_due(row, step.now_ms), waiting, raw)
+        # A key is written once: of a message that fails in the very millisecond in which it is due, it is the next one.
+        step.put(keys.with_due(row, step.now_ms + (keys.due_of(row) == step.now_ms)), waiting, raw)
 
 
 def _waiting(entry: Entry, reason: Reason, sentence: str) -> Entry:

@@ -1,17 +1,19 @@
 """Failure callbacks wait in the table like messages, and are no messages."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from app.contract.request import Reason
+from app import callbacks
+from app.contract.request import Reason, Refusal
 from app.outcome import Called, Rejected, Uncalled
-from tables import Entry, keys
+from tables import Entry, PartitionStore, keys
 from tests.app.workbench import Workbench, source
 from tests.contract.records import NOW
-from tests.tables.rows import assert_sound
+from tests.tables.rows import assert_sound, image
 
 URL = "https://example.com/back"
 SOON = NOW + 60_000
@@ -74,6 +76,46 @@ def test_a_new_message_may_have_the_id_of_one_that_calls_back(bench: Workbench) 
 
     assert bench.pending() == {"a": SOON + 1}
     assert len(waiting(bench)) == 1
+
+
+def test_a_callback_never_takes_the_place_of_its_message(bench: Workbench, tmp_path: Path) -> None:
+    restored = PartitionStore(tmp_path / "restored.db")
+
+    def replay() -> None:
+        restored.replay(bench.changelog[restored.offset :], len(bench.changelog), NOW)
+
+    bench.schedule("a", NOW, delay_on_failure=URL)
+    replay()
+    bench.run(Rejected(bench.claim("a"), Reason.UNKNOWN_TOPIC, "It is gone."))  # in the millisecond in which it is due
+    replay()
+    ((row, _),) = bench.store.rows()
+    bench.run(Called(bench.claim_row(row)))
+    replay()
+
+    assert image(restored) == image(bench.store)
+    restored.close()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "admitted"),
+    [
+        ("*", "http://anywhere/", True),
+        ("*", "", False),
+        ("*", "anywhere", False),
+        ("https://example.com", "https://example.com/any?thing", True),
+        ("https://example.com", "http://example.com/", False),
+        ("https://example.com/hooks/*", "https://example.com/hooks/1", True),
+        ("https://example.com/hooks/*", "https://example.com/hooks/../admin", False),
+        ("https://*.example.com/*", "https://a.example.com/", True),
+        ("https://*.example.com/*", "https://10.0.0.5/.example.com/", False),
+        ("https://*.example.com/*", "https://10.0.0.5\\.example.com/", False),
+        ("https://example.com*", "https://example.com@10.0.0.5/", False),
+        ("http://127.0.0.1:80*", "http://127.0.0.1:8080/", True),
+    ],
+)
+def test_a_pattern_admits_hosts_and_paths_each_for_itself(pattern: str, url: str, *, admitted: bool) -> None:
+    with nullcontext() if admitted else pytest.raises(Refusal):
+        callbacks.check(url, (pattern,))
 
 
 def test_a_callback_that_is_taken_is_gone_without_an_event(bench: Workbench) -> None:
