@@ -94,7 +94,7 @@ class Courier:
             return entry.cluster, entry.to, key_partition(entry.key, partitions)
         turn = next(self._turn) // 16
         for number in ((turn + step) % partitions for step in range(partitions)):
-            if not target.sender.blocked(entry.to, number):
+            if not self.blocked((entry.cluster, entry.to, number)):
                 break
         return entry.cluster, entry.to, number
 
@@ -133,13 +133,18 @@ class Courier:
         return self._loop.time() - self._asking[cluster, topic] >= limit_s
 
     async def _find(self, cluster: str | None, topic: str) -> None:
+        known, looks = self._targets[cluster].cluster, 0
         try:
-            looks = 0
             while looks < _LOOKS:
                 try:
-                    if topic not in await self._targets[cluster].cluster.refresh([topic]):
+                    if topic in await known.refresh([topic]):
+                        looks += 1
+                    elif known.partitions(topic):
                         return
-                    looks += 1
+                    else:
+                        log.warning(
+                            "destination %s: brokers do not say where it is. May the worker describe it?", topic
+                        )
                 except aiokafka.errors.KafkaError as error:
                     log.warning("destination %s: no metadata: %r", topic, error)
                 await asyncio.sleep(_LOOK_EVERY_S)

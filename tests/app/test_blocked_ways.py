@@ -130,6 +130,26 @@ async def test_messages_without_a_key_go_round_a_blocked_partition(tmp_path: Pat
         assert {delivery.partition for batch, _ in stage.sender.waiting for delivery in batch} == {0, 2, 3}
 
 
+async def test_a_topic_that_brokers_do_not_tell_of_is_asked_for_again_until_it_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.deliver._LOOK_EVERY_S", 0.01)
+    async with Stage(tmp_path, DELAY_GIVE_UP="100") as stage:
+        await stage.schedule("a")
+        partitions = stage.destinations.topics["orders"]
+        stage.destinations.topics["orders"] = 0  # it may be there: the worker must not know
+        assert stage.fire() == []
+        way = (None, "orders", -1)
+        assert stage.courier.blocked(way)
+        await stage.until(lambda: stage.destinations.asked > 3)
+        assert stage.courier.blocked(way)
+        await stage.until(lambda: stage.courier.hopeless(way))
+
+        stage.destinations.topics["orders"] = partitions
+        await stage.until(lambda: not stage.courier._asking)
+        assert stage.fire() == ["a"]
+
+
 async def test_a_way_that_is_blocked_for_too_long_is_given_up(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GIVE_UP="PT1M") as stage:
         stage.sender.stuck = {("orders", 0): 59.0, ("orders", 1): 60.0}

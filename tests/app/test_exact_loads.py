@@ -13,6 +13,7 @@ from app.kafka.transaction import Untaken
 from app.outcome import Delivered
 from app.partition import State
 from app.step import Step
+from tables import Entry
 from tests.app.stage import Applied, Stage
 
 if TYPE_CHECKING:
@@ -122,6 +123,16 @@ async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path:
         await stage.until(lambda: len(journal.ids) == 3)
 
         assert journal.ids == ["a", "b", "c"]
+
+
+async def test_messages_without_a_key_go_round_a_partition_that_has_failed(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        exact(stage, Transacted(stage))
+        free = stage.courier._failures.hold((None, "orders", 1))
+        entry = Entry("a", "orders", None, b"", [], "delay-requests-0-0")
+
+        assert {stage.courier.way(entry)[2] for _ in range(100)} == {0, 2, 3}
+        free()
 
 
 async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_next(tmp_path: Path) -> None:
