@@ -18,6 +18,8 @@ from tables import Entry, PartitionStore, Told, keys
 
 #: Of what is remembered, so much is for clocks that differ, and for records that are written but not readable yet.
 _SLACK_MS = 120_000
+#: As long as the cold topic keeps what is on it (app/topics.py).
+_KEPT_MS = 30 * 86_400_000
 #: A record may be so much older than the brokers' time, or a tenth of the horizon, and is still judged by its own.
 _FRESH_MS = 60_000
 
@@ -121,8 +123,8 @@ class Cold:
             step.sends.append(Outgoing(self._topic, self._number, key, value, headers))
             step.changes.size += len(key or b"") + len(value or b"") + 32 * len(headers)
 
-    def _remember(self, step: Step, id_: str, source: str, *, kept: bool) -> None:
-        step.changes.told[id_] = Told(source, step.broker_ms + self._memory_ms, kept)
+    def _remember(self, step: Step, id_: str, source: str, *, kept: bool, memory_ms: int = 0) -> None:
+        step.changes.told[id_] = Told(source, step.broker_ms + max(memory_ms, self._memory_ms), kept)
         step.changes.size += len(id_.encode()) + len(source) + 32
 
     # what comes back -------------------------------------------------------------------------------------------------
@@ -136,7 +138,8 @@ class Cold:
         if self._whole:
             self.keep(step, asked.id, asked.source, asked.stamp_ms)
         else:
-            self._remember(step, asked.id, asked.source, kept=True)
+            # Whatever becomes of this process, the tier may send it again as long as the topic keeps what it has of it.
+            self._remember(step, asked.id, asked.source, kept=True, memory_ms=_KEPT_MS)
             self.owed.append(asked)
 
     def settle_debts(self, step: Step) -> None:

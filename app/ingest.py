@@ -175,7 +175,7 @@ class Ingest:
                 assure_topic(asked, partitions_of(asked.to))
             self._schedule(step, record, asked)
         except Refusal as refusal:
-            key = keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic])
+            key = keys.row_key(max(0, asked.due_ms), record.offset, self._crcs[record.topic])
             self._refusals.refuse_parked(step, key, _entry(asked), refusal)
         self._cold.confirm(step, asked)
 
@@ -190,7 +190,10 @@ class Ingest:
             ended(step, "cancelled", asked.due_ms, entry, by=cancel.source)
             return
         before = step.ids[asked.id]
-        if before is None and self._remembered.delivered_before(step, asked):
+        known = (
+            self._remembered.delivered_before(step, asked) if before is None else self._is_sent(before, asked, entry)
+        )
+        if known:
             self._duplicate(step, asked)
             return
         step.tell(accepted)
@@ -201,6 +204,14 @@ class Ingest:
         if self._cold.there and asked.parked is None and self._cold.take(step, asked, entry):
             return
         step.put(keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic]), entry, raw)
+
+    def _is_sent(self, row: bytes, asked: Request, entry: Entry) -> bool:
+        """Tell whether the same message is being sent, and to be known again within its dedupe window."""
+        window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
+        sent = self._claims.get(row)
+        if not window_ms or sent is None or keys.due_of(row) != asked.due_ms:
+            return False
+        return msgspec.structs.replace(sent, source=entry.source) == entry
 
     def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
         step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))

@@ -10,7 +10,7 @@ from pipeline.headers import joined
 from pipeline.kafka import Offsets
 
 #: What was sent and has left no touch after so long is sent again: the worker was down, or too far behind.
-AGAIN_MS = 600_000
+AGAIN_MS = 300_000
 
 
 @dataclass(frozen=True)

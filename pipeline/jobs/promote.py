@@ -47,7 +47,7 @@ def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False)
     """Send back what is due within `lead_ms` and was not sent yet; give how many messages.
 
     A run that is killed sends some again: the worker knows them. What it has taken it touches, so that it is parked no
-    longer; what was sent and is not touched within ten minutes is sent again.
+    longer; what was sent and is not touched within five minutes is sent again.
 
     Raises DataLost, LakeMismatch, LakeBusy, TopicMissing, KafkaUnreachable.
     """

@@ -113,7 +113,10 @@ class AccountMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), records=st.integers(1, 5))
     def the_worker_dies_between_events_and_changelog(self, data: st.DataObject, records: int) -> None:
-        """What was told is told again by the next life, which reads the same records first."""
+        """What was told is told again by the next life, which reads the same records first.
+
+        What repeated a message that was being sent is accepted then: the next life does not know of that send.
+        """
         told = len(self.bench.events)
         step = Step(self.bench.now_ms)
         for chunk in (self.requests, self.forwards):
@@ -125,8 +128,8 @@ class AccountMachine(RuleBasedStateMachine):
             self._take(step, chunk, records, data.draw(st.integers(0, 2), label="records seen before"))
         again = self.bench.apply(step)
 
-        assert {(event["event"], event["source"]) for event in lost} >= {
-            (event["event"], event["source"]) for event in again if event["event"] == "accepted"
+        assert {event["source"] for event in lost if event["event"] in ("accepted", "duplicate")} >= {
+            event["source"] for event in again if event["event"] == "accepted"
         }
         assert len(self.bench.events) == told + len(again)
 

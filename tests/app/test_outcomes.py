@@ -312,3 +312,14 @@ def test_a_delivery_and_its_duplicate_may_come_in_one_step(bench: Workbench) -> 
     bench.run(bench.delivered(row), record)
 
     assert bench.told()[-1] == ("duplicate", source(record), None)
+
+
+def test_a_request_that_is_repeated_while_its_message_is_being_sent_is_a_duplicate(bench: Workbench) -> None:
+    bench.schedule("a", NOW, delay_dedupe="PT1M")
+    row = bench.claim("a")
+    again = bench.schedule("a", NOW, delay_dedupe="PT1M")
+    other = bench.schedule("a", NOW, delay_dedupe="PT1M", user="another")
+    bench.run(bench.delivered(row))
+
+    assert ("duplicate", again, None) in bench.told()
+    assert ("accepted", other, None) in bench.told()

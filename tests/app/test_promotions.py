@@ -392,3 +392,34 @@ def test_without_a_cold_topic_it_is_taken_in_once_and_nobody_is_told(tmp_path: P
     assert [event for event, _, _ in bench.told()] == ["accepted", "delivered", "duplicate"]
     assert bench.sends == []
     bench.close()
+
+
+@pytest.mark.parametrize(
+    "said", [{"delay_to": "x" * 40_000, "delay_at": "5"}, {"delay_to": "orders", "delay_after": "0"}]
+)
+def test_what_only_looks_as_if_the_tier_had_sent_it_is_refused_as_any_other(
+    tmp_path: Path, said: dict[str, str]
+) -> None:
+    bench = Workbench(tmp_path / "x.db", 0, **HORIZON)
+    bench.ask(-1, delay_id="a", delay_source=OLD, delay_parked="1,1", **said)
+    assert [event["event"] for event in bench.events if event["event"] != "deferred"] in (["refused"], ["duplicate"])
+    bench.ask(-1, delay_id="b", delay_source=OLD, delay_parked=f"{NOW},{NOW}", **said)
+
+    assert next(event["event"] for event in bench.events if event["id"] == "b") == "refused"
+    bench.close()
+
+
+def test_what_was_taken_in_before_a_crash_is_known_as_long_as_the_tier_may_send_it_again(tmp_path: Path) -> None:
+    bench = Workbench(tmp_path / "x.db", 0, **HORIZON)
+    bench.pays = False
+    bench.promote("a", FAR, OLD)
+    bench.open_again()  # before the tier was told
+    bench.command("deliver-now", "a")
+    bench.run(bench.delivered(bench.claim("a")))
+    bench.now_ms += 60 * MINUTE
+    bench.pays = True
+    again = bench.promote("a", FAR, OLD, snapshot=bench.now_ms)
+
+    assert bench.pending() == {}
+    assert ("duplicate", again, None) in bench.told()
+    bench.close()
