@@ -145,6 +145,11 @@ class Engine:
         now = asyncio.get_running_loop().time()
         return any(partition.hurried(now) for partition in self.ownership.partitions.values())
 
+    @property
+    def catching_up(self) -> bool:
+        """Whether any partition waits until what waited for it is read."""
+        return any(partition.state is State.CATCHING_UP for partition in self.ownership.partitions.values())
+
     # housekeeping ----------------------------------------------------------------------------------------------------
     async def _housekeeping(self) -> None:
         learned = time.monotonic()

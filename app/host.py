@@ -125,6 +125,9 @@ class Consumer(driver.Consumer):
         """Begin with nothing on its way."""
         super().__init__(*args, **kwargs)
         self._ahead: dict[TP, int] = {}
+        #: While partitions catch up: up to where each was fetched before the fetch that is under way began. All of that
+        #: has been handed over; aiokafka's own positions move on before what is fetched gets here from its thread.
+        self.reached: dict[TP, int] = {}
         #: Set while no fetch is under way.
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -151,6 +154,10 @@ class Consumer(driver.Consumer):
                 raise
 
     async def _drain_once(self) -> None:
+        catching_up = self.app.engine.catching_up
+        if catching_up:
+            states = {tp: self.state_of(tp) for tp in self._get_active_partitions()}
+            self.reached = {tp: state.position for tp, state in states.items() if state and state.has_valid_position}
         if self.held_back:
             await asyncio.sleep(_IDLE_POLL_S)
             return
@@ -159,7 +166,7 @@ class Consumer(driver.Consumer):
             return
         open_ = {tp for tp in self._get_active_partitions() if self._ahead.get(tp, 0) < _AHEAD}
         # What is full or paused may be open before anything comes for the others.
-        aside = self._paused_partitions or len(open_) < len(self._get_active_partitions())
+        aside = catching_up or self._paused_partitions or len(open_) < len(self._get_active_partitions())
         poll_s = _BUSY_POLL_S if aside else _IDLE_POLL_S
         if not open_:
             await asyncio.sleep(poll_s)
@@ -211,6 +218,15 @@ class Consumer(driver.Consumer):
     def forget(self) -> None:
         """Forget what was on its way before a rebalance."""
         self._ahead.clear()
+        self.reached.clear()
+
+    def state_of(self, tp: TP) -> Any:
+        """Give aiokafka's own state of a partition, None if it is not assigned."""
+        subscription = self._thread._ensure_consumer()._subscription.subscription
+        partition = aiokafka.TopicPartition(tp.topic, tp.partition)
+        if subscription is None or subscription.assignment is None or partition not in subscription.assignment.tps:
+            return None
+        return subscription.assignment.state_value(partition)
 
 
 class Transport(driver.Transport):
@@ -241,9 +257,8 @@ class GroupIntake:
             consumer.resume(partition)
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Give the offset up to which records have been fetched, from aiokafka's own state; None if not known."""
-        state = None if self.ahead(topic, partition) else self._state(topic, partition)
-        return state.position if state is not None and state.has_valid_position else None
+        """Give the offset up to which records are in the table or were none for it; None if not known."""
+        return None if self.ahead(topic, partition) else self._app.consumer.reached.get(TP(topic, partition))
 
     def ahead(self, topic: str, partition: int) -> bool:
         """Tell whether records have been fetched that are not in the table yet."""
@@ -251,15 +266,9 @@ class GroupIntake:
 
     def heard(self, topic: str, partition: int) -> float | None:
         """Give when a broker last said what there is to read; None if it isn't to be read now."""
-        state = None if self._app.consumer.held_back else self._state(topic, partition)
+        consumer = self._app.consumer
+        state = None if consumer.held_back else consumer.state_of(TP(topic, partition))
         return (state.timestamp or 0) if state is not None else None
-
-    def _state(self, topic: str, partition: int) -> Any:
-        subscription = self._app.consumer._thread._ensure_consumer()._subscription.subscription
-        tp = aiokafka.TopicPartition(topic, partition)
-        if subscription is None or subscription.assignment is None or tp not in subscription.assignment.tps:
-            return None
-        return subscription.assignment.state_value(tp)
 
 
 class Handover(Service):

@@ -128,6 +128,7 @@ async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path:
 async def test_messages_without_a_key_go_round_a_partition_that_has_failed(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         exact(stage, Transacted(stage))
+        assert isinstance(stage.courier, ExactCourier)
         free = stage.courier._failures.hold((None, "orders", 1))
         entry = Entry("a", "orders", None, b"", [], "delay-requests-0-0")
 

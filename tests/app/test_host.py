@@ -1,0 +1,59 @@
+"""What the group's consumer knows of how far it has read."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from faust.types import TP
+
+from app.host import Consumer, GroupIntake
+
+HERE = TP("delay-requests", 0)
+
+
+class Read(Consumer):
+    """A consumer whose thread has fetched up to `position` before what it has found gets here."""
+
+    def __init__(self) -> None:
+        self.app = SimpleNamespace(
+            engine=SimpleNamespace(catching_up=True, hurried=True), consumer_generation_id=1, consumer=self
+        )
+        self.loop = asyncio.get_running_loop()
+        self.held_back, self.flow_active = False, True
+        self._paused_partitions = set[TP]()
+        self._ahead, self.reached, self._quiet = {}, {}, asyncio.Event()
+        self.callback = self.hand_over
+        self.fetched = SimpleNamespace(position=0, has_valid_position=True)
+        self.intake = GroupIntake(self.app)
+        self.seen: list[int | None] = []
+
+    def _get_active_partitions(self) -> set[TP]:
+        return {HERE}
+
+    def state_of(self, _: TP) -> Any:
+        return self.fetched
+
+    def _to_message(self, _: TP, record: Any) -> Any:
+        return record
+
+    def look(self) -> None:
+        self.seen.append(self.intake.position(*HERE))
+
+    async def _getmany(self, **_: Any) -> Any:
+        self.look()
+        found = {HERE: [SimpleNamespace(topic=HERE.topic, partition=0, offset=0, timestamp=0)]}
+        self.fetched.position = 1
+        self.look()
+        return found if len(self.seen) <= 2 else {}
+
+    async def hand_over(self, chunk: Any) -> None:
+        self.look()
+        self.done(chunk)
+
+
+async def test_what_is_fetched_is_not_taken_for_read_before_it_is_handed_over() -> None:
+    consumer = Read()
+    for _ in range(2):
+        await consumer._drain_once()
+
+    assert consumer.seen == [0, 0, None, 1, 1]
