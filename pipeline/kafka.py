@@ -29,6 +29,8 @@ _TIMEOUT_MS = "20000"
 _READING = {"max.poll.records": "10000", "fetch.max.wait.ms": "5"}
 #: One task reads so many records, and a partition that has more is read by several.
 _PIECE = 250_000
+#: What Java's producer takes as it stands, of records before they are compressed.
+_REQUEST_BYTES = 1_048_576
 _WRITING = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
 
 
@@ -169,9 +171,11 @@ class Kafka:
         Returns when all of them are acknowledged; a run that is killed may have written some, and Spark may repeat a
         task: at least once. Raises TopicMissing, KafkaUnreachable.
         """
-        self.ends(records.sparkSession, topic)  # the sink waits a minute for a topic that is not there
+        spark = records.sparkSession
+        self.ends(spark, topic)  # the sink waits a minute for a topic that is not there
+        largest = max(_REQUEST_BYTES, self.largest_record(spark, topic))
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).option("topic", topic)
-        for name, value in (_WRITING | self.options).items():
+        for name, value in (_WRITING | {"max.request.size": str(largest)} | self.options).items():
             writer = writer.option(f"kafka.{name}", value)
         writer.option("includeHeaders", "true").save()
 

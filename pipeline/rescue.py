@@ -63,6 +63,18 @@ def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataF
         yield records.join(lost.select("source"), "source", "left_semi")
 
 
+def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
+    """Give the sources of what is lost whose id has been scheduled or cancelled since: that is what its sender wants.
+
+    `asked` is what `contents` gave. Requests before `since_ms` are not looked at.
+    """
+    anew = F.col("op").isin("schedule", "cancel") & (F.col("stamp_ms") >= since_ms)
+    later = lake.read("requests", REQUESTS).where(anew).select("id", F.struct("stamp_ms", "offset").alias("later"))
+    first = asked.select("source", F.struct("stamp_ms", "offset").alias("first"))
+    both = lost.select("source", "id").join(first, "source").join(later, "id")
+    return both.where("later > first").select("source").distinct()
+
+
 def again(lost: DataFrame, asked: DataFrame, inputs: tuple[str, ...], partitions: int) -> DataFrame:
     """Give what brings back what is lost: columns source, key, value, headers, and partition: the home of its id.
 

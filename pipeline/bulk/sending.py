@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 #: So often in a second a paced task sends: what is sent at once is a tenth of what is sent in a second.
 _BEATS = 10
 _MOST_ROWS = 10_000
-#: What Java's producer takes as it stands.
-_REQUEST_BYTES = 1_048_576
 
 
 def send(context: "Context", requests: DataFrame, inputs: tuple[str, ...], per_second: float | None = None) -> None:
@@ -32,8 +29,6 @@ def send(context: "Context", requests: DataFrame, inputs: tuple[str, ...], per_s
     """
     spark, topic = context.spark, context.topic("requests")
     partitions = len(context.kafka.ends(spark, topic)[topic])
-    largest = max(_REQUEST_BYTES, context.kafka.largest_record(spark, topic))
-    kafka = replace(context.kafka, options=context.kafka.options | {"max.request.size": str(largest)})
     places, settings = home(F.col("id"), inputs, partitions), {}
     if per_second is not None:
         tasks = spark.sparkContext.defaultParallelism  # as many as run at once, and each has as much to send
@@ -45,7 +40,7 @@ def send(context: "Context", requests: DataFrame, inputs: tuple[str, ...], per_s
         settings["spark.sql.execution.pandas.udf.buffer.size"] = "8"  # Python must not collect what it has let go
     placed = requests.select("key", "value", "headers", places.alias("partition"))
     with using(spark, settings), progress(spark, "send"):
-        kafka.write(placed, topic)
+        context.kafka.write(placed, topic)
 
 
 def input_topics(context: "Context", others: str) -> tuple[str, ...]:

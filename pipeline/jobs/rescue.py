@@ -16,7 +16,7 @@ from pipeline.ledger import KIND
 from pipeline.ledger.tables import RESCUED
 from pipeline.progress import progress
 from pipeline.reconcile.lost import LOST, Judge
-from pipeline.rescue import again, contents
+from pipeline.rescue import again, contents, overtaken
 
 _LISTED = 20
 _TRIES = 5
@@ -52,29 +52,35 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
             f"{count:,} seem lost, more than --limit {options.limit:,}: rather the ledger is wrong than the messages. "
             f"Were events lost, or deleted before they were read? If the messages are lost indeed, raise --limit."
         )
-    sent = rescue(context, judge, lost, apply=options.apply)
+    sent, overtaken = rescue(context, judge, lost, apply=options.apply)
     print(f"{count:,} lost, {sent:,} of them {'sent again' if options.apply else 'would be sent again (--apply)'}")
-    if sent < count:
-        print(f"{count - sent:,} cannot be: neither the ledger nor Kafka has their contents any more")
-    return 0 if options.apply and sent == count else UNBALANCED
+    if overtaken:
+        print(f"{overtaken:,} are not: their ids have been scheduled or cancelled since")
+    if sent + overtaken < count:
+        print(f"{count - sent - overtaken:,} cannot be: neither the ledger nor Kafka has their contents any more")
+    return 0 if options.apply and sent + overtaken == count else UNBALANCED
 
 
-def rescue(context: Context, judge: Judge, lost: DataFrame, *, apply: bool) -> int:
-    """Send what is lost again, if `apply`, and note it in the ledger; give how many can be.
+def rescue(context: Context, judge: Judge, lost: DataFrame, *, apply: bool) -> tuple[int, int]:
+    """Send what is lost again, if `apply`, and note it in the ledger; give how many can be, and how many are overtaken.
 
-    After a run that is killed in between, the next sends the same: what is pending is replaced by itself, what is
-    delivered is known again. Raises TopicMissing, KafkaUnreachable, LakeBusy.
+    What is overtaken is noted, and not sent: its id has been scheduled or cancelled since. That is also what a run
+    finds after one that was killed in between. Raises TopicMissing, KafkaUnreachable, LakeBusy.
     """
     snapshot = judge.snapshot
     asked = contents(judge.lake, context.kafka, lost)
-    with kept(again(lost, asked, snapshot.inputs, snapshot.partitions)) as requests:
-        count = requests.count()
+    with (
+        kept(overtaken(judge.lake, lost, asked, judge.since_ms)) as left,
+        kept(again(lost.join(left, "source", "left_anti"), asked, snapshot.inputs, snapshot.partitions)) as requests,
+    ):
+        count, aside = requests.count(), left.count()
         if apply and count:
             with progress(context.spark, "send"):
                 context.kafka.write(requests.drop("source"), context.topic("requests"))
-            rows = lost.join(requests.select("source"), "source", "left_semi")
-            _note(context, judge.lake, rows)
-        return count
+        if apply and count + aside:
+            settled = requests.select("source").unionByName(left)
+            _note(context, judge.lake, lost.join(settled, "source", "left_semi"))
+        return count, aside
 
 
 def _note(context: Context, lake: Lake, rows: DataFrame) -> None:

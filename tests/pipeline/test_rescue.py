@@ -1,6 +1,7 @@
 """Rescue: what is lost is sent again once, and nothing else ever."""
 
 from argparse import ArgumentParser, Namespace
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,27 @@ def test_what_is_lost_is_sent_again_exactly_once(
     assert said.endswith("nothing is lost\n")
 
 
+def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
+    context: Context, teller: Teller, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    due = NOW_MS - HOUR_MS
+    teller.life(teller.request("again", due_ms=due), "again")  # an earlier life says nothing of a later one
+    for id_ in ("again", "anew", "cancelled"):
+        teller.event("accepted", teller.request(id_, due_ms=due), id_, due=due)
+    teller.event("accepted", teller.request("anew", due_ms=NOW_MS + HOUR_MS), "anew", due=NOW_MS + HOUR_MS)
+    cancel = teller.append("requests", None, teller.home("cancelled"), headers=_cancel("cancelled"))
+    teller.event("unknown", cancel, "cancelled", by=cancel)
+    teller.progress()
+    before = Counter(_header(each, "delay-id") for each in consume(teller.requests))
+
+    assert rescue.run(context, options(str(tmp_path), "--apply")) == 0
+    after = Counter(_header(each, "delay-id") for each in consume(teller.requests))
+    assert after - before == {b"again": 1}
+    said = capsys.readouterr().out
+    assert "3 lost, 1 of them sent again\n2 are not: their ids have been scheduled or cancelled since" in said
+    assert rescue.run(context, options(str(tmp_path))) == 0, "all of it is settled"
+
+
 def test_contents_that_the_ledger_has_not_kept_come_from_kafka(
     context: Context, teller: Teller, tmp_path: Path
 ) -> None:
@@ -101,6 +123,10 @@ def test_without_events_nothing_is_known(spark: SparkSession, tmp_path: Path) ->
     book.request(0, 1)
     with pytest.raises(EventsMissing, match="DELAY_EVENTS"):
         Judge(book.lake(spark, tmp_path)).require_events()
+
+
+def _cancel(id_: str) -> list[tuple[str, str]]:
+    return [("delay-op", "cancel"), ("delay-id", id_)]
 
 
 def _header(message: Message, name: str) -> bytes | None:

@@ -1,0 +1,24 @@
+"""What is written to topics."""
+
+import os
+
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from pipeline.context import Context
+from tests.pipeline.conftest import Consume
+
+MIB = 1 << 20
+
+
+def test_records_may_be_as_large_as_their_topic_takes(context: Context, consume: Consume, admin: AdminClient) -> None:
+    topic, value = context.topic("requests"), os.urandom(2 * MIB)
+    larger = ConfigEntry("max.message.bytes", str(4 * MIB), incremental_operation=AlterConfigOpType.SET)
+    for future in admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[larger])]
+    ).values():
+        future.result(timeout=30)
+    columns = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int"
+
+    context.kafka.write(context.spark.createDataFrame([(None, value, [], 0)], columns), topic)
+
+    assert [message.value() for message in consume(topic)] == [value]
