@@ -20,6 +20,8 @@ from tables import Entry, PartitionStore, Told, keys
 _SLACK_MS = 120_000
 #: As long as the cold topic keeps what is on it (app/topics.py).
 _KEPT_MS = 30 * 86_400_000
+#: What a request has beside what a row holds: the names of headers, and what the tier says of the message.
+_RETURN_BYTES = 1_024
 #: A record may be so much older than the brokers' time, or a tenth of the horizon, and is still judged by its own.
 _FRESH_MS = 60_000
 
@@ -32,6 +34,7 @@ class Cold:
         self._number, self._topic, self._store = number, settings.cold, store
         self._horizon_ms, self._memory_ms = settings.horizon_ms, settings.cold_memory_ms
         self._fresh_ms = min(_FRESH_MS, settings.horizon_ms // 10)
+        self._largest = limits.request
         #: Whether the cold topic is there: messages may be parked, even if no more are.
         self.there = limits.cold
         #: Whether a step's records are there with its changes or not at all, or are none.
@@ -40,12 +43,12 @@ class Cold:
         self.owed: list[Request] = []
 
     # what is accepted or moved here ----------------------------------------------------------------------------------
-    def take(self, step: Step, asked: Request, entry: Entry) -> bool:
-        """Park a message that was accepted, if it is due beyond the horizon; tell whether it is.
+    def take(self, step: Step, asked: Request, entry: Entry, size: int) -> bool:
+        """Park a message that was accepted, of `size` bytes, if it is due beyond the horizon; tell whether it is.
 
         Of one that stays the tier hears if it may have something of its id.
         """
-        if self._is_far(step, asked.due_ms, asked.stamp_ms):
+        if self._is_far(step, asked.due_ms, asked.stamp_ms) and self._comes_back(size):
             self._park(step, asked.due_ms, entry, asked.source, asked.stamp_ms)
             return True
         if asked.id != asked.source or self._was_far(asked.due_ms, asked.stamp_ms):
@@ -56,8 +59,8 @@ class Cold:
         """Park the message that a command (`source`, `stamp_ms`) has moved to `row` if that is beyond the horizon."""
         if not self._horizon_ms:
             return
-        due_ms, (entry, _) = keys.due_of(row), step.changes.puts[row]
-        if self._is_far(step, due_ms, stamp_ms):
+        due_ms, (entry, raw) = keys.due_of(row), step.changes.puts[row]
+        if self._is_far(step, due_ms, stamp_ms) and self._comes_back(len(raw)):
             step.remove(row, entry)
             self._park(step, due_ms, entry, source, stamp_ms)
         elif self._was_far(due_ms, stamp_ms):
@@ -72,6 +75,10 @@ class Cold:
             return False
         now = min(step.broker_ms, max(stamp_ms, step.broker_ms - self._fresh_ms))
         return due_ms > now + self._horizon_ms
+
+    def _comes_back(self, size: int) -> bool:
+        """Tell whether a message fits into the request that it comes back as, whatever its compression was."""
+        return size + _RETURN_BYTES <= self._largest
 
     def _was_far(self, due_ms: int, stamp_ms: int) -> bool:
         """Tell whether a step that came to nothing in a crash may have parked it, when it was early enough."""

@@ -201,7 +201,7 @@ class Ingest:
             ended(step, "conflict", asked.due_ms, entry, by=cancel.source)
         if before is not None:
             self._replace(step, before, asked)
-        if self._cold.there and asked.parked is None and self._cold.take(step, asked, entry):
+        if self._cold.there and asked.parked is None and self._cold.take(step, asked, entry, len(raw)):
             return
         step.put(keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic]), entry, raw)
 

@@ -8,6 +8,8 @@ class Limits(Protocol):
 
     #: Of a message that is held, encoded.
     row: int
+    #: Of a request: what is parked comes back as one.
+    request: int
     #: Of a dead letter.
     letter: int
     #: Whether the cold topic is there: messages may be parked, even if no more are.

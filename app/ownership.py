@@ -65,7 +65,6 @@ class Ownership:
         #: How long the changelog keeps tombstones.
         self.tombstones_ms = TOMBSTONES_MS
         self.generation = -1
-        self.cut_short = 0
         self._tasks: dict[int, asyncio.Task[None]] = {}
         #: Those that may still be waited for, the latest last, which began at this time.
         self._backlogs: list[Backlog] = []
@@ -280,7 +279,6 @@ class Ownership:
                 written = await self._reader(forwards, partition.number).written_end()
                 await self._ingest(partition, {forwards: written})
         except TimeoutError:
-            self.cut_short += 1
             log.error(  # noqa: TRY400 - the trace says nothing
                 "partition %d: firing begins before all waiting requests are read (DELAY_CATCH_UP): a cancel among "
                 "them may come too late",

@@ -26,12 +26,13 @@ _DAYS_7, _DAYS_30 = str(7 * 86_400_000), str(30 * 86_400_000)
 
 @dataclass(slots=True)
 class TopicLimits:
-    """Sizes in bytes that a held message, and a dead letter, may have; how long the changelog keeps tombstones.
+    """Sizes in bytes that a held message, a request and a dead letter may have; how long tombstones are kept.
 
     `cold` says whether the cold topic is there.
     """
 
     row: int = 0
+    request: int = 0
     letter: int = 0
     tombstones_ms: int = TOMBSTONES_MS
     cold: bool = False
@@ -95,6 +96,7 @@ async def ensure(settings: Settings) -> TopicLimits:
     holding = [settings.changelog, settings.forwards, *([settings.cold] if cold else [])]
     return TopicLimits(
         min(int(final[topic]["max.message.bytes"]) for topic in holding) - _BESIDE_BYTES,
+        int(final[settings.requests]["max.message.bytes"]),
         int(final[settings.dead_letters]["max.message.bytes"]),
         int(final[settings.changelog]["delete.retention.ms"]),
         cold,

@@ -51,6 +51,18 @@ def test_what_is_due_beyond_the_horizon_is_parked(bench: Workbench) -> None:
     ]
 
 
+def test_what_would_not_fit_into_the_request_that_brings_it_back_is_held(bench: Workbench) -> None:
+    bench.limits.request = 10_000
+    bench.open_again()
+    for id_, size in (("a", 8_000), ("b", 9_000)):
+        record = bench.log.record(delay_id=id_, delay_to="orders", delay_at=str(FAR))
+        record.value = b"x" * size
+        bench.run(record)
+    bench.command("reschedule", "b", delay_at=str(FAR + 1))
+
+    assert bench.pending() == {"b": FAR + 1}
+
+
 def test_a_parked_message_is_the_message_as_it_is_with_all_that_it_asks_for(bench: Workbench) -> None:
     users = [("b", b"1"), ("a", b"\xff"), ("b", None), ("b", b"1")]
     record = bench.log.record(

@@ -29,6 +29,7 @@ class Sizes:
     """What the topics allow."""
 
     row: int = 1 << 20
+    request: int = 1 << 20
     letter: int = 1 << 20
     cold: bool = False
 

@@ -188,7 +188,7 @@ class Worker:
         courier, journal = courier_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         self.due = DueLoop(settings, clock, courier)
         journal.reached = self.reached  # type: ignore[method-assign]
-        limits, destinations = TopicLimits(1 << 20, 1 << 20), Destinations(self.cluster)
+        limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
         progress = Progress(settings, clock, sender, self.due)
         self.ownership = Ownership(
             settings,
