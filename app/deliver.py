@@ -133,7 +133,7 @@ class Courier:
         return self._loop.time() - self._asking[cluster, topic] >= limit_s
 
     async def _find(self, cluster: str | None, topic: str) -> None:
-        known, looks = self._targets[cluster].cluster, 0
+        known, looks, warned = self._targets[cluster].cluster, 0, False
         try:
             while looks < _LOOKS:
                 try:
@@ -141,10 +141,9 @@ class Courier:
                         looks += 1
                     elif known.partitions(topic):
                         return
-                    else:
-                        log.warning(
-                            "destination %s: brokers do not say where it is. May the worker describe it?", topic
-                        )
+                    elif not warned:
+                        warned = True
+                        log.warning("destination %s: brokers do not tell where it is. May the worker ask?", topic)
                 except aiokafka.errors.KafkaError as error:
                     log.warning("destination %s: no metadata: %r", topic, error)
                 await asyncio.sleep(_LOOK_EVERY_S)
