@@ -59,8 +59,7 @@ class DueLoop:
             began = self.beat_s = loop.time()
             self._changed.clear()
             now = self._clock.now_ms()
-            if self._sight is not None:
-                self._sight.look(self.partitions.values(), began)
+            self._look(began)
             await self._sleep(self.cycle(now) if self._clock.may_fire() else _LONGEST_S)
             await asyncio.sleep(max(0.0, began + _CYCLE_S - loop.time()))
 
@@ -76,9 +75,15 @@ class DueLoop:
     def top_up(self, partition: Partition) -> None:
         """Take along what is due of a partition whose transaction is about to begin: the next one is a beat away."""
         now = self._clock.now_ms()  # before may_fire: it notices jumps
+        self._look(asyncio.get_running_loop().time())  # the process may have been stopped since the last cycle
         if partition.state is State.LIVE and self._clock.may_fire():
             self._fire(partition, now)
             self._send_off()
+
+    def _look(self, now_s: float) -> None:
+        """See that partitions hear what comes, before any of them is fired."""
+        if self._sight is not None:
+            self._sight.look(self.partitions.values(), now_s)
 
     def _send_off(self) -> None:
         self._courier.send()

@@ -1,5 +1,6 @@
 """Exactly once: which deliveries leave a transaction that a destination has not taken."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -11,13 +12,14 @@ from app.exact import ExactCourier
 from app.kafka.errors import TooLarge
 from app.kafka.transaction import Untaken
 from app.outcome import Delivered
-from app.partition import State
+from app.partition import Partition, State
 from app.step import Step
 from tables import Entry
 from tests.app.stage import Applied, Stage
 
 if TYPE_CHECKING:
     from app.kafka import Batch, Cluster, Sender
+    from app.sight import Sight
 
 _LARGEST = 400
 
@@ -179,19 +181,29 @@ async def test_what_a_step_takes_along_is_not_joined_any_more(tmp_path: Path) ->
         assert journal.ids == ["a", "b"]
 
 
-@pytest.mark.parametrize("hindrance", ["suspect", "paused"])
+class OutOfSight:
+    """Sight of partitions whose inputs nobody has heard of."""
+
+    def look(self, partitions: Iterable[Partition], _: float) -> None:
+        for partition in partitions:
+            partition.state = State.CATCHING_UP
+
+
+@pytest.mark.parametrize("hindrance", ["suspect", "paused", "out of sight"])
 async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path, hindrance: str) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         exact(stage, Transacted(stage))
         if hindrance == "suspect":
             stage.clock.suspect = True
+        elif hindrance == "out of sight":
+            stage.due.watch(cast("Sight", OutOfSight()))
         else:
             stage.partition.state = State.CATCHING_UP
         await stage.schedule("a", 3)
         await stage.schedule("b", 3)
         assert not stage.told()
 
-        stage.clock.suspect = False
+        stage.clock.suspect, stage.due._sight = False, None
         stage.partition.state = State.LIVE
         await stage.schedule("c", 3)  # whatever makes a step
         await stage.until(lambda: len(stage.told()) == 3)
