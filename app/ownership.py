@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from typing import Protocol
 
 import aiokafka.errors
+from prometheus_client import Counter
 
 from app.backlog import Backlog
 from app.clock import Clock
@@ -26,6 +27,9 @@ from tables import Changes, DelayTable, PartitionStore, Position
 
 log = logging.getLogger(__name__)
 
+_CUT_SHORT = Counter(
+    "delay_catch_up_cut_short", "How often a partition began to fire before all that waited for it was read."
+)
 _FINISH_S = 3.0
 _LOOK_S = 0.02
 #: Partitions that lose sight of their inputs so soon after each other wait for the same.
@@ -279,6 +283,7 @@ class Ownership:
                 written = await self._reader(forwards, partition.number).written_end()
                 await self._ingest(partition, {forwards: written})
         except TimeoutError:
+            _CUT_SHORT.inc()
             log.error(  # noqa: TRY400 - the trace says nothing
                 "partition %d: firing begins before all waiting requests are read (DELAY_CATCH_UP): a cancel among "
                 "them may come too late",

@@ -108,7 +108,7 @@ class Settings:
     dedupe_window_ms: int = _setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
     cancel_memory_ms: int = _setting("DELAY_CANCEL_MEMORY", "PT10M", parse_duration)
     horizon_ms: int = _setting("DELAY_HORIZON", "0", parse_duration)
-    catch_up_ms: int = _setting("DELAY_CATCH_UP", "PT1M", parse_duration)
+    catch_up_ms: int = _setting("DELAY_CATCH_UP", "PT2M", parse_duration)
     fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", _whole(1, 100_000))
     fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", _whole(1, 1_000))
     give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
