@@ -22,6 +22,7 @@ from app.kafka import Cluster
 from app.kafka.reader import PartitionReader
 from app.partition import Partition, State
 from app.settings import Settings
+from app.sight import BLIND_S
 from app.topics import TOMBSTONES_MS
 from tables import Changes, DelayTable, PartitionStore, Position
 
@@ -122,10 +123,8 @@ class Ownership:
         task.add_done_callback(self._ended)
 
     async def _read_again(self, partition: Partition, generation: int) -> None:
-        together = asyncio.get_running_loop().time() - self._backlog_s <= _TOGETHER_S
-        backlog = self._backlogs[-1] if self._backlogs and together else self._new_backlog()
-        ends = {topic: await self._reader(topic, partition.number).end() for topic in self._topics}
-        await self._catch_up(partition, ends, backlog)
+        backlog = self._shared_backlog()
+        await self._catch_up(partition, await self._ends(partition.number), backlog)
         self._go_live(partition, generation)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -148,7 +147,7 @@ class Ownership:
         except PartitionStopped as error:
             partition.stop(str(error))
             return
-        ends = {topic: await self._reader(topic, number).end() for topic in self._topics}
+        ends = await self._ends(number)
         await partition.prepare(store)
         await self._learn_destinations(store)
         if generation != self.generation:
@@ -158,6 +157,11 @@ class Ownership:
         await self.intake.begin(number, offsets)
         await self._catch_up(partition, ends, backlog)
         self._go_live(partition, generation)
+
+    def _shared_backlog(self) -> Backlog:
+        """Give the last backlog if it has just begun, else a new one."""
+        together = asyncio.get_running_loop().time() - self._backlog_s <= _TOGETHER_S
+        return self._backlogs[-1] if self._backlogs and together else self._new_backlog()
 
     def _new_backlog(self) -> Backlog:
         backlog = Backlog(self._settings, self._cluster, self.partitions, self._caught_up, self._report)
@@ -271,17 +275,18 @@ class Ownership:
     async def _catch_up(self, partition: Partition, ends: dict[str, int], backlog: Backlog) -> None:
         """Wait until what waited at assignment is ingested: commands among it come before firing.
 
-        They may come from other partitions: those are waited for too, and then what they have forwarded.
+        They may come from other partitions: those are waited for too, and then what they have forwarded. If that takes
+        long, commands that have come meanwhile have waited for long too: so it is done again, until it does not.
         """
         partition.state = State.CATCHING_UP
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._settings.catch_up_ms / 1000):
-                await self._ingest(partition, ends)
-                await backlog.cleared()
-                forwards = self._settings.forwards
-                # Exactly once, what was forwarded may not be readable yet.
-                written = await self._reader(forwards, partition.number).written_end()
-                await self._ingest(partition, {forwards: written})
+                began = loop.time()
+                await self._read_all(partition, ends, backlog)
+                while loop.time() - began > BLIND_S:
+                    began, backlog = loop.time(), self._shared_backlog()
+                    await self._read_all(partition, await self._ends(partition.number), backlog)
         except TimeoutError:
             _CUT_SHORT.inc()
             log.error(  # noqa: TRY400 - the trace says nothing
@@ -289,6 +294,18 @@ class Ownership:
                 "them may come too late",
                 partition.number,
             )
+
+    async def _read_all(self, partition: Partition, ends: dict[str, int], backlog: Backlog) -> None:
+        await self._ingest(partition, ends)
+        await backlog.cleared()
+        forwards = self._settings.forwards
+        # Exactly once, what was forwarded may not be readable yet.
+        written = await self._reader(forwards, partition.number).written_end()
+        await self._ingest(partition, {forwards: written})
+
+    async def _ends(self, number: int) -> dict[str, int]:
+        """Give where a partition's inputs end."""
+        return {topic: await self._reader(topic, number).end() for topic in self._topics}
 
     async def _ingest(self, partition: Partition, ends: dict[str, int]) -> None:
         """Wait until a partition has ingested its inputs up to these offsets."""

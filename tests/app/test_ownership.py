@@ -1,8 +1,10 @@
 """What partitions wait for before they fire."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
 from prometheus_client import REGISTRY
 
 from app.ownership import Ownership
@@ -22,6 +24,36 @@ class Behind(Ownership):
 
     def _caught_up(self, *_: object) -> bool:
         return False
+
+
+class Slow(Ownership):
+    """Of partitions whose first reading takes long."""
+
+    def __init__(self) -> None:
+        self._settings = Settings.from_env({})
+        self.read: list[int] = []
+
+    async def _ends(self, _: int) -> dict[str, int]:
+        return {"delay-requests": 2}
+
+    def _shared_backlog(self) -> "Backlog":
+        return cast("Backlog", None)
+
+    async def _read_all(self, _partition: object, ends: dict[str, int], _backlog: object) -> None:
+        self.read += ends.values()
+        await asyncio.sleep(0.05 if len(self.read) == 1 else 0)
+
+
+@pytest.mark.parametrize(("long_s", "read"), [(0.02, [1, 2]), (5.0, [1])])
+async def test_what_came_during_a_long_catch_up_is_read_too(
+    monkeypatch: pytest.MonkeyPatch, long_s: float, read: list[int]
+) -> None:
+    monkeypatch.setattr("app.ownership.BLIND_S", long_s)
+    ownership, partition = Slow(), SimpleNamespace(number=0)
+
+    await ownership._catch_up(cast("Partition", partition), {"delay-requests": 1}, cast("Backlog", None))
+
+    assert ownership.read == read
 
 
 async def test_a_catch_up_that_is_cut_short_is_counted() -> None:
