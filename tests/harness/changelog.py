@@ -1,21 +1,28 @@
 """The changelog as other writers see it: its last words, and batches that a zombie could have written."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from tables import keys
 from tables.entry import decode
-from tests.harness.case import Case
 from tests.harness.kafka import Record, Requests, read
 
 Words = dict[bytes, bytes | None]
 
 
+class Of(Protocol):
+    """Whose changelog it is."""
+
+    bootstrap: str
+    app_id: str
+
+
 class Changelog:
     """One partition of an installation's changelog."""
 
-    def __init__(self, case: Case, partition: int) -> None:
-        self._bootstrap, self.partition = case.bootstrap, partition
-        self.topic = f"{case.app_id}-delays-changelog"
+    def __init__(self, of: Of, partition: int) -> None:
+        self._bootstrap, self.partition = of.bootstrap, partition
+        self.topic = f"{of.app_id}-delays-changelog"
 
     def records(self) -> list[Record]:
         """Give all records, in their order."""

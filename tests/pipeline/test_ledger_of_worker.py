@@ -1,42 +1,51 @@
-"""The ledger beside a real worker: the account balances, and what is lost comes back once."""
+"""The ledger beside a real worker: the account tells what is lost, and that comes back once."""
 
 import time
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from app.contract.home import home_partition
 from pipeline.context import Context
 from pipeline.jobs import reconcile, rescue
 from pipeline.kafka import Kafka
-from pipeline.ledger import KIND
-from pipeline.ledger.tables import OUTCOMES
+from tests.harness.changelog import Changelog
 from tests.harness.worker import eventually
-from tests.integration.installation import running
+from tests.integration.installation import PARTITIONS, Installation, running
 from tests.pipeline.test_rescue import options
 
 
-def test_what_a_worker_has_lost_is_delivered_once(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
-    with running(bootstrap, tmp_path, "ledger") as here:
+def _lose(here: Installation, id_: str) -> None:
+    """Make the worker lose a message: its row is deleted in the changelog, and its disk is gone."""
+    here.worker.stop()
+    changelog = Changelog(here, home_partition(id_, (), PARTITIONS))
+    row, _ = changelog.row(id_)
+    changelog.append(changelog.epoch, [(row, None)])
+    here.worker.wipe()
+    here.worker.start().wait_ready()
+
+
+def test_what_a_worker_has_lost_is_delivered_once(
+    spark: SparkSession, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(bootstrap, tmp_path, "ledger", balanced=False) as here:
         context = Context(spark, Kafka(bootstrap), here.app_id)
         lake = str(tmp_path / "ledger")
-        to, due = here.topic(), int(time.time() * 1000) + 1_000
+        to, due = here.topic(), int(time.time() * 1000) + 8_000
         here.requests.schedule("on-time", due, to, b"on time")
         here.requests.schedule("lost", due, to, b"lost")
         here.requests.schedule("later", due + 3_600_000, to)
-        here.requests.cancel("lost")
         here.requests.flush()
+        here.await_event("accepted", "on-time", "lost", "later")
+        _lose(here, "lost")
         here.await_event("delivered", "on-time")
-        here.await_event("accepted", "later")
-        assert reconcile.run(context, options(lake)) == 0
-
-        # As if the worker had lost it: it no longer holds the message, and the ledger knows of no ending.
-        ledger = context.lake(lake, KIND)
-        kept = ledger.read("outcomes", OUTCOMES).where(F.col("id") != "lost")
-        ledger.commit({"outcomes": kept}, replaced={"outcomes"})
         eventually(lambda: min(said["fired_to"] for said in here.progress().values()) > due + 1_000, what="progress")
+
+        assert reconcile.run(context, options(lake, "--grace", "PT1S")) == reconcile.UNBALANCED
         arguments = (lake, "--grace", "PT1S", "--apply")
         assert rescue.run(context, options(*arguments)) == 0
+        assert "1 lost, 1 of them sent again" in capsys.readouterr().out
         here.await_event("delivered", "lost")
         assert rescue.run(context, options(*arguments)) == 0
         assert reconcile.run(context, options(lake, "--as-is")) == 0
