@@ -164,7 +164,8 @@ class Broker:
         java, jars = find_java(self._java), kafka_jars()
         write_properties(settings, server_properties(self._node, self._port, logs))
         options = _JVM_OF_SEVERAL if len(self._node.voters) > 1 else _JVM
-        command = [str(java), *options, f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"]
+        command = [str(java), *options, f"-Djava.io.tmpdir={storage.emptied(self.directory / 'tmp')}"]
+        command += [f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"]
         command += ["-cp", os.pathsep.join(map(str, jars))]
         form = [*command, "kafka.tools.StorageTool", "format", "-t", self._node.cluster_id, "-c", str(settings)]
         run = [*command, "kafka.Kafka", str(settings)]

@@ -3,9 +3,11 @@
 <data>/logs/             Kafka's own: topics, metadata, meta.properties
 <data>/server.properties written at each start
 <data>/broker.log        what Kafka and its Java print
+<data>/tmp/              what its Java leaves in temporary files when it is killed: emptied at each start
 """
 
 import fcntl
+import shutil
 from pathlib import Path
 from typing import BinaryIO
 
@@ -59,6 +61,13 @@ def claim(directory: Path) -> BinaryIO:
             "Stop that one, or choose another directory with KAFKA_DATA."
         ) from error
     return log
+
+
+def emptied(temporary: Path) -> Path:
+    """Give a directory for temporary files without what an earlier process has left in it."""
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(exist_ok=True)
+    return temporary
 
 
 def _unusable(logs: Path, why: str) -> DataDirectoryError:

@@ -95,6 +95,11 @@ def test_it_listens_on_the_loopback_address_only_and_leaves_nothing_behind() -> 
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port), 5)
         directory, pid = broker.directory, broker.pid
+        create_topic(broker.bootstrap, "compressed")
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": "lz4"})
+        producer.produce("compressed", b"-" * 1000)
+        assert producer.flush(30) == 0
+        assert list(directory.glob("tmp/liblz4*")), "what Java unpacks would stay if it were killed"
         broker.check()
     assert gone(pid)
     assert not directory.exists()

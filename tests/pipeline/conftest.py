@@ -1,9 +1,11 @@
 """Spark in this process, one session for all tests, on the real broker; each test has an installation of its own."""
 
 import gc
+import os
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,3 +112,10 @@ def consume(bootstrap: str) -> Consume:
             consumer.close()
 
     return read
+
+
+@pytest.fixture
+def own_spark(tmp_path: Path) -> dict[str, str]:
+    """The environment of a command that has a JVM of its own, and leaves what it does when killed in `tmp_path`."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+    return ours | {"TMPDIR": str(tmp_path)}

@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -104,7 +103,7 @@ def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
 
 
 def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(
-    context: Context, consume: Consume, tmp_path: Path
+    context: Context, consume: Consume, tmp_path: Path, own_spark: dict[str, str]
 ) -> None:
     # Both in one test, since a process with a JVM of its own takes long.
     rows, rate, topic = 3000, 300, context.topic("requests")
@@ -122,9 +121,7 @@ def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(
     words += ["--value-json", "*", "--natural-key", "number"]
     where = ["--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id, "--master", "local[2]"]
     command = [sys.executable, "-m", "pipeline", "bulk", *words, *FAR, "--max-per-second", str(rate), *where]
-    # Not in the JVM of this process.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=env) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=own_spark) as process:
         deadline = time.monotonic() + 180
         while sum(context.kafka.ends(context.spark, topic)[topic].values()) < 2 * rate:
             assert process.poll() is None

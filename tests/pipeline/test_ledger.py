@@ -1,7 +1,6 @@
 """The ledger: what it counts, and that it counts it once."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -83,7 +82,9 @@ def test_each_life_is_counted_once_however_often_its_events_are_told(
     assert all(len(there) == 1 for there in ledger.head.tables.values())
 
 
-def test_a_killed_run_is_repeated_exactly(context: Context, teller: Teller, bootstrap: str, tmp_path: Path) -> None:
+def test_a_killed_run_is_repeated_exactly(
+    context: Context, teller: Teller, bootstrap: str, tmp_path: Path, own_spark: dict[str, str]
+) -> None:
     for _ in range(3):
         teller.life(teller.request())
     root = tmp_path / "ledger"
@@ -91,7 +92,7 @@ def test_a_killed_run_is_repeated_exactly(context: Context, teller: Teller, boot
     with subprocess.Popen(
         [*command, "--bootstrap", bootstrap, "--master", "local[1]", "--memory", "512m"],
         cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")},  # its own Spark
+        env=own_spark,
         start_new_session=True,
         stderr=subprocess.DEVNULL,
     ) as process:

@@ -1,7 +1,6 @@
 """Parked messages come back whole, once, in time, and not at all if they were touched."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -233,7 +232,7 @@ def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(
 
 @pytest.mark.parametrize("command", ["park", "promote"])
 def test_a_run_that_is_killed_loses_nothing(
-    context: Context, worker: Worker, consume: Consume, tmp_path: Path, command: str
+    context: Context, worker: Worker, consume: Consume, tmp_path: Path, own_spark: dict[str, str], command: str
 ) -> None:
     """The process is killed as soon as it has written something, wherever it is then."""
     cold, count = str(tmp_path / "cold"), 300
@@ -252,8 +251,7 @@ def test_a_run_that_is_killed_loses_nothing(
         "--memory",
         "512m",
     ]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
-    process = subprocess.Popen([sys.executable, "-m", "pipeline", command, cold, *where], env=env)
+    process = subprocess.Popen([sys.executable, "-m", "pipeline", command, cold, *where], env=own_spark)
     deadline = time.monotonic() + 90
     while process.poll() is None and time.monotonic() < deadline:
         begun = (
