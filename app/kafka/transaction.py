@@ -71,6 +71,8 @@ class _Sending:
         self._index: dict[Place, int] = {}
         self._several = {place for place, count in Counter(batch[:2] for batch in batches).items() if count > 1}
         self._rounds = 0
+        #: How long the next round waits if something is not taken: a leader is found at once, or not for seconds.
+        self.backoff_s = BACKOFF_S
 
     def next(self) -> bool:
         """Go on to the first batch of each partition that is not done with; tell whether there is any."""
@@ -194,11 +196,13 @@ class Transactions(EndedId):
                     raise Untaken(*where, batches[where], failed, error)  # replicas do not come back in milliseconds
                 lost.add(where[0])
         if worst is None:
+            sending.backoff_s = BACKOFF_S
             return
         if deadline is not None and asyncio.get_running_loop().time() > deadline:
             raise Untaken(*worst, batches[worst], failed or "it has no leader", None)
         await self._refresh(lost)
-        await asyncio.sleep(BACKOFF_S)
+        await asyncio.sleep(sending.backoff_s)
+        sending.backoff_s = min(SLOWLY_S, 2 * sending.backoff_s)
 
     def _by_leader(self, batches: dict[Place, Batch]) -> tuple[dict[int, dict[Place, Batch]], set[str]]:
         """Give what goes to each leader, and the topics of what has none."""

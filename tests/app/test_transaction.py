@@ -161,6 +161,24 @@ async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_numb
     assert cluster.taken["orders"] == [(0, 0, not_leader), (0, 0, 0), (0, 1, 0)]
 
 
+async def test_a_leader_that_is_away_is_not_asked_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, pauses = Coordinated(), list[float]()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("app.kafka.transaction.asyncio.sleep", sleep)
+    cluster.script["orders"].extend([kafka.NotLeaderForPartitionError.errno] * 20)
+
+    await transactions.send([("orders", 0, batch(b"a"))])
+
+    assert pauses[0] < 0.01, "usually there is another leader at once"
+    assert sum(pauses[:10]) > 0.4, "but there may be none for long"
+    assert max(pauses) <= 0.1
+
+
 async def test_a_destination_short_of_replicas_is_left_out_at_once_and_our_own_topics_are_tried_again() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)

@@ -1,0 +1,39 @@
+"""Repeated log lines: one is enough while a broker is away, and nothing else is left out."""
+
+import logging
+
+from app import repeats
+from app.repeats import Repeats
+
+
+def written(of: Repeats, at_s: float, message: str, *args: object, name: str = "app.kafka", level: int = 30) -> str:
+    """Give what is written of a record, "" for nothing."""
+    record = logging.LogRecord(name, level, __file__, 1, message, args, None)
+    record.created = at_s
+    return record.getMessage() if of.filter(record) else ""
+
+
+def test_a_sentence_is_written_once_in_ten_seconds_and_then_how_often_it_came() -> None:
+    of = Repeats()
+    assert written(of, 100, "broker %d is away", 1) == "broker 1 is away"
+    assert written(of, 101, "broker %d is away", 2) == "broker 2 is away"
+    assert [written(of, 100 + at / 10, "broker %d is away", 1) for at in range(1, 100)] == [""] * 99
+    assert written(of, 110, "broker %d is away", 1) == "broker 1 is away (and 99 times more since it was last written)"
+    assert written(of, 121, "broker %d is away", 1) == "broker 1 is away"
+
+
+def test_what_is_not_a_warning_and_what_others_say_is_always_written() -> None:
+    of = Repeats()
+    for _ in range(2):
+        assert written(of, 100, "Ready", level=logging.INFO)
+        assert written(of, 100, "    ^^^^", name="mode.redirect")
+        assert written(of, 100, "away", name="application")
+    assert written(of, 100, "away", name="aiokafka")
+    assert not written(of, 100, "away", name="aiokafka")
+
+
+def test_it_does_not_grow() -> None:
+    of = Repeats()
+    for number in range(10 * repeats._MOST):
+        assert written(of, number / 10, "%d", number)
+    assert len(of._seen) <= repeats._MOST
