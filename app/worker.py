@@ -49,8 +49,8 @@ class Worker(faust.Worker):
     def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:
         """Leave out repetitions, and the spinner of quieter levels (faust/worker.py, _setup_spinner_handler).
 
-        That turns with each record of any level, so that records were made of all that aiokafka says when it debugs: 6 %
-        of the CPU at 500 messages a second.
+        That turns with each record of any level, so that records were made of all that aiokafka says when it debugs:
+        6 % of the CPU at 500 messages a second.
         """
         self.spinner = None
         super().on_setup_root_logger(logger, level)
