@@ -9,6 +9,7 @@ PunctualError
 ├── TopicMismatch         a topic is there with settings that would lose messages
 ├── PartitionStopped      a partition cannot go on safely; the others do
 ├── InputGone             a topic that was being read is gone, or has begun anew
+├── TransactionForbidden  the brokers do not let this worker use its transactional ids
 ├── GroupLost             the consumer group is no longer minded
 └── NotOwner              another worker owns the partition now
 """
@@ -89,6 +90,18 @@ class InputGone(PunctualError):
         super().__init__(
             f"{', '.join(sorted(topics))}: deleted, or deleted and created again, while this worker was reading it. "
             "This process ends, for nothing is skipped silently. Start it again: its readiness says what to do."
+        )
+
+
+class TransactionForbidden(PunctualError):
+    """The brokers do not let this worker use its transactional ids."""
+
+    def __init__(self, transactional_id: object) -> None:
+        """Name the first one that is refused."""
+        super().__init__(
+            f"the brokers do not let this worker use the transactional id {transactional_id}. Exactly once it needs "
+            "DESCRIBE and WRITE on all ids that begin with DELAY_APP_ID and '-'; grant them, or set "
+            "DELAY_GUARANTEE=at_least_once."
         )
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from app.clock import Clock
 from app.deliver import Courier, Load, Target
-from app.errors import NotOwner
+from app.errors import NotOwner, TransactionForbidden
 from app.failures import Failures
 from app.journal import Journal, Outgoing
 from app.kafka import Ack, Cluster, Sender
 from app.kafka.batch import Batch
-from app.kafka.coordinator import Fenced
+from app.kafka.coordinator import Fenced, IdForbidden
 from app.kafka.errors import SendError
 from app.kafka.markers import Lookout
 from app.kafka.place import Place
@@ -166,6 +166,8 @@ def _owning(partition: int) -> Iterator[None]:
             f"may take ({error}). This process ends and is started anew."
         )
         raise NotOwner(msg) from error
+    except IdForbidden as error:
+        raise TransactionForbidden(error) from error
 
 
 class ExactLoad(Load):

@@ -216,7 +216,7 @@ class Ownership:
                 offsets[topic] = begin
                 continue
             trouble = await self._differs(topic, number, position, begin)
-            if trouble and topic in self._settings.accept_recreated.split(","):
+            if trouble and topic in self._settings.accept_recreated:
                 base = position.base + position.offset - begin
                 log.warning(
                     "%s, accepted by DELAY_ACCEPT_RECREATED: read from offset %d on, which sources and automatic ids "

@@ -54,6 +54,19 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (part.strip() for part in text.split(","))))
 
 
+def _servers(text: str) -> str:
+    return ",".join(_words(text))
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    patterns = _words(text)
+    for pattern in patterns:
+        if pattern != "*" and "://" not in pattern:
+            msg = f"{pattern!r} names no scheme: 'https://{pattern}' is meant, perhaps"
+            raise ValueError(msg)
+    return patterns
+
+
 def _pairs(text: str) -> dict[str, str]:
     pairs = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -82,7 +95,7 @@ def _setting(env: str, default: str, parse: Callable[[str], Any] = str) -> Any:
 class Settings:
     """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
 
-    bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
+    bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", _servers)
     security_protocol: str = _setting(
         "KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
     )
@@ -100,7 +113,7 @@ class Settings:
     replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", _whole(1, 100))
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", _whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", _patterns)
-    callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", _words)
+    callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", _urls)
     clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", _pairs)
     guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", _one_of(*_GUARANTEES))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
@@ -113,7 +126,7 @@ class Settings:
     fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", _whole(1, 1_000))
     give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
     min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), _whole(0))
-    accept_recreated: str = _setting("DELAY_ACCEPT_RECREATED", "")
+    accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", _words)
     worker_url: str = _setting("WORKER_URL", "")
     datadir: str = _setting("DATADIR", "")
     host: str = _setting("HOST", "127.0.0.1")
@@ -153,6 +166,24 @@ class Settings:
             )
         if self.horizon_ms:
             self._check_horizon()
+        self._check_security()
+
+    def _check_security(self) -> None:
+        """See that the files are there and can be used, and that there is a user where one is needed."""
+        if self.security_protocol.startswith("SASL") and not self.sasl_username:
+            raise SettingInvalid("KAFKA_SASL_USERNAME", "''", f"{self.security_protocol} needs a user")
+        if "SSL" not in self.security_protocol:
+            return
+        names = ("KAFKA_SSL_CAFILE", "KAFKA_SSL_CERTFILE", "KAFKA_SSL_KEYFILE")
+        files = dict(zip(names, (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile), strict=True))
+        for name, file in files.items():
+            if file and not os.access(file, os.R_OK):
+                raise SettingInvalid(name, repr(file), "there is no such file, or it cannot be read")
+        try:
+            self.kafka_options()
+        except OSError as error:
+            given = {name: file for name, file in files.items() if file}
+            raise SettingInvalid(", ".join(given), ", ".join(given.values()), str(error)) from error
 
     def _check_horizon(self) -> None:
         """See that what is parked can be followed, and known again when it comes back."""

@@ -152,7 +152,12 @@ async def _create(
             )
             raise TopicMismatch(msg)
         if kind not in (aiokafka.errors.NoError, aiokafka.errors.TopicAlreadyExistsError):
-            msg = f"topic {topic} cannot be created: {kind.__name__}: {message}. Create it, or let this worker do so."
+            partitions, config = wanted[topic]
+            like = ", ".join(f"{name}={value}" for name, value in config.items())
+            msg = (
+                f"topic {topic} cannot be created: {kind.__name__}: {message}. Let this worker do so, or create it "
+                f"with {partitions} partitions and {like}."
+            )
             raise TopicMismatch(msg)
         log.info("created topic %s", topic)
 
@@ -172,6 +177,12 @@ def _check(
             f"Set cleanup.policy=compact."
         )
         raise TopicMismatch(msg)
+    if topic in (settings.changelog, settings.progress) and config["message.timestamp.type"] != "LogAppendTime":
+        msg = (
+            f"topic {topic} has message.timestamp.type={config['message.timestamp.type']}. Without the brokers' time "
+            "no worker's clock is ever confirmed, and nothing is delivered. Set message.timestamp.type=LogAppendTime."
+        )
+        raise TopicMismatch(msg)
     least = int(wanted.get("max.message.bytes", 0))
     if int(config["max.message.bytes"]) < least:
         msg = (
@@ -179,3 +190,12 @@ def _check(
             f"{least} there. Set max.message.bytes={least}."
         )
         raise TopicMismatch(msg)
+    if config["unclean.leader.election.enable"] == "true":
+        log.warning("topic %s has unclean.leader.election.enable=true: brokers may lose what it holds", topic)
+    if int(config["min.insync.replicas"]) < int(wanted.get("min.insync.replicas", 0)):
+        log.warning(
+            "topic %s has min.insync.replicas=%s, DELAY_MIN_INSYNC_REPLICAS is %s: brokers may lose what it holds",
+            topic,
+            config["min.insync.replicas"],
+            wanted["min.insync.replicas"],
+        )

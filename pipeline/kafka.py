@@ -199,7 +199,8 @@ def new_records(
         number = min(gone)
         raise DataLost(
             f"{topic} has lost records that were never read: {gone[number]:,} of partition {number} alone, "
-            f"{sum(gone.values()):,} in all. Run more often than its retention; to go on without them: --accept-gap."
+            f"{sum(gone.values()):,} in all. Run more often than its retention. To go on "
+            f"without them, run `ledger`, or `park`, with --accept-gap."
         )
     begin = {number: max(done.get(number, 0), first) for number, first in begins.items()}
     return kafka.read(spark, topic, begin, ends), ends

@@ -45,6 +45,10 @@ class Fenced(Exception):
     """Another producer has begun with the same transactional id, or the coordinator has given this one up."""
 
 
+class IdForbidden(Exception):
+    """The brokers do not let this client use the transactional id."""
+
+
 class Stuck(Exception):
     """The last transaction is not over everywhere, or may not be: a partition has not taken its marker."""
 
@@ -179,6 +183,8 @@ class TransactionalId:
             if self._coordinator is None:
                 self._coordinator = await self._cluster.coordinators.find(self._id)
             return await ask(self._coordinator)
+        except kafka.TransactionalIdAuthorizationFailed as error:
+            raise IdForbidden(self._id) from error
         except kafka.KafkaError:
             self._coordinator, self._stray = None, True
             await asyncio.sleep(SLOWLY_S)

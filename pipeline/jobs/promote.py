@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext
 
 from pyspark.sql import Column, DataFrame
 
-from app.contract.times import parse_duration
 from pipeline.cold.epochs import bounds, within
 from pipeline.cold.promotion import Promotion, requests
 from pipeline.cold.records import parsed
@@ -15,6 +14,7 @@ from pipeline.cold.state import Parked
 from pipeline.context import Context
 from pipeline.jobs.every import add_every, repeat
 from pipeline.jobs.park import KIND, known_epochs
+from pipeline.jobs.reconcile import duration
 from pipeline.kafka import new_records
 from pipeline.kept import kept
 from pipeline.lake import Lake
@@ -38,7 +38,7 @@ def run(context: Context, options: argparse.Namespace) -> None:
 
 
 def _once(context: Context, options: argparse.Namespace) -> None:
-    lead_ms = parse_duration(options.lead)
+    lead_ms = duration(options.lead)
     sent = promote(context, options.cold, lead_ms, dry_run=options.dry_run)
     print(f"{sent:,} messages {'would be ' if options.dry_run else ''}promoted from {options.cold}")
 

@@ -2,6 +2,7 @@
 
 import socket
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from app.settings import Settings
 from tables import keys
 
 GOOD = {
-    "KAFKA_BOOTSTRAP_SERVERS": ("a:1,b:2", "a:1,b:2"),
+    "KAFKA_BOOTSTRAP_SERVERS": ("a:1, b:2,", "a:1,b:2"),
     "KAFKA_SECURITY_PROTOCOL": ("SASL_PLAINTEXT", "SASL_PLAINTEXT"),
     "KAFKA_SASL_MECHANISM": ("PLAIN", "PLAIN"),
     "KAFKA_SASL_USERNAME": ("worker", "worker"),
@@ -37,7 +38,7 @@ GOOD = {
     "DELAY_FIRE_DEPTH": ("2", 2),
     "DELAY_GIVE_UP": ("PT1H", 3_600_000),
     "DELAY_MIN_FREE_DISK": ("0", 0),
-    "DELAY_ACCEPT_RECREATED": ("orders", "orders"),
+    "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
     "WORKER_URL": ("http://worker:1", "http://worker:1"),
     "DATADIR": ("/data", "/data"),
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
@@ -51,6 +52,7 @@ BAD = {
     "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
     "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
+    "DELAY_CALLBACKS": ("*.example.com", "'*.example.com' names no scheme"),
     "DELAY_CLUSTERS": ("=h:1", "'=h:1' is not of the form name=value"),
     "DELAY_GUARANTEE": ("twice", "one of at_least_once"),
     "DELAY_MAX_DELAY": ("5y", "'5y' is no duration."),
@@ -76,7 +78,7 @@ def test_each_variable_is_read(name: str) -> None:
     text, value = GOOD[name]
     (setting,) = (setting for setting in fields(Settings) if setting.metadata["env"] == name)
 
-    needed = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_DEDUPE_WINDOW": "PT10M"}
+    needed = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_DEDUPE_WINDOW": "PT10M", "KAFKA_SASL_USERNAME": "u"}
     assert getattr(Settings.from_env({**needed, name: text}), setting.name) == value
 
 
@@ -182,6 +184,20 @@ def test_places_follow_from_the_port_unless_they_are_told() -> None:
     assert str(Settings.from_env({"DATADIR": "/d"}).data_path) == "/d"
     assert Settings.from_env({"WORKER_URL": "https://w"}).url == "https://w"
     assert Settings.from_env({"HOST": "::"}).url == f"http://{socket.gethostname()}:6066"
+
+
+def test_what_security_needs_and_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    tls = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u"}
+    broken = tmp_path / "ca.pem"
+    broken.write_text("no certificate")
+    for env, says in (
+        ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"}, "KAFKA_SASL_USERNAME='': SASL_SSL needs a user"),
+        ({**tls, "KAFKA_SSL_CAFILE": f"{tmp_path}/gone"}, f"KAFKA_SSL_CAFILE='{tmp_path}/gone': there is no such file"),
+        ({**tls, "KAFKA_SSL_CAFILE": str(broken)}, f"KAFKA_SSL_CAFILE={broken}: "),
+    ):
+        with pytest.raises(SettingInvalid) as raised:
+            Settings.from_env(env)
+        assert str(raised.value).startswith(says)
 
 
 def test_security_becomes_what_kafka_clients_take() -> None:

@@ -11,7 +11,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.kafka.coordinator import Fenced
+from app.kafka.coordinator import Fenced, IdForbidden
 from app.kafka.coordinators import Coordinators, Find
 from app.kafka.errors import NotAuthorised, Rejected, TooLarge
 from app.kafka.identity import NOBODY, NextEpoch
@@ -40,6 +40,8 @@ class Coordinated:
         self.added: list[list[str]] = []
         #: Kinds of requests whose next answer is lost.
         self.losing: list[type] = []
+        #: What is wrong with every transactional id.
+        self.forbidden = 0
         #: Epoch, first sequence and answer of each batch, by topic.
         self.taken: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
         self.coordinators = Coordinators(self.ask, self.ask_coordinator)
@@ -69,7 +71,9 @@ class Coordinated:
                 topics=[(topic, [self._take(topic, *one) for one in of]) for topic, of in request._topics]
             )
         if isinstance(request, Find):
-            return SimpleNamespace(coordinators=[(id_, 0, "", 0, 0, None, {}) for id_ in request.transactional_ids])
+            return SimpleNamespace(
+                coordinators=[(id_, 0, "", 0, self.forbidden, None, {}) for id_ in request.transactional_ids]
+            )
         if isinstance(request, AddPartitionsToTxnRequest):
             self.added.append([topic for topic, _ in request._topics])
             return SimpleNamespace(errors=self._add(request._topics))
@@ -159,6 +163,15 @@ async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_numb
     await transactions.send([("orders", 0, batch(b"a")), ("orders", 0, batch(b"b"))])
 
     assert cluster.taken["orders"] == [(0, 0, not_leader), (0, 0, 0), (0, 1, 0)]
+
+
+async def test_an_id_that_brokers_forbid_is_said_instead_of_tried_again() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    cluster.forbidden = kafka.TransactionalIdAuthorizationFailed.errno
+
+    with pytest.raises(IdForbidden, match="delay-0"):
+        await transactions.init()
 
 
 async def test_a_leader_that_is_away_is_not_asked_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:

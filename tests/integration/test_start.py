@@ -88,6 +88,12 @@ WRONG: dict[str, tuple[str, int, Mapping[str, str], tuple[str, ...]]] = {
         {"cleanup_policy": "compact,delete"},
         ("cleanup.policy=compact,delete", "Set cleanup.policy=compact"),
     ),
+    "a changelog of the producers' time": (
+        "delays-changelog",
+        4,
+        {"cleanup_policy": "compact", "max_message_bytes": str(3 * MIB), "message_timestamp_type": "CreateTime"},
+        ("message.timestamp.type=CreateTime", "Set message.timestamp.type=LogAppendTime"),
+    ),
     "progress that is deleted": ("progress", 1, {}, ("cleanup.policy=delete",)),
     "a changelog too narrow for the requests": (
         "delays-changelog",
