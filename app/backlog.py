@@ -6,6 +6,7 @@ what its forwards hold. What other workers have ingested is in their progress re
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -53,11 +54,14 @@ class Backlog:
         self._told: dict[Place, int] = {}
         self._reports = PartitionReader(cluster, settings.progress, 0)
         self._task: asyncio.Task[None] | None = None
+        #: When it was looked what waits.
+        self.began_s = math.inf
 
     async def cleared(self) -> None:
         """Wait until every partition of the installation has ingested what its inputs hold now."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._clear())
+            loop = asyncio.get_running_loop()
+            self.began_s, self._task = loop.time(), loop.create_task(self._clear())
         await asyncio.shield(self._task)
 
     @property

@@ -16,16 +16,22 @@ from app.step import Step
 from tables import Entry, keys
 from tables.entry import encode
 
+#: Those that are longer are not even read: that takes seconds of a mebibyte.
+_LONGEST = 2_048
+
 
 def check(url: str, allowed: tuple[str, ...]) -> None:
     """Refuse a callback URL that the settings do not allow: a worker is no means to reach others' hosts.
 
     Raises Refusal.
     """
+    if len(url) > _LONGEST:
+        raise Refusal(Reason.MALFORMED, f"delay-on-failure has {len(url):,} characters, at most {_LONGEST:,} can be.")
     try:
         target = yarl.URL(url)  # as aiohttp reads it
-        admitted = target.host and not target.raw_user and any(_admits(pattern, target) for pattern in allowed)
-    except ValueError:
+        alone = target.host and target.raw_user is None and target.raw_password is None
+        admitted = alone and any(_admits(pattern, target) for pattern in allowed)
+    except (ValueError, IndexError):  # the latter where brackets or percent signs are wrong (yarl/_parse.py)
         admitted = False
     if not admitted:
         raise Refusal(

@@ -50,7 +50,7 @@ class Caller:
                 entry.url or "", data=entry.value, headers=headers, allow_redirects=False
             ) as answer:
                 why = "" if answer.status in _OK else f"HTTP {answer.status}"
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError, IndexError) as error:
             why = repr(error)
         partition.tell(Uncalled(key, why) if why else Called(key))
 

@@ -16,7 +16,7 @@ from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import Recalled, SendError, TooLarge
 from app.kafka.errors import Rejected as Refused
 from app.outcome import Delivered, Rejected, reason_of
-from app.partition import Partition, Way
+from app.partition import ANY, Partition, Way
 from app.settings import Settings
 from tables import Entry, keys
 
@@ -101,10 +101,18 @@ class Courier:
     def blocked(self, way: Way) -> bool:
         """Tell whether messages for this way had better wait."""
         cluster, topic, partition = way
+        if partition == ANY:
+            every = self._every(way)
+            return bool(every) and all(self.blocked(one) for one in every)
         if partition < 0:  # once it is known, what comes later goes there, and must not overtake
             known = self._targets[cluster].cluster.partitions(topic)
             return not known and (cluster, topic) in self._asking and not self.hopeless(way)
         return self._targets[cluster].sender.blocked(topic, partition)
+
+    def _every(self, way: Way) -> list[Way]:
+        """Give the ways to all partitions of a topic, as far as they are known."""
+        cluster, topic, _ = way
+        return [(cluster, topic, number) for number in range(self._targets[cluster].cluster.partitions(topic))]
 
     def steady(self, way: Way) -> bool:
         """Tell whether a way that is free stays so as long as nothing else is done."""
@@ -244,6 +252,9 @@ class Courier:
         cluster, topic, partition = way
         limit_s = self._settings.give_up_ms / 1000
         sender = self._targets[cluster].sender
+        if partition == ANY:
+            given_up = [self.give_up(one) for one in self._every(way)]
+            return any(given_up)
         if partition < 0:
             return self.hopeless(way)
         if not limit_s or sender.blocked_s(topic, partition) < limit_s:

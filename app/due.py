@@ -59,7 +59,7 @@ class DueLoop:
             began = self.beat_s = loop.time()
             self._changed.clear()
             now = self._clock.now_ms()
-            self._look(began)
+            self._look(loop.time())  # after that: what comes while the process stands still is not overtaken
             await self._sleep(self.cycle(now) if self._clock.may_fire() else _LONGEST_S)
             await asyncio.sleep(max(0.0, began + _CYCLE_S - loop.time()))
 
@@ -139,7 +139,7 @@ class DueLoop:
 
     def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
         if self._caller.full:
-            partition.hold(key, WAY)
+            partition.hold(key, entry, WAY)
         else:
             self._caller.call(partition, key, entry)
 
@@ -161,7 +161,7 @@ class DueLoop:
             sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
             self._courier.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
         elif self._courier.blocked(way):
-            partition.hold(key, way)
+            partition.hold(key, entry, way)
         else:
             if self._courier.steady(way):
                 self._free.add(way)

@@ -123,8 +123,8 @@ class Ownership:
         task.add_done_callback(self._ended)
 
     async def _read_again(self, partition: Partition, generation: int) -> None:
-        backlog = self._shared_backlog()
-        await self._catch_up(partition, await self._ends(partition.number), backlog)
+        began, backlog = asyncio.get_running_loop().time(), self._shared_backlog()
+        await self._catch_up(partition, await self._ends(partition.number), backlog, began)
         self._go_live(partition, generation)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -147,6 +147,7 @@ class Ownership:
         except PartitionStopped as error:
             partition.stop(str(error))
             return
+        began = asyncio.get_running_loop().time()
         ends = await self._ends(number)
         await partition.prepare(store)
         await self._learn_destinations(store)
@@ -155,7 +156,7 @@ class Ownership:
         partition.start(store, self._fatal)
         assert self.intake is not None, "the consumer comes first"
         await self.intake.begin(number, offsets)
-        await self._catch_up(partition, ends, backlog)
+        await self._catch_up(partition, ends, backlog, began)
         self._go_live(partition, generation)
 
     def _shared_backlog(self) -> Backlog:
@@ -272,19 +273,19 @@ class Ownership:
         except aiokafka.errors.KafkaError as error:
             log.warning("destinations: no metadata yet: %r", error)
 
-    async def _catch_up(self, partition: Partition, ends: dict[str, int], backlog: Backlog) -> None:
+    async def _catch_up(self, partition: Partition, ends: dict[str, int], backlog: Backlog, began: float) -> None:
         """Wait until what waited at assignment is ingested: commands among it come before firing.
 
-        They may come from other partitions: those are waited for too, and then what they have forwarded. If that takes
-        long, commands that have come meanwhile have waited for long too: so it is done again, until it does not.
+        They may come from other partitions: those are waited for too, and then what they have forwarded. If it is long
+        since it was looked what waits, for the `ends` when it `began`, commands that have come meanwhile have waited
+        for long too: so it is done again, until it is not.
         """
         partition.state = State.CATCHING_UP
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._settings.catch_up_ms / 1000):
-                began = loop.time()
                 await self._read_all(partition, ends, backlog)
-                while loop.time() - began > BLIND_S:
+                while loop.time() - min(began, backlog.began_s) > BLIND_S:
                     began, backlog = loop.time(), self._shared_backlog()
                     await self._read_all(partition, await self._ends(partition.number), backlog)
         except TimeoutError:

@@ -51,6 +51,8 @@ _EXPIRE = 1_000
 
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
 Way = tuple[str | None, str, int]
+#: The partition of a way that a message without a key waits for: any of the topic.
+ANY = -3
 
 
 class State(enum.StrEnum):
@@ -296,8 +298,8 @@ class Partition:
                 self.tell(Unsent(row))
             else:
                 self._out.discard(row)
+                self.hold(row, self.claims[row], way)
                 self._unclaim([row])
-                self.hold(row, way)
 
     @property
     def quiet(self) -> bool:
@@ -314,8 +316,10 @@ class Partition:
             known.append(following)
         return min(known, default=None)
 
-    def hold(self, row: bytes, way: Way) -> None:
-        """Pass a row over until its `way` is free."""
+    def hold(self, row: bytes, entry: Entry, way: Way) -> None:
+        """Pass a row over until its `way` is free, or any partition if it may go to any."""
+        if entry.key is None and entry.partition is None and way[2] >= 0:
+            way = (way[0], way[1], ANY)
         self.held[way] = min(row, self.held.get(way, row))
 
     # the writer ------------------------------------------------------------------------------------------------------

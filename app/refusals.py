@@ -45,17 +45,27 @@ class Refusals:
                 refusal.sentence,
             )
         )
-        callbacks.queue(step, key, entry, refusal.reason, refusal.sentence, self._limits.row)
+        if self._may_call(entry.on_failure):  # anyone can write what looks like the tier's
+            callbacks.queue(step, key, entry, refusal.reason, refusal.sentence, self._limits.row)
         step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))
 
     def _call_back(self, step: Step, record: Record, source: str, refusal: Refusal) -> None:
         """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
-        url = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
-        try:
-            callbacks.check(url.decode(), self._settings.callbacks)
-        except (UnicodeDecodeError, Refusal):
+        raw = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
+        url = raw.decode(errors="replace")
+        if not self._may_call(url):
             return
         users = [(names.legible(name), value) for name, value in record.headers if not name.startswith(names.PREFIX)]
-        failed = Entry(source, "", record.key, record.value, users, source, on_failure=url.decode())
+        failed = Entry(source, "", record.key, record.value, users, source, on_failure=url)
         row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))
         callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row)
+
+    def _may_call(self, url: str | None) -> bool:
+        """Tell whether the settings allow a URL."""
+        if url is None:
+            return False
+        try:
+            callbacks.check(url, self._settings.callbacks)
+        except Refusal:
+            return False
+        return True

@@ -13,7 +13,7 @@ from app.contract import native
 from app.contract.home import home_partition
 from app.contract.request import Headers, Refusal, Request
 from pipeline.ledger.records import place, source
-from pipeline.ledger.tables import REQUESTS
+from pipeline.ledger.tables import OTHERS, REQUESTS
 
 if TYPE_CHECKING:
     from pipeline.kafka import Kafka
@@ -66,10 +66,13 @@ def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataF
 def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
     """Give the sources of what is lost whose id has been scheduled or cancelled since: that is what its sender wants.
 
-    `asked` is what `contents` gave. Requests before `since_ms` are not looked at.
+    `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing.
     """
     anew = F.col("op").isin("schedule", "cancel") & (F.col("stamp_ms") >= since_ms)
-    later = lake.read("requests", REQUESTS).where(anew).select("id", F.struct("stamp_ms", "offset").alias("later"))
+    nothing = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate", "conflict"))
+    requests = lake.read("requests", REQUESTS).where(anew).withColumn("source", source())
+    effective = requests.join(nothing.select(F.coalesce("by", "source").alias("source")), "source", "left_anti")
+    later = effective.select("id", F.struct("stamp_ms", "offset").alias("later"))
     first = asked.select("source", F.struct("stamp_ms", "offset").alias("first"))
     both = lost.select("source", "id").join(first, "source").join(later, "id")
     return both.where("later > first").select("source").distinct()

@@ -7,13 +7,15 @@ A lane that fails moves to a connection of its own kind and backs off there unti
 
 A broker answers a connection's requests one after the other, so one partition whose replicas are slow would hold up all
 that share its request or its connection. When an answer is slow, each lane of the request is sent again on its own (the
-broker knows the batch by its number and stores it once), and the others go on over a new connection.
+broker knows the batch by its number and stores it once), and the others go on over the first connection on which
+none is awaited: what was opened stays open for minutes.
 """
 
 import asyncio
+import itertools
 import logging
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
@@ -41,8 +43,6 @@ _GONE_AFTER = 6
 SEQUENCES = 1 << 31
 #: An answer that takes longer has the request's lanes part company, at most so often.
 _SLOW_S, _PART_EVERY_S = 0.15, 1.0
-#: So many connections to a broker take turns when one is slow: what is left behind stays open for minutes.
-ROADS = 8
 #: Errors after which a lane begins anew with another producer id: the broker has forgotten or never had its numbers.
 _RENUMBER = (
     kafka.UnknownProducerId.errno,
@@ -124,6 +124,8 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refreshing: set[str] = set()
         self._healthy, self._parted = 0, -_PART_EVERY_S
+        #: Requests of each group of connections that have no answer yet.
+        self._flights = Counter[Hashable]()
         self._loop = asyncio.get_running_loop()
 
     async def start(self) -> None:
@@ -280,6 +282,7 @@ class Sender:
         request = ProduceRequest(None, _ACKS_ALL, self._timeout_ms, list(topics.items()))
         began = self._loop.time()
         flight = Flight(leader, group, sent)
+        self._flights[group] += 1
         if self._recalls:
             self._watch(flight)
         try:
@@ -292,6 +295,7 @@ class Sender:
             return
         finally:
             flight.over()
+            self._flights[group] -= 1
         answers = {
             (topic, partition): (error, offset, timestamp)
             for topic, partitions in response.topics
@@ -321,7 +325,7 @@ class Sender:
         if len(lanes) > 1 and self._loop.time() - self._parted < _PART_EVERY_S:
             return False
         if group == ("healthy", self._healthy):
-            self._healthy = (self._healthy + 1) % ROADS
+            self._healthy = next(road for road in itertools.count() if not self._flights["healthy", road])
         for lane in lanes:
             if not lane.failures:
                 lane.failing_since = self._loop.time()

@@ -5,6 +5,7 @@ destination that does not take its batch fails the transaction, so that others n
 """
 
 import asyncio
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
@@ -19,7 +20,7 @@ from app.kafka.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fence
 from app.kafka.ends import EndedId
 from app.kafka.errors import SendError, permanent
 from app.kafka.place import Place
-from app.kafka.sender import ROADS, SEQUENCES, Ack
+from app.kafka.sender import SEQUENCES, Ack
 
 log = logging.getLogger(__name__)
 
@@ -50,15 +51,19 @@ class Road:
     def __init__(self, name: str) -> None:
         """Begin with the first."""
         self._name, self._number = name, 0
+        #: What has no answer yet, by the number of the connections that it went by.
+        self._late: dict[int, set[asyncio.Task[Any]]] = {}
 
     @property
     def group(self) -> Hashable:
         """Name the present connections."""
         return self._name, self._number
 
-    def leave(self) -> None:
-        """Go by others from now on."""
-        self._number = (self._number + 1) % ROADS
+    def leave(self, late: set[asyncio.Task[Any]]) -> None:
+        """Go by others from now on, for these requests have no answer: by the first that have none such."""
+        self._late.setdefault(self._number, set()).update(late)
+        self._late = {number: left for number, of in self._late.items() if (left := {t for t in of if not t.done()})}
+        self._number = next(number for number in itertools.count() if number not in self._late)
 
 
 class _Sending:
@@ -113,7 +118,6 @@ class Transactions(EndedId):
         super().__init__(cluster, transactional_id, again)
         self._sequences: dict[Place, int] = {}
         self._road = road or Road(transactional_id)
-        self._unanswered: set[asyncio.Task[Any]] = set()
 
     async def init(self, stuck_s: float | None = None) -> None:
         """Get a new epoch, with which batches are counted anew; raises Fenced or Stuck."""
@@ -230,10 +234,7 @@ class Transactions(EndedId):
         limit_s = None if deadline is None else max(0.0, deadline - loop.time())
         _, late = await asyncio.wait(sent, timeout=limit_s)
         if late:
-            self._road.leave()
-            self._unanswered |= late
-            for task in late:
-                task.add_done_callback(self._unanswered.discard)
+            self._road.leave(late)
             where, batch = next(iter(next(of for task, of in sent.items() if task in late).items()))
             raise Untaken(*where, batch, "it does not answer", None)
         return [task.result() for task in sent]

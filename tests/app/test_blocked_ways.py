@@ -115,19 +115,46 @@ async def test_a_command_on_a_recalled_row_applies_at_once(tmp_path: Path) -> No
         assert stage.stores[0].counts.total == 0
 
 
+async def _take_keyless(stage: Stage, count: int) -> None:
+    records = [
+        stage.logs[0].record(stage.clock.wall, delay_id=f"{n}", delay_to="orders", delay_at="0") for n in range(count)
+    ]
+    for record in records:
+        record.key = None
+    await stage.take(0, records)
+
+
 async def test_messages_without_a_key_go_round_a_blocked_partition(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         stage.sender.stuck["orders", 1] = 1.0
-        records = [
-            stage.logs[0].record(stage.clock.wall, delay_id=f"{n}", delay_to="orders", delay_at="0") for n in range(100)
-        ]
-        for record in records:
-            record.key = None
-        await stage.take(0, records)
+        await _take_keyless(stage, 100)
         stage.fire()
 
         assert len(stage.sender.ids()) == 100
         assert {delivery.partition for batch, _ in stage.sender.waiting for delivery in batch} == {0, 2, 3}
+
+
+async def test_messages_without_a_key_do_not_wait_for_the_partition_that_stays_away_longest(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        stage.sender.stuck = {("orders", number): 1.0 for number in range(4)}
+        await _take_keyless(stage, 40)
+        assert stage.fire() == []
+        for number in range(3):
+            del stage.sender.stuck["orders", number]
+
+        assert len(stage.fire()) == 40
+
+
+async def test_messages_without_a_key_that_come_back_from_a_partition_go_round_it(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await _take_keyless(stage, 1)
+        assert stage.fire() == ["0"]
+        (((delivery,), _),) = stage.sender.waiting
+        stage.sender.stuck["orders", delivery.partition] = 1.0
+        stage.sender.refuse(Recalled("orders", delivery.partition))
+        await stage.settle()
+
+        assert stage.fire() == ["0"]
 
 
 async def test_a_topic_that_brokers_do_not_tell_of_is_asked_for_again_until_it_is_given_up(

@@ -1,5 +1,6 @@
 """Failure callbacks wait in the table like messages, and are no messages."""
 
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -157,3 +158,24 @@ def test_a_callback_that_would_be_too_large_as_json_leaves_the_message_out(bench
     said = msgspec.json.decode(callback.value or b"")
     assert (said["key"], said["value"], said["headers"]) == (None, None, [])
     assert "Key, value and headers are left out here" in said["error"]
+
+
+@pytest.mark.parametrize("url", ["http://[:]@", "http://[v%]@", "http://[1%]@", "http://" + "é." * 330_000])
+@pytest.mark.parametrize("at", [str(SOON), "soon"])
+def test_a_url_that_makes_no_sense_is_refused_at_once(bench: Workbench, url: str, at: str) -> None:
+    began = time.monotonic()
+    record = bench.ask(delay_to="orders", delay_at=at, delay_on_failure=url)
+
+    assert bench.events[-1]["source"] == source(record)
+    assert bench.events[-1]["event"] == "refused"
+    assert not waiting(bench)
+    assert time.monotonic() - began < 1
+
+
+def test_what_only_looks_like_the_cold_tiers_calls_nobody_whom_the_settings_do_not_allow(bench: Workbench) -> None:
+    bench.schedule(
+        "a", SOON, delay_source="x-0-1", delay_parked=f"{NOW},{NOW}", delay_on_failure="http://169.254.169.254/token"
+    )
+
+    assert bench.events[-1]["event"] == "refused"
+    assert not waiting(bench)

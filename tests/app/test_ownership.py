@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from app.partition import Partition
 
 
+def looked_at(began_s: float) -> "Backlog":
+    """Give a backlog that was looked at then."""
+    return cast("Backlog", SimpleNamespace(began_s=began_s))
+
+
 class Behind(Ownership):
     """Of partitions that never catch up."""
 
@@ -37,7 +42,7 @@ class Slow(Ownership):
         return {"delay-requests": 2}
 
     def _shared_backlog(self) -> "Backlog":
-        return cast("Backlog", None)
+        return looked_at(asyncio.get_running_loop().time())
 
     async def _read_all(self, _partition: object, ends: dict[str, int], _backlog: object) -> None:
         self.read += ends.values()
@@ -51,9 +56,38 @@ async def test_what_came_during_a_long_catch_up_is_read_too(
     monkeypatch.setattr("app.ownership.BLIND_S", long_s)
     ownership, partition = Slow(), SimpleNamespace(number=0)
 
-    await ownership._catch_up(cast("Partition", partition), {"delay-requests": 1}, cast("Backlog", None))
+    now = asyncio.get_running_loop().time()
+    await ownership._catch_up(cast("Partition", partition), {"delay-requests": 1}, looked_at(now), now)
 
     assert ownership.read == read
+
+
+@pytest.mark.parametrize(("ends_s", "backlog_s"), [(-10.0, 0.0), (0.0, -10.0)])
+async def test_what_came_since_it_was_looked_long_ago_is_read_too(ends_s: float, backlog_s: float) -> None:
+    ownership, partition = Slow(), SimpleNamespace(number=0)
+
+    now = asyncio.get_running_loop().time()
+    await ownership._catch_up(
+        cast("Partition", partition), {"delay-requests": 1}, looked_at(now + backlog_s), now + ends_s
+    )
+
+    assert ownership.read == [1, 2]
+
+
+async def test_the_time_to_learn_the_ends_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    ownership, partition = Slow(), SimpleNamespace(number=0)
+    monkeypatch.setattr("app.ownership.BLIND_S", 0.06)
+    monkeypatch.setattr(ownership, "_go_live", lambda *_: None)
+    ends = ownership._ends
+
+    async def slowly(number: int) -> dict[str, int]:
+        await asyncio.sleep(0 if ownership.read else 0.1)
+        return await ends(number)
+
+    monkeypatch.setattr(ownership, "_ends", slowly)
+    await ownership._read_again(cast("Partition", partition), 0)
+
+    assert len(ownership.read) == 2
 
 
 async def test_a_catch_up_that_is_cut_short_is_counted() -> None:
@@ -62,7 +96,7 @@ async def test_a_catch_up_that_is_cut_short_is_counted() -> None:
 
     before, partition = counted(), SimpleNamespace(number=0, state=State.RESTORING)
 
-    await Behind()._catch_up(cast("Partition", partition), {"delay-requests": 1}, cast("Backlog", None))
+    await Behind()._catch_up(cast("Partition", partition), {"delay-requests": 1}, looked_at(0.0), 0.0)
 
     assert partition.state is State.CATCHING_UP
     assert counted() == before + 1

@@ -2,8 +2,9 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
-from typing import cast
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, cast
 
 import aiokafka.errors as kafka
 import pytest
@@ -18,7 +19,6 @@ from app.kafka.errors import (
     TooLarge,
     TopicUnknown,
 )
-from app.kafka.sender import ROADS
 from tests.app.fake_kafka import LEADER_MOVED, TOO_LARGE, ScriptedCluster, batch
 
 Started = Callable[..., Awaitable[Sender]]
@@ -199,11 +199,37 @@ async def test_a_number_that_may_have_been_used_is_not_used_again(cluster: Scrip
 
 async def test_connections_that_were_left_behind_are_used_again_after_some_time(cluster: ScriptedCluster) -> None:
     sender = await started(cluster, recalls=True)
-    for _ in range(3 * ROADS):
+    for _ in range(20):
         sender._part(0, ("healthy", sender._healthy), [])
         await sender.submit("orders", 0, batch(b"x"))
 
-    assert len({sent.group for sent in cluster.attempts}) == ROADS
+    assert len({sent.group for sent in cluster.attempts}) == 1
+    await sender.stop()
+
+
+class _InOrder(ScriptedCluster):
+    """A broker that answers what comes by one connection in order."""
+
+    def __init__(self, **partitions: int) -> None:
+        super().__init__(**partitions)
+        self.roads = defaultdict[Hashable, asyncio.Lock](asyncio.Lock)
+
+    async def send(self, node: int, request: Any, *, group: Hashable) -> Any:
+        async with self.roads[group]:
+            return await super().send(node, request, group=group)
+
+
+async def test_no_connection_is_used_on_which_a_slow_request_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.kafka.sender._SLOW_S", 0.01)
+    cluster = _InOrder(slow=20, fine=1)
+    sender = await started(cluster, recalls=True)
+    for number in range(20):
+        cluster.script["slow", number].append(asyncio.Event())
+        sender.submit("slow", number, batch(b"x"))
+        await asyncio.sleep(0.02)
+
+    async with asyncio.timeout(1):
+        await sender.submit("fine", 0, batch(b"y"))
     await sender.stop()
 
 

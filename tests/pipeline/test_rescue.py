@@ -82,19 +82,25 @@ def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
 ) -> None:
     due = NOW_MS - HOUR_MS
     teller.life(teller.request("again", due_ms=due), "again")  # an earlier life says nothing of a later one
-    for id_ in ("again", "anew", "cancelled"):
+    kept = {"again", "refused", "resent", "checked"}
+    for id_ in ("anew", "cancelled", *kept):
         teller.event("accepted", teller.request(id_, due_ms=due), id_, due=due)
     teller.event("accepted", teller.request("anew", due_ms=NOW_MS + HOUR_MS), "anew", due=NOW_MS + HOUR_MS)
     cancel = teller.append("requests", None, teller.home("cancelled"), headers=_cancel("cancelled"))
     teller.event("unknown", cancel, "cancelled", by=cancel)
+    refused, resent = teller.request("refused", due_ms=due), teller.request("resent", due_ms=due)
+    teller.event("refused", refused, refused)
+    teller.event("duplicate", resent, "resent")
+    checked = teller.append("requests", None, teller.home("checked"), headers=_cancel("checked"))
+    teller.event("conflict", "elsewhere-0-1", "checked", by=checked)
     teller.progress()
     before = Counter(_header(each, "delay-id") for each in consume(teller.requests))
 
     assert rescue.run(context, options(str(tmp_path), "--apply")) == 0
     after = Counter(_header(each, "delay-id") for each in consume(teller.requests))
-    assert after - before == {b"again": 1}
+    assert after - before == dict.fromkeys((id_.encode() for id_ in kept), 1)
     said = capsys.readouterr().out
-    assert "3 lost, 1 of them sent again\n2 are not: their ids have been scheduled or cancelled since" in said
+    assert "6 lost, 4 of them sent again\n2 are not: their ids have been scheduled or cancelled since" in said
     assert rescue.run(context, options(str(tmp_path))) == 0, "all of it is settled"
 
 
