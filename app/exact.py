@@ -58,7 +58,8 @@ class ExactJournal(Journal):
             again = (self._settings.progress, 0)
             name = f"{self._settings.app_id}-{partition}"
             relay = self._relays[partition] = Relay(self._cluster, name, home, again, self._lookout, self._stuck)
-        await relay.fence()
+        with _owning(partition):
+            await relay.fence()
 
     def _may_write(self, topic: str) -> bool:
         """Tell whether transactions may have batches for a topic."""

@@ -166,6 +166,8 @@ class TransactionalId:
         error = kafka.for_code(code)
         if code in FENCED:
             raise Fenced(f"{self._id}: {error.__name__}")
+        if error is kafka.TransactionalIdAuthorizationFailed:
+            raise IdForbidden(self._id)
         busy = error is kafka.ConcurrentTransactions
         if busy and give_up:
             raise Stuck(self._id)
