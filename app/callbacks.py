@@ -61,11 +61,11 @@ def queue(step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, l
     if entry.on_failure is None:
         return
     waiting = _waiting(entry, reason, sentence)
-    raw = encode(waiting)
+    raw = encode(waiting, step.version)
     if len(raw) > limit:
         sentence += " (Key, value and headers are left out here: the callback would be too large.)"
         waiting = _waiting(msgspec.structs.replace(entry, key=None, value=None, headers=[]), reason, sentence)
-        raw = encode(waiting)
+        raw = encode(waiting, step.version)
     if len(raw) <= limit:
         # A key is written once: of a message that fails in the very millisecond in which it is due, it is the next one.
         step.put(keys.with_due(row, step.now_ms + (keys.due_of(row) == step.now_ms)), waiting, raw)

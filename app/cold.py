@@ -43,28 +43,34 @@ class Cold:
         self.owed: list[Request] = []
 
     # what is accepted or moved here ----------------------------------------------------------------------------------
-    def take(self, step: Step, asked: Request, entry: Entry, size: int) -> bool:
+    def take(self, step: Step, due_ms: int, entry: Entry, size: int, source: str, stamp_ms: int) -> bool:
         """Park a message that was accepted, of `size` bytes, if it is due beyond the horizon; tell whether it is.
 
-        Of one that stays the tier hears if it may have something of its id.
+        `source` and `stamp_ms` are of the record that made it due then. Of one that stays the tier hears if it may have
+        something of its id.
         """
-        if self._is_far(step, asked.due_ms, asked.stamp_ms) and self._comes_back(size):
-            self._park(step, asked.due_ms, entry, asked.source, asked.stamp_ms)
+        if self._is_far(step, due_ms, stamp_ms) and self._comes_back(size):
+            self._park(step, due_ms, entry, source, stamp_ms)
             return True
-        if asked.id != asked.source or self._was_far(asked.due_ms, asked.stamp_ms):
-            self.keep(step, asked.id, asked.source, asked.stamp_ms)
+        if entry.id != entry.source or self._was_far(due_ms, stamp_ms):
+            self.keep(step, entry.id, source, stamp_ms)
         return False
 
-    def settle(self, step: Step, row: bytes, source: str, stamp_ms: int) -> None:
-        """Park the message that a command (`source`, `stamp_ms`) has moved to `row` if that is beyond the horizon."""
+    def settle(self, step: Step, row: bytes, source: str, stamp_ms: int) -> bool:
+        """Park the message that a command (`source`, `stamp_ms`) has moved to `row` if that is beyond the horizon.
+
+        Return whether it is.
+        """
         if not self._horizon_ms:
-            return
+            return False
         due_ms, (entry, raw) = keys.due_of(row), step.changes.puts[row]
         if self._is_far(step, due_ms, stamp_ms) and self._comes_back(len(raw)):
             step.remove(row, entry)
             self._park(step, due_ms, entry, source, stamp_ms)
-        elif self._was_far(due_ms, stamp_ms):
+            return True
+        if self._was_far(due_ms, stamp_ms):
             self.keep(step, entry.id, source, stamp_ms)
+        return False
 
     def _is_far(self, step: Step, due_ms: int, stamp_ms: int) -> bool:
         """Tell whether it is due beyond the horizon, by the time of the record that says so as long as that is fresh.
@@ -127,8 +133,7 @@ class Cold:
                 (names.PARKED, b"%d" % stamp_ms),
                 (names.EPOCH, b"%d" % self._store.writer),
             ]
-            step.sends.append(Outgoing(self._topic, self._number, key, value, headers))
-            step.changes.size += len(key or b"") + len(value or b"") + 32 * len(headers)
+            step.send(Outgoing(self._topic, self._number, key, value, headers))
 
     def _remember(self, step: Step, id_: str, source: str, *, kept: bool, memory_ms: int = 0) -> None:
         step.changes.told[id_] = Told(source, step.broker_ms + max(memory_ms, self._memory_ms), kept)

@@ -17,6 +17,7 @@ Kind = Literal[
     "duplicate",
     "unknown",
     "conflict",
+    "stale",
     "deferred",
 ]
 

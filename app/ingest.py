@@ -10,22 +10,27 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.cold import Cold
-from app.contract import native, request
+from app.contract import forward, native, request
 from app.contract.home import home_partition
 from app.contract.native import Record
 from app.contract.request import Parked, Reason, Refusal, Request
 from app.events import Event, Kind
 from app.life import cancelled, ended, move
 from app.limits import Limits
-from app.policy import Policy, assure_topic
+from app.order_memory import OrderMemory, order_of
+from app.policy import AHEAD_MS, Policy, assure_topic
 from app.refusals import Refusals
 from app.remembered import Remembered
 from app.settings import Settings
 from app.step import Outgoing, Step
-from tables import Cancel, Command, Entry, PartitionStore, Position, keys
+from tables import Command, Entry, Order, Orders, PartitionStore, Position, keys
 from tables.entry import encode
+from tables.orders import UNKNOWN_MS, in_order
 
 _DECODERS: dict[str, Callable[[Record], Request]] = {"native": native.decode}
+
+#: Commands on a row that is being sent.
+_COMMANDS = 32
 
 Read = tuple[Record, Request | Refusal]
 
@@ -42,11 +47,12 @@ class Ingest:
         claims: dict[bytes, Entry],
         limits: Limits,
         cold: Cold,
+        memory: OrderMemory,
     ) -> None:
         """Serve partition `number`; `claims` are the rows whose sends are outstanding."""
         self._number, self._settings, self._policy = number, settings, policy
         self._store, self._claims, self._limits, self._cold = store, claims, limits, cold
-        self._remembered = Remembered(store)
+        self._memory, self._remembered = memory, Remembered(store, memory)
         self._refusals = Refusals(number, settings, limits)
         self._inputs, self._forwards = settings.inputs, settings.forwards
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
@@ -54,25 +60,40 @@ class Ingest:
     def read(self, step: Step, records: Sequence[Record]) -> list[Read]:
         """Decode `records`, all of one topic and in order, those left out that an earlier life has ingested."""
         topic = records[0].topic
-        position = step.changes.positions.get(topic) or self._store.positions.get(topic)
-        start, base = (position.offset, position.base) if position is not None else (0, 0)
+        position = self._position(step, topic)
+        start, base, stamp_ms = position.offset, position.base, position.stamp_ms
+        latest_ms = step.broker_ms + AHEAD_MS
         forwarded = topic == self._forwards
-        decode = _forwarded if forwarded else _DECODERS[self._inputs[topic]]
+        decode = forward.decode if forwarded else _DECODERS[self._inputs[topic]]
         found: list[Read] = []
         for record in records:
             if record.offset < start:
                 continue
             if base:
                 record = _renumbered(record, base)  # noqa: PLW2901 - it is the same record
+            if stamp_ms < record.timestamp <= latest_ms:
+                stamp_ms = record.timestamp
             try:
                 asked = decode(record)
-                if not forwarded and asked.parked is None:
-                    self._policy.check(asked, step.broker_ms)
+                if not forwarded:
+                    if asked.parked is None:
+                        self._policy.check(asked, step.broker_ms)
+                    at_ms = asked.asked_at_ms
+                    asked.stamp_ms = stamp_ms if at_ms is None or at_ms > stamp_ms else at_ms
             except Refusal as refusal:
                 found.append((record, refusal))
             else:
                 found.append((record, asked))
         return found
+
+    def _position(self, step: Step, topic: str) -> Position:
+        """Return how far a topic is read, and which stamp that has."""
+        position = step.changes.positions.get(topic) or self._store.positions.get(topic)
+        if position is None:
+            return Position(0, -1, 0)
+        if position.stamp_ms < 0:  # written before stamps were kept
+            return msgspec.structs.replace(position, stamp_ms=position.timestamp_ms)
+        return position
 
     def take(self, step: Step, found: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
         """Add to `step` what decoded records do, and give how many of them it has taken.
@@ -93,12 +114,23 @@ class Ingest:
             except Refusal as refusal:
                 self._refusals.refuse(step, record, refusal)
         if taken:
-            last = found[taken - 1][0]
-            before = step.changes.positions.get(last.topic) or self._store.positions.get(last.topic)
-            base = before.base if before is not None else 0
-            position = Position(last.offset + 1 - base, last.timestamp, crc_of(last.key, last.value), base)
-            step.changes.positions[last.topic] = position
+            self._move_on(step, found[:taken])
         return taken
+
+    def _move_on(self, step: Step, taken: list[Read]) -> None:
+        """Note how far the topic of these records is read."""
+        last, latest_ms = taken[-1][0], step.broker_ms + AHEAD_MS
+        before = self._position(step, last.topic)
+        largest_ms = max(record.timestamp for record, _ in taken)
+        if largest_ms > latest_ms:
+            largest_ms = max((record.timestamp for record, _ in taken if record.timestamp <= latest_ms), default=-1)
+        step.changes.positions[last.topic] = Position(
+            last.offset + 1 - before.base,
+            last.timestamp,
+            crc_of(last.key, last.value),
+            before.base,
+            max(before.stamp_ms, largest_ms),
+        )
 
     def _look_up(self, step: Step, ids: list[str]) -> None:
         """Read where these ids are, in one go, for those that this step has not touched."""
@@ -119,7 +151,7 @@ class Ingest:
                 if home != self._number:
                     raw = request.encode(asked)  # no smaller than the row that it becomes there
                     self._check_size(len(raw))
-                    step.sends.append(Outgoing(self._forwards, home, asked.id.encode(), raw, []))
+                    step.send(Outgoing(self._forwards, home, asked.id.encode(), raw, []))
                     return
         if asked.parked is None:
             self._apply(step, record, asked)
@@ -141,20 +173,27 @@ class Ingest:
         if asked.op == "schedule":
             self._schedule(step, record, asked)
             return
-        key = step.ids[asked.id]
+        key, command = step.ids[asked.id], self._command(record, asked)
         if key is None:
-            self._miss(step, asked)
+            self._miss(step, asked, command)
             return
         entry = self.entry(step, key)
-        if asked.if_due_ms is not None and asked.if_due_ms != keys.due_of(key):
+        # What moved a message that is cancelled had nothing left to move.
+        shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
+        if command.order.precedes(shaped):
+            self._say(step, "stale", asked, key, entry)
+        elif asked.if_due_ms is not None and asked.if_due_ms != keys.due_of(key):
             self._say(step, "conflict", asked, key, entry)
         elif key in self._claims or entry.commands:
-            self._record(step, key, entry, self._command(record, asked))
+            self._record(step, key, entry, command)
         elif asked.op == "cancel":
             cancelled(step, key, entry, asked.source)
+            self._memory.end(step, key, entry, command)
         else:
-            row = move(step, key, entry, self._command(record, asked))
-            self._cold.settle(step, row, asked.source, asked.stamp_ms)
+            row = move(step, key, entry, command)
+            moved = step.changes.puts[row][0]
+            if self._cold.settle(step, row, asked.source, asked.stamp_ms):
+                self._memory.end(step, row, moved)
 
     def _take_back(
         self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
@@ -181,29 +220,102 @@ class Ingest:
 
     def _schedule(self, step: Step, record: Record, asked: Request) -> None:
         entry = _entry(asked)
-        raw = encode(entry)
+        raw = encode(entry, step.version)
         self._check_size(len(raw))
-        accepted = Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
-        cancel = self._remembered.cancel_of(step, asked)
-        if cancel is not None and cancel.if_due_ms in (None, asked.due_ms):
-            step.tell(accepted)
-            ended(step, "cancelled", asked.due_ms, entry, by=cancel.source)
+        known, before = self._memory.of(step, asked.id), step.ids[asked.id]
+        if known is not None or before is not None:
+            self._contend(step, record, asked, entry, known, before)
+        elif self._remembered.delivered_before(step, asked):
+            self._duplicate(step, asked)
+        else:
+            step.tell(_accepted(step, asked))
+            self._hold(step, record, asked, entry, asked.due_ms, raw)
+
+    def _contend(
+        self, step: Step, record: Record, asked: Request, entry: Entry, known: Orders | None, before: bytes | None
+    ) -> None:
+        """Take in a request whose id has had other orders: `known` are those remembered, `before` is a pending row."""
+        order, there = order_of(asked), None if before is None else self.entry(step, before)
+        lost = known.ended if known is not None and known.has_ended(order) else None
+        if known is not None and lost is not None and known.cancelled:
+            self._lose(step, asked, entry, "cancelled", lost.source)
             return
-        before = step.ids[asked.id]
-        known = (
-            self._remembered.delivered_before(step, asked) if before is None else self._is_sent(before, asked, entry)
-        )
-        if known:
+        sent = self._remembered.delivered_before(step, asked) if before is None else self._is_sent(before, asked, entry)
+        if sent:
             self._duplicate(step, asked)
             return
-        step.tell(accepted)
-        if cancel is not None:
-            ended(step, "conflict", asked.due_ms, entry, by=cancel.source)
-        if before is not None:
-            self._replace(step, before, asked)
-        if self._cold.there and asked.parked is None and self._cold.take(step, asked, entry, len(raw)):
+        if there is not None and order.precedes(there.asked):
+            lost = there.asked
+        if lost is not None:
+            self._lose(step, asked, entry, "replaced", lost.source)
             return
-        step.put(keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic]), entry, raw)
+        step.tell(_accepted(step, asked))
+        commands = known.waiting if known is not None else ()
+        if before is not None and there is not None:
+            commands += self._replace(step, before, there, asked, order)
+        if known is not None and asked.parked is not None:
+            entry = _reminded(entry, known)
+        self._meet(step, record, asked, entry, [one for one in in_order(commands) if order.precedes(one.order)])
+
+    def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
+        """End a request at once that comes after a later order for its id."""
+        step.tell(_accepted(step, asked))
+        ended(step, event, asked.due_ms, entry, by=by)
+
+    def _replace(self, step: Step, key: bytes, entry: Entry, asked: Request, order: Order) -> tuple[Command, ...]:
+        """End a pending message in favour of a later request; return the commands on it that are later still.
+
+        If it is being sent, the outcome of that ends it; those commands are not for it any more.
+        """
+        later = tuple(one for one in entry.commands if one.op != "replace" and order.precedes(one.order))
+        left = tuple(one for one in entry.commands if one not in later)
+        if entry.moved is not None and order.precedes(entry.moved):
+            moved = Command("reschedule", entry.moved.source, keys.due_of(key), stamp_ms=entry.moved.stamp_ms)
+            later = (moved, *later)
+        if key in self._claims or entry.commands:
+            entry = msgspec.structs.replace(entry, commands=left)
+            self._record(step, key, entry, Command("replace", asked.source, stamp_ms=order.stamp_ms))
+        else:
+            step.remove(key, entry)
+            ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
+        return later
+
+    def _meet(self, step: Step, record: Record, asked: Request, entry: Entry, commands: Sequence[Command]) -> None:
+        """Hold a message that commands have waited for, as they want it."""
+        due_ms, last = asked.due_ms, None
+        for place, command in enumerate(commands):
+            if command.if_due_ms not in (None, due_ms):
+                ended(step, "conflict", due_ms, entry, by=command.source)
+            elif command.op == "cancel":
+                ended(step, "cancelled", due_ms, entry, by=command.source)
+                self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
+                for left in commands[place + 1 :]:
+                    step.tell(Event("unknown", asked.id, step.now_ms, left.source, by=left.source))
+                    self._memory.wait(step, asked.id, left)
+                return
+            else:
+                due_ms, last = command.due_ms, command
+                entry = msgspec.structs.replace(entry, moved=command.order)
+                ended(step, "rescheduled", due_ms, entry, by=command.source)
+        self._hold(step, record, asked, entry, due_ms, encode(entry, step.version), last)
+
+    def _hold(
+        self,
+        step: Step,
+        record: Record,
+        asked: Request,
+        entry: Entry,
+        due_ms: int,
+        raw: bytes,
+        moved: Command | None = None,
+    ) -> None:
+        """Put the row of an accepted message that is due as asked, or as a later command has `moved` it; or park it."""
+        row, by = keys.row_key(due_ms, record.offset, self._crcs[record.topic]), moved or asked
+        parks = self._cold.there and asked.parked is None
+        if parks and self._cold.take(step, due_ms, entry, len(raw), by.source, by.stamp_ms):
+            self._memory.end(step, row, entry)
+        else:
+            step.put(row, entry, raw)
 
     def _is_sent(self, row: bytes, asked: Request, entry: Entry) -> bool:
         """Tell whether the same message is being sent, and to be known again within its dedupe window."""
@@ -211,7 +323,7 @@ class Ingest:
         sent = self._claims.get(row)
         if not window_ms or sent is None or keys.due_of(row) != asked.due_ms:
             return False
-        return msgspec.structs.replace(sent, source=entry.source) == entry
+        return _content(sent) == _content(entry)
 
     def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
         step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
@@ -225,33 +337,34 @@ class Ingest:
                 f"{f' and {self._settings.cold}' if self._limits.cold else ''}, and restart.",
             )
 
-    def _replace(self, step: Step, key: bytes, asked: Request) -> None:
-        entry = self.entry(step, key)
-        if key in self._claims or entry.commands:
-            self._record(step, key, entry, Command("replace", asked.source))
-        else:
-            step.remove(key, entry)
-            ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
-
-    def _miss(self, step: Step, asked: Request) -> None:
-        """Leave a command for an id that is not pending to the cold tier, or to nobody."""
+    def _miss(self, step: Step, asked: Request, command: Command) -> None:
+        """Leave a command for an id that is not pending to the cold tier, and to a request that comes late."""
+        known = self._memory.of(step, asked.id)
+        if known is not None and _is_stale(command, known):
+            step.tell(Event("stale", asked.id, step.now_ms, asked.source, by=asked.source))
+            return
         if self._cold.there:
             self._cold.defer(step, asked)
         else:
             step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
-        if asked.op == "cancel" and self._settings.cancels_ms:
-            expires = step.broker_ms + self._settings.cancels_ms
-            step.changes.cancels[asked.id] = Cancel(asked.stamp_ms, expires, asked.source, asked.if_due_ms)
-            step.changes.size += len(asked.id.encode()) + 64
+        self._memory.wait(step, asked.id, command)
 
     def _command(self, record: Record, asked: Request) -> Command:
         assert asked.op != "schedule", "a schedule is no command"
-        return Command(asked.op, asked.source, asked.due_ms, record.offset, self._crcs[record.topic])
+        crc, stamp_ms = self._crcs[record.topic], order_of(asked).stamp_ms
+        return Command(asked.op, asked.source, asked.due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
 
     def _record(self, step: Step, key: bytes, entry: Entry, command: Command) -> None:
-        """Write a command on a row that is being sent: the outcome of the send decides it."""
-        entry = msgspec.structs.replace(entry, commands=(*entry.commands, command))
-        step.changes.rewrite(key, entry, encode(entry))
+        """Write a command on a row that is being sent: the outcome of the send decides it.
+
+        A sender may give any number of them: those in the middle, which change least, are passed over then.
+        """
+        commands = (*entry.commands, command)
+        if len(commands) > _COMMANDS:
+            passed_over, commands = commands[1], (commands[0], *commands[2:])
+            step.tell(Event("stale", entry.id, step.now_ms, passed_over.source, by=command.source))
+        entry = msgspec.structs.replace(entry, commands=commands)
+        step.changes.rewrite(key, entry, encode(entry, step.version))
         if key in self._claims:
             self._claims[key] = entry
         if command.op == "replace":
@@ -270,16 +383,13 @@ class Ingest:
         return entry
 
 
-def _forwarded(record: Record) -> Request:
-    """Decode a record that another partition has sent home."""
-    try:
-        return request.decode(record.value or b"")
-    except msgspec.DecodeError as error:
-        raise Refusal(Reason.MALFORMED, f"this is no forward of Punctual's: {error}.") from error
+def _accepted(step: Step, asked: Request) -> Event:
+    return Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
 
 
 def _entry(asked: Request) -> Entry:
-    """Give the row that a request becomes."""
+    """Return the row that a request becomes."""
+    order = asked.parked or asked
     return Entry(
         asked.id,
         asked.to,
@@ -293,7 +403,30 @@ def _entry(asked: Request) -> Entry:
         asked.if_late,
         asked.dedupe_ms,
         asked.on_failure,
+        stamp_ms=UNKNOWN_MS if asked.id == asked.source else order.stamp_ms,
+        asked_by=None if order is asked else order.source,
     )
+
+
+def _reminded(entry: Entry, known: Orders) -> Entry:
+    """Return a message that the cold tier has sent back with the orders that this partition remembers of it.
+
+    The tier tells of the last record alone, whatever that has changed.
+    """
+    content = known.ended or Order(UNKNOWN_MS, entry.source)
+    moved = next((one.order for one in known.waiting if one.moves), None)
+    return msgspec.structs.replace(entry, stamp_ms=content.stamp_ms, asked_by=content.source, moved=moved)
+
+
+def _content(entry: Entry) -> Entry:
+    """Return an entry without what tells two requests for the same thing apart."""
+    return msgspec.structs.replace(entry, source="", stamp_ms=UNKNOWN_MS, asked_by=None, moved=None, commands=())
+
+
+def _is_stale(command: Command, known: Orders) -> bool:
+    """Whether a later order has ended its message, or moved it."""
+    later = [one for one in known.waiting if one.moves and command.moves and command.order.precedes(one.order)]
+    return bool(later) or known.has_ended(command.order)
 
 
 def _renumbered(record: Record, base: int) -> Record:

@@ -6,6 +6,8 @@ from app.contract.request import Headers, Reason
 from app.step import Outgoing
 from tables import Entry, keys
 
+#: What a dead letter says itself, and when its order was given: sent again, it is a new one.
+_LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
 #: Beside value and headers a record has a few dozen bytes of its own.
 _SLACK = 1_024
 
@@ -13,7 +15,7 @@ _SLACK = 1_024
 def refused(topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> Outgoing:
     """Give the dead letter of a record that was never accepted; larger than `limit` bytes it loses its value."""
     source = f"{record.topic}-{record.partition}-{record.offset}"
-    headers = [(names.legible(name), value) for name, value in record.headers if name not in names.DEAD_LETTER]
+    headers = [(names.legible(name), value) for name, value in record.headers if name not in _LEFT_OUT]
     return _letter(topic, limit, record.partition, record.key, record.value, headers, reason, sentence, source)
 
 

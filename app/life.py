@@ -24,9 +24,9 @@ def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
 def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
     """Give a message another due time, and with it another row, whose key is returned."""
     step.remove(key, entry)
-    waiting = msgspec.structs.replace(entry, commands=()) if entry.commands else entry
+    waiting = msgspec.structs.replace(entry, commands=(), moved=command.order)
     new = keys.row_key(command.due_ms, command.offset, command.topic_crc)
-    step.put(new, waiting, encode(waiting))
+    step.put(new, waiting, encode(waiting, step.version))
     step.tell(
         Event("rescheduled", entry.id, step.now_ms, entry.source, due=command.due_ms, to=entry.to, by=command.source)
     )

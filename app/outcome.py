@@ -12,11 +12,13 @@ from app.events import Event, Kind
 from app.kafka.errors import NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.life import ended, move
 from app.limits import Limits
+from app.order_memory import OrderMemory
 from app.settings import Settings
 from app.step import Step
-from tables import Entry, keys
+from tables import Command, Entry, keys
 from tables.changes import Delivered as Remembered
 from tables.entry import encode
+from tables.orders import in_order
 
 log = logging.getLogger(__name__)
 
@@ -79,10 +81,18 @@ _AGAIN_MS, _LONGEST_MS, _TRIES = 1_000, 3_600_000, 24
 class Outcomes:
     """Turns outcomes into steps, for one partition."""
 
-    def __init__(self, number: int, settings: Settings, claims: dict[bytes, Entry], limits: Limits, cold: Cold) -> None:
+    def __init__(
+        self,
+        number: int,
+        settings: Settings,
+        claims: dict[bytes, Entry],
+        limits: Limits,
+        cold: Cold,
+        memory: OrderMemory,
+    ) -> None:
         """Serve partition `number`, whose rows that are being sent are `claims`."""
         self._number, self._settings, self._claims, self._limits = number, settings, claims, limits
-        self._cold = cold
+        self._cold, self._memory = cold, memory
 
     def take(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
@@ -101,10 +111,12 @@ class Outcomes:
             self._uncalled(step, outcome, entry)
         elif isinstance(outcome, Dropped):
             step.remove(outcome.row, entry)
+            self._memory.end(step, outcome.row, entry)
             ended(step, "dropped", keys.due_of(outcome.row), entry, late=outcome.late_ms, reason="too-late")
 
     def _delivered(self, step: Step, outcome: Delivered) -> None:
         where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
+        watermark_ms = self._memory.watermark_ms
         for row, offset in outcome.rows:
             entry, due = claims[row], keys.due_of(row)
             step.fired.append(row)
@@ -113,15 +125,19 @@ class Outcomes:
             if window_ms:
                 step.changes.delivered[entry.id] = Remembered(due, step.broker_ms + window_ms)
                 step.changes.size += len(entry.id.encode()) + 32
+            if entry.stamp_ms >= watermark_ms or entry.moved is not None:
+                self._memory.end(step, row, entry)
             late, place = outcome.sent_ms - due, f"{where}-{offset}"
             step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, place))
-            for command in entry.commands:
+            for command in in_order(entry.commands):
                 if command.op != "replace":
                     ended(step, "conflict", due, entry, by=command.source)
+                    self._leave(step, entry, command)
 
     def _rejected(self, step: Step, outcome: Rejected, entry: Entry) -> None:
         step.remove(outcome.row, entry)
-        step.sends.append(
+        self._memory.end(step, outcome.row, entry)
+        step.send(
             letters.rejected(
                 self._settings.dead_letters,
                 self._limits.letter,
@@ -144,24 +160,33 @@ class Outcomes:
             return
         again = msgspec.structs.replace(entry, attempts=tries)
         due_ms = step.now_ms + min(_LONGEST_MS, _AGAIN_MS << entry.attempts)
-        step.put(keys.with_due(outcome.row, due_ms), again, encode(again))
+        step.put(keys.with_due(outcome.row, due_ms), again, encode(again, step.version))
+
+    def _leave(self, step: Step, entry: Entry, command: Command) -> None:
+        """Leave a command whose message is gone to a request that comes late, unless a later one has the id."""
+        if not entry.replaced and command.stamp_ms >= 0:
+            self._memory.wait(step, entry.id, command)
 
     def _unsent(self, step: Step, row: bytes, entry: Entry) -> None:
         """Apply the commands on a row that was not sent, in their order, as if the row had been waiting."""
         moved_by, there, known = "", True, {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
-        for command in entry.commands:
+        for command in in_order(entry.commands):
             if not there:
                 if command.op != "replace":
                     step.tell(Event("unknown", entry.id, step.now_ms, command.source, by=command.source))
+                    self._leave(step, entry, command)
             elif command.op in ("replace", "cancel"):
                 step.remove(row, entry)
                 event: Kind = "cancelled" if command.op == "cancel" else "replaced"
                 ended(step, event, keys.due_of(row), entry, by=command.source)
+                if command.op == "cancel":
+                    self._memory.end(step, row, entry, command)
                 there = False
             else:
                 row, moved_by = move(step, row, entry, command), command.source
-        if there and moved_by:
-            self._cold.settle(step, row, moved_by, step.broker_ms)
+                entry = msgspec.structs.replace(entry, moved=command.order)
+        if there and moved_by and self._cold.settle(step, row, moved_by, step.broker_ms):
+            self._memory.end(step, row, entry)
         if entry.replaced:  # the id is another row's, of which the step may know more than the table
             step.ids.pop(entry.id, None)
             step.ids.update(known)

@@ -227,7 +227,7 @@ class Ownership:
                     begin + base,
                 )
                 changes = Changes()
-                changes.positions[topic] = Position(begin, -1, 0, base)
+                changes.positions[topic] = Position(begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms))
                 store.apply(changes, store.offset, store.writer, self._clock.wall_ms())
             elif trouble:
                 msg = (

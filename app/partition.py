@@ -24,6 +24,7 @@ from app.journal import Journal
 from app.kafka.transaction import Untaken
 from app.life import ended
 from app.limits import Limits
+from app.order_memory import OrderMemory
 from app.outcome import Delivered, Outcome, Outcomes, Unsent
 from app.policy import Policy
 from app.settings import Settings
@@ -168,8 +169,9 @@ class Partition:
         for left in (self.claims, self._out, self._ways, self.flight, self._outcomes, self._loads, self._waiting):
             left.clear()
         self._cold = cold = Cold(self.number, self._settings, store, self._limits)
-        self._ingest = Ingest(self.number, self._settings, self._policy, store, self.claims, self._limits, cold)
-        self._outcome = Outcomes(self.number, self._settings, self.claims, self._limits, cold)
+        self.memory = memory = OrderMemory(self._settings, store)
+        self._ingest = Ingest(self.number, self._settings, self._policy, store, self.claims, self._limits, cold, memory)
+        self._outcome = Outcomes(self.number, self._settings, self.claims, self._limits, cold, memory)
         self._closing = False
         self.heard.clear()
         #: Where each input goes on: records only ever come from there on.
@@ -424,8 +426,13 @@ class Partition:
         return _SHORTER if self.claims else 1
 
     def _expire(self, step: Step) -> None:
-        for id_ in self.store.cancels.expired(step.broker_ms, _EXPIRE):
-            step.changes.cancels.setdefault(id_, None)
+        """Forget what has been remembered for long enough, and more of it than a step adds."""
+        limit = max(_EXPIRE, 2 * len(step.changes.orders))
+        expired = self.store.orders.expired(step.broker_ms, limit)
+        for id_ in expired:
+            step.changes.orders.setdefault(id_, None)
+        if len(expired) == limit:
+            self._wake.set()
         for id_ in self.store.delivered.expired(step.broker_ms, _EXPIRE):
             step.changes.delivered.setdefault(id_, None)
         for id_ in self.store.told.expired(step.broker_ms, _EXPIRE):

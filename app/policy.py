@@ -9,7 +9,7 @@ from app.settings import Settings
 from tables.keys import MAX_DUE_MS
 
 #: A record's timestamp may be this far ahead of the broker's clock (contract section 2).
-_AHEAD_MS = 60_000
+AHEAD_MS = 60_000
 
 
 class Policy:
@@ -26,7 +26,7 @@ class Policy:
         Raises Refusal.
         """
         stamp = request.stamp_ms
-        if stamp < 0 or stamp > broker_ms + _AHEAD_MS:
+        if stamp < 0 or stamp > broker_ms + AHEAD_MS:
             raise Refusal(
                 Reason.BAD_TIMESTAMP,
                 f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Set the clock of "

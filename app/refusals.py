@@ -23,7 +23,7 @@ class Refusals:
         letter = letters.refused(
             self._settings.dead_letters, self._limits.letter, record, refusal.reason, refusal.sentence
         )
-        step.sends.append(letter._replace(partition=self._number))
+        step.send(letter._replace(partition=self._number))
         source = f"{record.topic}-{record.partition}-{record.offset}"
         self._call_back(step, record, source, refusal)
         step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
@@ -34,7 +34,7 @@ class Refusals:
         Its letter can be sent again as it is: what the tier says of it is left out. The `key` of the row that it does
         not get says when it is due.
         """
-        step.sends.append(
+        step.send(
             letters.rejected(
                 self._settings.dead_letters,
                 self._limits.letter,

@@ -3,30 +3,17 @@
 from typing import Literal
 
 from app.contract.request import Parked, Request
+from app.order_memory import OrderMemory, order_of
 from app.step import Step
-from tables import Cancel, PartitionStore
+from tables import PartitionStore
 
 
 class Remembered:
     """Asks a step, and then the table, what is remembered of an id."""
 
-    def __init__(self, store: PartitionStore) -> None:
-        """Look into `store`."""
-        self._store = store
-
-    def cancel_of(self, step: Step, asked: Request) -> Cancel | None:
-        """Give the remembered cancel that applies to a request: one that overtook it on another way."""
-        if not (step.changes.cancels or self._store.cancels.count):
-            return None
-        cancel = step.changes.cancels.get(asked.id) or self._store.cancels.get(asked.id)
-        if cancel is None or cancel.expires_ms <= step.broker_ms:
-            return None
-        order = asked.parked or asked
-        topic, partition, offset = order.source.rsplit("-", 2)
-        its_topic, its_partition, its_offset = cancel.source.rsplit("-", 2)
-        if (topic, partition) == (its_topic, its_partition):
-            return cancel if int(offset) < int(its_offset) else None
-        return cancel if order.stamp_ms <= cancel.stamp_ms else None
+    def __init__(self, store: PartitionStore, memory: OrderMemory) -> None:
+        """Look into `store`; `memory` has the orders."""
+        self._store, self._memory = store, memory
 
     def delivered_before(self, step: Step, asked: Request) -> bool:
         """Tell whether the same id with the same due time was delivered within its dedupe window."""
@@ -54,6 +41,6 @@ class Remembered:
             return "here"
         if told.source == parked.source:
             return ""
-        cancel = self.cancel_of(step, asked)
-        overtaken = cancel is not None and cancel.if_due_ms is None and cancel.source == told.source
-        return "" if overtaken else "superseded"
+        known = self._memory.of(step, asked.id)
+        ended = known.ended if known is not None and known.cancelled and known.has_ended(order_of(asked)) else None
+        return "" if ended is not None and ended.source == told.source else "superseded"

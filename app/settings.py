@@ -16,6 +16,7 @@ from tables.keys import topic_crc
 _DIALECTS = ("native",)
 _GUARANTEES = ("at_least_once", "exactly_once")
 _MINUTE_MS = 60_000
+MAX_PARTITIONS = 10_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 #: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
@@ -87,8 +88,9 @@ def _patterns(text: str) -> dict[str, tuple[str, ...]]:
     return allowed
 
 
-def _setting(env: str, default: str, parse: Callable[[str], Any] = str) -> Any:
-    return field(repr="PASSWORD" not in env, metadata={"env": env, "default": default, "parse": parse})
+def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
+    """Declare a setting; `was` is the name that it had before, which goes on working."""
+    return field(repr="PASSWORD" not in env, metadata={"env": env, "default": default, "parse": parse, "was": was})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +111,7 @@ class Settings:
     ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
     app_id: str = _setting("DELAY_APP_ID", "delay", _name)
     extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", _pairs)
-    partitions: int = _setting("DELAY_PARTITIONS", "16", _whole(1, 10_000))
+    partitions: int = _setting("DELAY_PARTITIONS", "16", _whole(1, MAX_PARTITIONS))
     replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", _whole(1, 100))
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", _whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", _patterns)
@@ -119,7 +121,7 @@ class Settings:
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
     events: str = _setting("DELAY_EVENTS", "on", _one_of("on", "off"))
     dedupe_window_ms: int = _setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
-    cancel_memory_ms: int = _setting("DELAY_CANCEL_MEMORY", "PT10M", parse_duration)
+    command_memory_ms: int = _setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
     horizon_ms: int = _setting("DELAY_HORIZON", "0", parse_duration)
     catch_up_ms: int = _setting("DELAY_CATCH_UP", "PT2M", parse_duration)
     fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", _whole(1, 100_000))
@@ -141,6 +143,8 @@ class Settings:
         values = {}
         for setting in fields(cls):
             name, parse = setting.metadata["env"], setting.metadata["parse"]
+            if not env.get(name) and env.get(setting.metadata["was"]):
+                name = setting.metadata["was"]
             text = env.get(name) or setting.metadata["default"]
             try:
                 values[setting.name] = parse(text)
@@ -260,9 +264,9 @@ class Settings:
         return max(self.dedupe_window_ms, _COLD_MEMORY_MS)
 
     @property
-    def cancels_ms(self) -> int:
-        """How long a cancel of an id that is not pending is remembered."""
-        return max(self.cancel_memory_ms, self.dedupe_window_ms) if self.horizon_ms else self.cancel_memory_ms
+    def orders_ms(self) -> int:
+        """How long orders for an id that is not pending are remembered."""
+        return max(self.command_memory_ms, self.dedupe_window_ms) if self.horizon_ms else self.command_memory_ms
 
     # places ----------------------------------------------------------------------------------------------------------
     @property

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from app import events
 from tables import Changes, Entry
+from tables.entry import VERSION
 
 
 class Outgoing(NamedTuple):
@@ -27,11 +28,27 @@ class Step:
     `ids` shows what the step itself has done to ids, for records further down the same step.
     """
 
-    __slots__ = ("broker_ms", "changes", "events", "fired", "ids", "loads", "now_ms", "sends", "settle")
+    __slots__ = (
+        "_sent_bytes",
+        "broker_ms",
+        "changes",
+        "events",
+        "fired",
+        "ids",
+        "loads",
+        "now_ms",
+        "sends",
+        "settle",
+        "version",
+    )
 
-    def __init__(self, now_ms: int, broker_ms: int | None = None) -> None:
-        """Begin with nothing to do; without `broker_ms` the brokers' time is the worker's."""
+    def __init__(self, now_ms: int, broker_ms: int | None = None, version: int = VERSION) -> None:
+        """Begin with nothing to do; without `broker_ms` the brokers' time is the worker's.
+
+        `version` is that of the rows that it writes.
+        """
         self.changes = Changes()
+        self.version, self._sent_bytes = version, 0
         self.events: list[tuple[bytes, bytes]] = []
         self.sends: list[Outgoing] = []
         self.ids: dict[str, bytes | None] = {}
@@ -49,8 +66,14 @@ class Step:
 
     @property
     def size(self) -> int:
-        """Bytes gathered, about."""
-        return self.changes.size
+        """Bytes gathered, about: of changes, and of records for other topics."""
+        return self.changes.size + self._sent_bytes
+
+    def send(self, out: Outgoing) -> None:
+        """Add a record."""
+        self.sends.append(out)
+        headers = sum(len(name) + len(value or b"") + 4 for name, value in out.headers)
+        self._sent_bytes += len(out.key or b"") + len(out.value or b"") + headers + 32
 
     def tell(self, event: events.Event) -> None:
         """Add an event."""

@@ -4,18 +4,20 @@ One RocksDB a partition, indexed by due time, whose truth is a compacted changel
 request looks or how a message is delivered: that is `app`.
 """
 
-from tables.changes import Cancel, Changes, Position, Told
-from tables.entry import Command, Entry
+from tables.changes import Changes, Position, Told
+from tables.entry import Entry
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable, TableError, UnknownRecordKind, UnknownRowVersion
+from tables.orders import Command, Order, Orders
 from tables.store import PartitionStore
 from tables.table import DelayTable
 
 __all__ = [
-    "Cancel",
     "Changes",
     "Command",
     "DelayTable",
     "Entry",
+    "Order",
+    "Orders",
     "PartitionStore",
     "Position",
     "StoreCorrupt",

@@ -6,6 +6,7 @@ import msgspec
 
 from tables import keys
 from tables.entry import Entry
+from tables.orders import UNKNOWN_MS, Orders
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True):
@@ -13,24 +14,14 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
 
     The last record identifies the log: another record there means a topic that was deleted and created again. In one
     that was accepted as such, `base` is added to offsets wherever they name a record, so that no name comes twice.
+    `stamp_ms` is the largest timestamp so far: a new leader's clock may be behind.
     """
 
     offset: int
     timestamp_ms: int
     crc: int
     base: int = 0
-
-
-class Cancel(msgspec.Struct, array_like=True, frozen=True):
-    """A cancel that came before its request: it applies to requests with an earlier record timestamp.
-
-    With `if_due_ms` it applies only to one that is due exactly then.
-    """
-
-    stamp_ms: int
-    expires_ms: int
-    source: str
-    if_due_ms: int | None = None
+    stamp_ms: int = UNKNOWN_MS
 
 
 class Delivered(msgspec.Struct, array_like=True, frozen=True):
@@ -52,9 +43,8 @@ class Told(msgspec.Struct, array_like=True, frozen=True):
 
 
 _encode = msgspec.msgpack.encode
-position_bytes = cancel_bytes = delivered_bytes = told_bytes = _encode
+position_bytes = delivered_bytes = told_bytes = _encode
 decode_position = msgspec.msgpack.Decoder(Position).decode
-decode_cancel = msgspec.msgpack.Decoder(Cancel).decode
 decode_delivered = msgspec.msgpack.Decoder(Delivered).decode
 decode_told = msgspec.msgpack.Decoder(Told).decode
 
@@ -65,7 +55,7 @@ class Changes:
     Removals come before puts in the changelog batch: a message that moves to another key is never there twice.
     """
 
-    __slots__ = ("cancels", "delivered", "fresh", "origins", "positions", "puts", "removals", "size", "told")
+    __slots__ = ("delivered", "fresh", "orders", "origins", "positions", "puts", "removals", "size", "told")
 
     def __init__(self) -> None:
         """Begin with no change."""
@@ -74,14 +64,14 @@ class Changes:
         self.removals: dict[bytes, Entry] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
-        self.cancels: dict[str, Cancel | None] = {}
+        self.orders: dict[str, Orders | None] = {}
         self.delivered: dict[str, Delivered | None] = {}
         self.told: dict[str, Told | None] = {}
         self.size = 0
 
     def __bool__(self) -> bool:
         """Tell whether anything changes."""
-        rest = self.positions or self.origins or self.cancels or self.delivered or self.told
+        rest = self.positions or self.origins or self.orders or self.delivered or self.told
         return bool(self.puts or self.removals or rest)
 
     def touches(self, key: bytes) -> bool:
@@ -115,8 +105,8 @@ class Changes:
             yield key, None
         for key, (_, raw) in self.puts.items():
             yield key, raw
-        for id_, cancel in self.cancels.items():
-            yield keys.CANCEL + id_.encode(), None if cancel is None else _encode(cancel)
+        for id_, orders in self.orders.items():
+            yield keys.ORDERS + id_.encode(), None if orders is None else _encode(orders)
         for id_, delivered in self.delivered.items():
             yield keys.DELIVERED + id_.encode(), None if delivered is None else _encode(delivered)
         for id_, told in self.told.items():

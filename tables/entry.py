@@ -1,37 +1,25 @@
 """A row's value: the message that waits, and its versioned codec."""
 
-from typing import Literal
-
 import msgspec
 
 from tables.errors import UnknownRowVersion
+from tables.orders import UNKNOWN_MS, Command, Order
 
-Operation = Literal["cancel", "reschedule", "deliver-now", "replace"]
-
-VERSION = 1
-_PREFIX = bytes([VERSION])
+#: The newest version of a row, which is read like all before it. 2: orders have stamps.
+VERSION = 2
+_PREFIXES = {version: bytes([version]) for version in range(1, VERSION + 1)}
+#: Fields of an entry and of a command that version 1 has.
+_FIELDS_1, _COMMAND_FIELDS_1 = 15, 5
 
 Headers = list[tuple[str, bytes | None]]
-
-
-class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A command that found its message on the way out: the outcome of the send decides it.
-
-    `due_ms`, `offset` and `topic_crc` make the new row's key (reschedule, deliver-now); `source` names the record.
-    """
-
-    op: Operation
-    source: str
-    due_ms: int = 0
-    offset: int = 0
-    topic_crc: int = 0
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One pending message: what to deliver, where, and under which policies.
 
     `source` is `topic-partition-offset` of the request; times are epoch milliseconds, durations milliseconds.
-    `url` is set instead of `to` for a failure callback that waits for its next try.
+    `url` is set instead of `to` for a failure callback that waits for its next try. `stamp_ms` says when it was asked
+    for, by the record `asked_by` if that is another than the source; `moved` when its due time was, if by another.
     """
 
     id: str
@@ -49,27 +37,45 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     attempts: int = 0
     commands: tuple[Command, ...] = ()
     url: str | None = None
+    stamp_ms: int = UNKNOWN_MS
+    asked_by: str | None = None
+    moved: Order | None = None
 
     @property
     def replaced(self) -> bool:
         """Whether a later request of the same id has taken its place: its id is no longer its own."""
         return bool(self.commands) and any(command.op == "replace" for command in self.commands)
 
+    @property
+    def asked(self) -> Order:
+        """When its content was asked for."""
+        return Order(self.stamp_ms, self.asked_by or self.source)
+
+    @property
+    def timed(self) -> Order:
+        """When its due time was asked for."""
+        return self.moved or self.asked
+
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 
 
-def encode(entry: Entry) -> bytes:
-    """Encode an entry as version byte and msgpack array."""
-    return _PREFIX + _encoder.encode(entry)
+def encode(entry: Entry, version: int = VERSION) -> bytes:
+    """Return an entry as version byte and msgpack array; what an older `version` has no field for is left out."""
+    if version == VERSION:
+        return _PREFIXES[VERSION] + _encoder.encode(entry)
+    fields = list(msgspec.structs.astuple(entry)[:_FIELDS_1])
+    commands = (msgspec.structs.astuple(command) for command in entry.commands)
+    fields[13] = [command[:_COMMAND_FIELDS_1] for command in commands]
+    return _PREFIXES[version] + _encoder.encode(fields)
 
 
 def decode(raw: bytes) -> Entry:
-    """Decode a row's value.
+    """Return the entry in a row's value.
 
     Raises UnknownRowVersion for a row of a newer version.
     """
-    if raw[0] != VERSION:
+    if raw[0] not in _PREFIXES:
         raise UnknownRowVersion(raw[0], VERSION)
     return _decoder.decode(raw[1:])

@@ -15,7 +15,7 @@ ROW_SIZE = _ROW.size
 MAX_DUE_MS = (1 << 55) - 1
 
 #: Kinds that live in the changelog and in the database.
-CANCEL, DELIVERED, ORIGIN, POSITION, TOLD, WRITER = b"c", b"d", b"o", b"p", b"t", b"w"
+DELIVERED, ORDERS, ORIGIN, POSITION, TOLD, WRITER = b"d", b"c", b"o", b"p", b"t", b"w"
 #: Kinds that live in the database alone: they are rebuilt from the others.
 BUCKET, EXPIRY, ID, META, COUNT = b"b", b"e", b"i", b"m", b"n"
 

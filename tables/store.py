@@ -15,12 +15,10 @@ import rocksdict
 from tables import keys
 from tables.ahead import Ahead
 from tables.changes import (
-    Cancel,
     Changes,
     Delivered,
     Position,
     Told,
-    decode_cancel,
     decode_delivered,
     decode_position,
     decode_told,
@@ -32,6 +30,7 @@ from tables.doubt import Doubt
 from tables.entry import Entry, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
 from tables.memory import Memory
+from tables.orders import Orders, decode_orders
 
 _META_FORMAT, _META_STEPS, _META_SLOT = keys.META + b"format", keys.META + b"steps", keys.META + b"#"
 _META_OFFSET, _META_SEEN, _META_WRITER = keys.META + b"offset", keys.META + b"seen", keys.META + b"writer"
@@ -42,8 +41,8 @@ _META_OFFSET, _META_SEEN, _META_WRITER = keys.META + b"offset", keys.META + b"se
 _SLOTS = 1 << 16
 
 #: The layout of the database, its keys and what they mean; a newer one is not read but restored. 2: what the cold tier
-#: was told.
-FORMAT = 2
+#: was told. 3: rows of version 2; written with the first of them.
+FORMAT, _FORMAT_1 = 3, 2
 
 #: A partition's share of memory: two write buffers of 4 MiB; the block cache is shared by all partitions of a worker.
 _WRITE_BUFFER = 4 << 20
@@ -77,6 +76,8 @@ class PartitionStore:
         self.format = self._long(_META_FORMAT)
         if self.format > FORMAT:
             raise StoreCorrupt(str(self.path), f"it has format {self.format}, this version knows up to {FORMAT}")
+        #: The oldest layout that holds what is in it.
+        self._needed = FORMAT if self.format == FORMAT else _FORMAT_1
         self.counts = Counts(self._db)
         self.offset = self._long(_META_OFFSET)
         self.seen_ms = self._long(_META_SEEN)
@@ -85,7 +86,7 @@ class PartitionStore:
             key[1:].decode(): decode_position(value) for key, value in self._scan(keys.POSITION)
         }
         self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
-        self.cancels: Memory[Cancel] = Memory(self._db, keys.CANCEL, decode_cancel)
+        self.orders: Memory[Orders] = Memory(self._db, keys.ORDERS, decode_orders)
         self.delivered: Memory[Delivered] = Memory(self._db, keys.DELIVERED, decode_delivered)
         self.told: Memory[Told] = Memory(self._db, keys.TOLD, decode_told)
         self.doubt = Doubt(self._db)
@@ -193,6 +194,8 @@ class PartitionStore:
     def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:
         """Apply one step whole: `offset` is the changelog's next offset after it, `now_ms` when that was its end."""
         self._ahead.forget(itertools.chain(changes.removals, changes.puts))
+        if self._needed != FORMAT and any(raw[0] > 1 for _, raw in changes.puts.values()):
+            self._needed = FORMAT
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key, entry in changes.removals.items():
             batch.delete(key)
@@ -213,7 +216,7 @@ class PartitionStore:
         for key, number in changes.origins.items():
             batch.put(key, keys.long_bytes(number))
             self.origins[key] = number
-        self.cancels.write(batch, changes.cancels)
+        self.orders.write(batch, changes.orders)
         self.delivered.write(batch, changes.delivered)
         self.told.write(batch, changes.told)
         self._seal(batch, offset, writer, now_ms)
@@ -264,6 +267,8 @@ class PartitionStore:
         index: dict[bytes, bytes | None],
     ) -> None:
         if value is not None:
+            if value[0] > 1:
+                self._needed = FORMAT
             entry = decode(value)
             batch.put(key, value)
             if before is None:
@@ -292,8 +297,8 @@ class PartitionStore:
 
     def _replay_mark(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
         kind = key[:1]
-        if kind == keys.CANCEL:
-            self.cancels.replay(batch, key, value)
+        if kind == keys.ORDERS:
+            self.orders.replay(batch, key, value)
         elif kind == keys.DELIVERED:
             self.delivered.replay(batch, key, value)
         elif kind == keys.TOLD:
@@ -311,12 +316,16 @@ class PartitionStore:
             else:
                 self.origins[key] = int.from_bytes(value, "big")
 
+    def holds_version_1(self) -> None:
+        """Hear that no row of a newer version is left: from the next step on, workers before that can open it."""
+        self._needed = _FORMAT_1
+
     def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:
         """Write the batch with the changelog offset it stands for: one write, whole or not at all."""
         self.counts.write(batch)
         self.doubt.write(batch)
-        if self.format < FORMAT:
-            batch.put(_META_FORMAT, keys.long_bytes(FORMAT))
+        if self.format != self._needed:
+            batch.put(_META_FORMAT, keys.long_bytes(self._needed))
         batch.put(_META_OFFSET, keys.long_bytes(offset))
         step = self._steps + 1
         batch.put(_META_STEPS, keys.long_bytes(step))
@@ -324,5 +333,5 @@ class PartitionStore:
         batch.put(_META_SEEN, keys.long_bytes(now_ms))
         batch.put(_META_WRITER, keys.long_bytes(writer))
         self._db.write(batch)
-        self.format, self._steps = FORMAT, step
+        self.format, self._steps = self._needed, step
         self.offset, self.seen_ms, self.writer = offset, now_ms, writer

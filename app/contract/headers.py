@@ -20,6 +20,7 @@ DEDUPE: Final = "delay-dedupe"
 ON_FAILURE: Final = "delay-on-failure"
 OP: Final = "delay-op"
 IF_DUE: Final = "delay-if-due"
+ASKED_AT: Final = "delay-asked-at"
 
 DUE: Final = "delay-due"
 SOURCE: Final = "delay-source"
@@ -31,7 +32,7 @@ REASON: Final = "delay-reason"
 ERROR: Final = "delay-error"
 
 REQUEST: Final = frozenset(
-    {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, PARKED}
+    {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, ASKED_AT, PARKED}
 )
 """What requests and commands may carry (sections 2 and 3); `PARKED` only what the cold tier sends back."""
 

@@ -42,6 +42,8 @@ def decode(record: Record) -> Request:
     request = Request(op, _id(said, op, source), source, stamp_ms, record.topic)
     if names.IF_DUE in said:
         request.if_due_ms = _number(said, names.IF_DUE)
+    if names.ASKED_AT in said:
+        request.asked_at_ms = _number(said, names.ASKED_AT)
     if names.PARKED in said:
         request.parked = _parked(record, said, op)
     if op == "schedule":

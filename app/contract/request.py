@@ -55,8 +55,10 @@ class Parked(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Request(msgspec.Struct, array_like=True, gc=False):
     """A decoded request or command. Times are epoch milliseconds, durations milliseconds.
 
-    `source` is `topic-partition-offset` of the record, `stamp_ms` its Kafka timestamp, `input` its topic. It travels as
-    msgpack through the forwards topic, so fields are only ever added at the end.
+    `source` is `topic-partition-offset` of the record, `input` its topic. `stamp_ms` is its Kafka timestamp as it is
+    decoded, and then what it sorts by among orders for its id: the largest timestamp that its partition has shown so
+    far, or `asked_at_ms` if that is earlier. It travels as msgpack through the forwards topic, so fields are only ever
+    added at the end.
     """
 
     op: Op
@@ -77,6 +79,7 @@ class Request(msgspec.Struct, array_like=True, gc=False):
     on_failure: str | None = None
     if_due_ms: int | None = None
     parked: Parked | None = None
+    asked_at_ms: int | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -57,8 +57,8 @@ def test_it_is_forgotten_after_its_time(bench: Workbench) -> None:
     bench.run(bench.from_elsewhere(9, NOW, delay_id="a", delay_to="orders", delay_at=str(SOON)))
 
     assert bench.pending() == {"a": SOON}
-    assert bench.store.cancels.expired(NOW + MEMORY - 1, 10) == []
-    assert bench.store.cancels.expired(NOW + MEMORY, 10) == ["a"]
+    assert bench.store.orders.expired(NOW + MEMORY - 1, 10) == []
+    assert bench.store.orders.expired(NOW + MEMORY, 10) == ["a"]
 
 
 @pytest.mark.parametrize("then", [-3_600_000, 3_600_000])
@@ -69,14 +69,16 @@ def test_it_is_remembered_for_its_time_also_when_the_clock_jumps_and_back(bench:
     bench.run(bench.from_elsewhere(9, NOW, delay_id="a", delay_to="orders", delay_at=str(SOON)))
 
     assert bench.pending() == {}
-    assert bench.store.cancels.expired(NOW + MEMORY - 1, 10) == []
-    assert bench.store.cancels.expired(NOW + MEMORY, 10) == ["a"]
+    assert bench.store.orders.expired(NOW + MEMORY - 1, 10) == []
+    assert bench.store.orders.expired(NOW + MEMORY, 10) == ["a"]
 
 
-def test_other_commands_are_not_remembered(bench: Workbench) -> None:
-    bench.ask(NOW + 5, delay_op="deliver-now", delay_id="a")
+def test_other_commands_are_remembered_too(bench: Workbench) -> None:
+    by = source(bench.ask(NOW + 5, delay_op="deliver-now", delay_id="a"))
+    bench.run(bench.from_elsewhere(9, NOW, delay_id="a", delay_to="orders", delay_at=str(SOON)))
 
-    assert bench.store.cancels.count == 0
+    assert bench.pending() == {"a": NOW + 5}
+    assert bench.told()[1:] == [("accepted", "delay-requests-2-9", None), ("rescheduled", "delay-requests-2-9", by)]
 
 
 def test_a_cancel_that_expects_a_due_time_holds_only_for_that(bench: Workbench) -> None:
@@ -99,5 +101,5 @@ def test_memory_can_be_switched_off(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1", DELAY_CANCEL_MEMORY="0")
     bench.ask(NOW + 5, delay_op="cancel", delay_id="a")
 
-    assert bench.store.cancels.count == 0
+    assert bench.store.orders.count == 0
     bench.close()

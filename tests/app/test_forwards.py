@@ -68,7 +68,7 @@ def test_what_comes_home_is_accepted_under_its_original_source(away: Workbench, 
 
 def test_commands_find_their_way_home_too(away: Workbench, home: Workbench) -> None:
     home.schedule(AWAY, SOON)
-    by = source(away.ask(delay_op="cancel", delay_id=AWAY, delay_if_due=str(SOON)))
+    by = source(away.ask(NOW + 1, delay_op="cancel", delay_id=AWAY, delay_if_due=str(SOON)))
     home.read(carry(away, home))
 
     assert home.pending() == {}

@@ -2,9 +2,10 @@
 
 import zlib
 
+import msgspec
 import pytest
 
-from tables import keys
+from tables import Order, keys
 from tests.app.workbench import Workbench, source
 from tests.contract.records import NOW, FakeRecord
 from tests.tables.rows import assert_sound
@@ -94,7 +95,7 @@ def test_reschedule_moves_it_there_and_back_with_the_same_content(bench: Workben
     assert bench.pending() == {"a": LATER}
     back = bench.command("reschedule", "a", delay_after="60000")
     assert bench.pending() == {"a": SOON}
-    assert [entry for _, entry in bench.store.rows()] == [before]
+    assert [entry for _, entry in bench.store.rows()] == [msgspec.structs.replace(before, moved=Order(NOW, back))]
     assert bench.told()[1:] == [("rescheduled", asked, there), ("rescheduled", asked, back)]
     assert bench.events[-1]["due"] == SOON
     assert_sound(bench.store)

@@ -162,7 +162,7 @@ async def test_what_expires_waits_for_a_step_without_a_large_record(tmp_path: Pa
             record = stage.logs[0].record(stage.clock.wall, delay_to="orders", delay_after="PT1H")
             record.value = b"x" * size
             await stage.take(0, [record])
-            assert stage.stores[0].cancels.count == left
+            assert stage.stores[0].orders.count == left
 
 
 async def test_small_commands_that_move_large_rows_are_bounded_too(tmp_path: Path) -> None:
@@ -185,11 +185,11 @@ async def test_small_commands_that_move_large_rows_are_bounded_too(tmp_path: Pat
 async def test_what_is_remembered_is_forgotten_in_time(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.ask(delay_op="cancel", delay_id="a")
-        assert stage.stores[0].cancels.count == 1
+        assert stage.stores[0].orders.count == 1
         stage.clock.pass_by(600_000)
-        await stage.ask(delay_op="deliver-now", delay_id="b")
+        await stage.ask(delay_id="b", delay_to="orders", delay_after="PT1H")
 
-        assert stage.stores[0].cancels.count == 0
+        assert stage.stores[0].orders.count == 0
 
 
 HORIZON = {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}

@@ -187,12 +187,36 @@ def test_what_the_tier_did_not_know_to_be_replaced_waits_until_it_does(bench: Wo
     assert bench.pending() == {"a": FARTHER}
 
 
-def test_what_came_last_counts_whatever_the_clocks_say(bench: Workbench) -> None:
-    """So it is with what is pending, and on the cold topic."""
+@pytest.mark.parametrize("op", ["cancel", "reschedule", "deliver-now"])
+def test_a_command_older_than_what_was_parked_is_not_left_to_the_tier(bench: Workbench, op: str) -> None:
+    """The tier goes by what it was told last."""
     first = bench.schedule("a", FAR)
+    at = {"delay_at": str(SOON)} if op == "reschedule" else {}
+    bench.run(bench.from_elsewhere(9, NOW - 50, delay_op=op, delay_id="a", **at))
+
+    assert bench.told()[-1] == ("stale", "delay-requests-2-9", "delay-requests-2-9")
+    assert len(bench.cold()) == 1
+    bench.promote("a", FAR, first)
+    assert bench.pending() == {"a": FAR}
+
+
+def test_a_cancel_that_the_tier_may_still_need_is_left_to_it(bench: Workbench) -> None:
+    """It is older than what has moved the message, not than the message."""
+    bench.run(bench.from_elsewhere(8, NOW - 60, delay_id="a", delay_to="orders", delay_at=str(FAR)))
+    bench.command("reschedule", "a", delay_at=str(FARTHER))
     bench.run(bench.from_elsewhere(9, NOW - 50, delay_op="cancel", delay_id="a"))
 
-    assert_ignored(bench, bench.promote("a", FAR, first), touches=2)
+    assert bench.told()[-1] == ("deferred", "delay-requests-2-9", "delay-requests-2-9")
+
+
+def test_what_comes_back_has_the_order_of_what_was_parked(bench: Workbench) -> None:
+    """Not that of the last record that the tier knows, which has changed nothing."""
+    bench.run(bench.from_elsewhere(8, NOW - 60, delay_id="a", delay_to="orders", delay_at=str(FAR)))
+    by = bench.command("cancel", "a", delay_if_due="7")
+    bench.promote("a", FAR, by)
+    bench.run(bench.from_elsewhere(9, NOW - 50, delay_op="cancel", delay_id="a"))
+
+    assert bench.pending() == {}
 
 
 def test_what_was_replaced_by_one_that_has_been_delivered_since_does_not_come_back(bench: Workbench) -> None:
@@ -278,7 +302,7 @@ def test_a_cancel_that_was_remembered_before_applies_by_the_order_of_what_was_pa
     by = source(bench.ask(NOW + 5, delay_op="cancel", delay_id="a"))
     source(bench.ask(NOW + 5, delay_op="cancel", delay_id="b"))
     bench.now_ms += 10 * MINUTE
-    before = bench.promote("a", FAR, "delay-requests-2-9", stamp=NOW + 5)
+    before = bench.promote("a", FAR, "delay-requests-2-9", stamp=NOW + 4)
     after = bench.promote("b", FAR, "delay-requests-2-9", stamp=NOW + 6)
 
     assert bench.pending() == {"b": FAR}
@@ -362,7 +386,7 @@ def test_if_it_was_not_told_it_sends_it_again_and_is_told_then(bench: Workbench)
 
 def test_it_is_not_told_to_forget_what_it_was_given_since(bench: Workbench) -> None:
     record = bench.log.record
-    back = {"delay_source": OLD, "delay_parked": f"{NOW},{NOW}"}
+    back = {"delay_source": OLD, "delay_parked": f"{NOW - 1},{NOW}"}
     bench.read(
         [
             record(delay_id="a", delay_to="orders", delay_at=str(FAR), **back),

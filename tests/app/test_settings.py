@@ -31,7 +31,7 @@ GOOD = {
     "DELAY_MAX_DELAY": ("P30D", 2_592_000_000),
     "DELAY_EVENTS": ("off", "off"),
     "DELAY_DEDUPE_WINDOW": ("PT1H", 3_600_000),
-    "DELAY_CANCEL_MEMORY": ("PT1M", 60_000),
+    "DELAY_COMMAND_MEMORY": ("PT1M", 60_000),
     "DELAY_HORIZON": ("PT1H", 3_600_000),
     "DELAY_CATCH_UP": ("5000", 5_000),
     "DELAY_FIRE_BATCH": ("1", 1),
@@ -58,7 +58,7 @@ BAD = {
     "DELAY_MAX_DELAY": ("5y", "'5y' is no duration."),
     "DELAY_EVENTS": ("yes", "one of on, off is needed"),
     "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is no duration."),
-    "DELAY_CANCEL_MEMORY": ("P1M", "'P1M' is no duration."),
+    "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is no duration."),
     "DELAY_HORIZON": ("59999", "at least PT1M is needed, or 0 for none"),
     "DELAY_CATCH_UP": ("soon", "'soon' is no duration."),
     "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
@@ -133,9 +133,9 @@ def test_a_horizon_needs_what_keeps_parked_messages_safe(name: str, text: str, w
 def test_with_a_horizon_cancels_are_remembered_as_long_as_deliveries() -> None:
     long, short = {"DELAY_DEDUPE_WINDOW": "PT1H"}, {"DELAY_DEDUPE_WINDOW": "PT10M", "DELAY_CANCEL_MEMORY": "PT30M"}
 
-    assert Settings.from_env(long).cancels_ms == 600_000
-    assert Settings.from_env({**long, "DELAY_HORIZON": "P1D"}).cancels_ms == 3_600_000
-    assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).cancels_ms == 1_800_000
+    assert Settings.from_env(long).orders_ms == 600_000
+    assert Settings.from_env({**long, "DELAY_HORIZON": "P1D"}).orders_ms == 3_600_000
+    assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).orders_ms == 1_800_000
 
 
 def test_what_the_cold_tier_was_told_is_remembered_for_ten_minutes_at_least() -> None:

@@ -12,6 +12,7 @@ from app.cold import Cold
 from app.contract import native, request
 from app.contract.native import Record
 from app.ingest import Ingest
+from app.order_memory import OrderMemory
 from app.outcome import Delivered, Outcome, Outcomes
 from app.policy import Policy
 from app.settings import Settings
@@ -52,6 +53,8 @@ class Workbench:
         self.changelog: list[tuple[bytes, bytes | None]] = []
         self.log = Log(self.settings.requests, number)
         self.forwards = Log(self.settings.forwards, number)
+        #: The largest timestamp that partition 2 has shown.
+        self._elsewhere_ms = 0
         self.open()
 
     def open(self) -> None:
@@ -60,8 +63,9 @@ class Workbench:
         self.claims: dict[bytes, Entry] = {}
         policy = Policy(self.settings)
         self.tier = cold = Cold(self.number, self.settings, self.store, self.limits)
-        self.ingest = Ingest(self.number, self.settings, policy, self.store, self.claims, self.limits, cold)
-        self.outcomes = Outcomes(self.number, self.settings, self.claims, self.limits, cold)
+        self.memory = memory = OrderMemory(self.settings, self.store)
+        self.ingest = Ingest(self.number, self.settings, policy, self.store, self.claims, self.limits, cold, memory)
+        self.outcomes = Outcomes(self.number, self.settings, self.claims, self.limits, cold, memory)
 
     def close(self) -> None:
         """End it."""
@@ -90,6 +94,7 @@ class Workbench:
     def from_elsewhere(self, offset: int, stamp: int, /, **said: str | bytes | None) -> FakeRecord:
         """Give the forward of a record at `offset` of partition 2, as that partition makes it."""
         asked = native.decode(Log(self.settings.requests, 2, offset).record(stamp, **said))
+        asked.stamp_ms = self._elsewhere_ms = max(self._elsewhere_ms, stamp)
         forward = self.forwards.record(self.now_ms)
         return replace(forward, headers=[], key=asked.id.encode(), value=request.encode(asked))
 
@@ -152,9 +157,14 @@ class Workbench:
         """Give the outcome of a send that was acknowledged."""
         return Delivered([(row, n) for n, row in enumerate(rows)], "orders", 3, sent_ms or self.now_ms)
 
-    def promote(self, id_: str, due: int, made_by: str, stamp: int = NOW, snapshot: int | None = None) -> str:
-        """Send back, as the cold tier does, what the record `made_by` (at `stamp`) has left; give its source."""
+    def promote(self, id_: str, due: int, made_by: str, stamp: int | None = None, snapshot: int | None = None) -> str:
+        """Send back, as the cold tier does, what the record `made_by` (at `stamp`) has left; give its source.
+
+        One that this bench has not written came before all that it has.
+        """
         known = self.now_ms if snapshot is None else snapshot
+        if stamp is None:
+            stamp = NOW - (int(made_by.rsplit("-", 1)[1]) >= self.log.offset)
         return self.schedule(id_, due, delay_source=made_by, delay_parked=f"{stamp},{known}")
 
     # what has come of it ---------------------------------------------------------------------------------------------

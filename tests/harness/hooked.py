@@ -64,7 +64,7 @@ def shift_clock(path: str) -> None:
 def be_newer(what: set[str]) -> None:
     """Write what a version to come may write, which the present one must not take for its own."""
     if "row" in what:
-        entry._PREFIX = bytes([entry.VERSION + 1])
+        entry._PREFIXES[entry.VERSION] = bytes([entry.VERSION + 1])
         decode_any = lambda raw: _decoder.decode(raw[1:])  # type: ignore[name-defined]  # noqa: E731, F821
         entry.decode.__code__ = decode_any.__code__  # others have imported the function
     if "record" in what:

@@ -2,11 +2,15 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tables import Entry, PartitionStore, keys
 from tables.restore import StaleFilter
 from tests.harness.kafka import read
 from tests.harness.worker import Worker
+
+if TYPE_CHECKING:
+    from tables.memory import Memory
 
 
 def scan(path: Path) -> dict[str, Entry]:
@@ -40,7 +44,12 @@ def _check(store: PartitionStore, rows: dict[bytes, Entry]) -> None:
     owners = {entry.id: key for key, entry in rows.items() if all(c.op != "replace" for c in entry.commands)}
     index = {key[1:].decode(): row for key, row in store._scan(keys.ID)}
     assert index == owners, f"{name}: the id index differs from the rows by {set(index.items()) ^ set(owners.items())}"
-    for kind, memory in ((keys.CANCEL, store.cancels), (keys.DELIVERED, store.delivered), (keys.TOLD, store.told)):
+    kinds: dict[bytes, Memory[Any]] = {
+        keys.ORDERS: store.orders,
+        keys.DELIVERED: store.delivered,
+        keys.TOLD: store.told,
+    }
+    for kind, memory in kinds.items():
         marks = {key[1:] for key, _ in store._scan(kind)}
         ends = [key[len(kind) + 9 :] for key, _ in store._scan(keys.EXPIRY + kind)]
         assert sorted(marks) == sorted(ends), f"{name}: {kind!r} of {marks}, their ends {ends}"

@@ -2,9 +2,13 @@
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tables import Changes, Command, Entry, PartitionStore, keys
 from tables.entry import encode
+
+if TYPE_CHECKING:
+    from tables.memory import Memory
 
 CRC = keys.topic_crc("delay-requests")
 NOW = 1_767_225_600_000
@@ -76,7 +80,12 @@ def assert_sound(store: PartitionStore) -> None:
     assert all(there[row].id == id_ for id_, row in ids.items())
     unmarked = [what.id for what in there.values() if what.url is None and not what.replaced]
     assert sorted(ids) == sorted(unmarked)
-    for kind, memory in ((keys.CANCEL, store.cancels), (keys.DELIVERED, store.delivered), (keys.TOLD, store.told)):
+    kinds: dict[bytes, Memory[Any]] = {
+        keys.ORDERS: store.orders,
+        keys.DELIVERED: store.delivered,
+        keys.TOLD: store.told,
+    }
+    for kind, memory in kinds.items():
         marks = [raw for raw in image(store) if raw[:1] == kind]
         expiries = [raw for raw in image(store) if raw[:2] == keys.EXPIRY + kind]
         assert memory.count == len(marks) == len(expiries)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import rocksdict
 
-from tables import Cancel, Changes, PartitionStore, StoreCorrupt, StoreLocked, StoreUnusable, keys
+from tables import Changes, Orders, PartitionStore, StoreCorrupt, StoreLocked, StoreUnusable, keys
 from tables.database import Database
 from tables.store import FORMAT
 from tests.harness.damage import WAYS, damage
@@ -191,7 +191,7 @@ def work(store: PartitionStore, chosen: random.Random, images: dict[int, dict[by
         for number in range(chosen.choice([0, 1, 3])):
             due = store.offset + number
             put(changes, key(due), entry(f"{due}", chosen.randbytes(chosen.choice([8, 2_000])).hex()))
-        changes.cancels[f"{store.offset}"] = Cancel(NOW, NOW + 1, "delay-requests-0-0", None)
+        changes.orders[f"{store.offset}"] = Orders(NOW, NOW + 1, "delay-requests-0-0", None)
         store.apply(changes, store.offset + 5, 1, NOW)
         images[store.offset] = image(store)
 

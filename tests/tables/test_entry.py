@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import Cancel, Command, Entry, Position, Told, UnknownRowVersion
+from tables import Command, Entry, Order, Orders, Position, Told, UnknownRowVersion
 from tables.changes import (
     Delivered,
-    cancel_bytes,
-    decode_cancel,
     decode_delivered,
     decode_position,
     decode_told,
@@ -18,6 +16,7 @@ from tables.changes import (
     told_bytes,
 )
 from tables.entry import VERSION, decode, encode
+from tables.orders import decode_orders, orders_bytes
 
 FULL = Entry(
     "order-17",
@@ -44,23 +43,48 @@ FROZEN = bytes.fromhex(
 )
 
 
+LATEST = msgspec.structs.replace(
+    FULL,
+    commands=tuple(
+        msgspec.structs.replace(command, stamp_ms=1_767_225_500_000 + n) for n, command in enumerate(FULL.commands)
+    ),
+    stamp_ms=1_767_225_400_000,
+    asked_by="delay-requests-3-41",
+    moved=Order(1_767_225_400_001, "delay-requests-0-7"),
+)
+FROZEN_2 = bytes.fromhex(
+    "02dc0012a86f726465722d3137a972656d696e64657273c4016bc09292a161c4013192a161c0b364656c61792d7265717565"
+    "7374732d332d343202a4656d6561cd1388a464726f70cdea60b868747470733a2f2f6578616d706c652e636f6d2f6261636b"
+    "019297aa72657363686564756c65b364656c61792d72657175657374732d332d3530cf0000019b76daa8003207cf0000019b"
+    "76d92160c097a77265706c616365b364656c61792d72657175657374732d332d3531000000cf0000019b76d92161c0b76874"
+    "7470733a2f2f6578616d706c652e636f6d2f75726ccf0000019b76d79ac0b364656c61792d72657175657374732d332d3431"
+    "92cf0000019b76d79ac1b264656c61792d72657175657374732d302d37"
+)
+
+
 def test_the_bytes_of_a_row_are_frozen() -> None:
-    assert encode(FULL) == FROZEN
+    assert encode(FULL, 1) == FROZEN
     assert decode(FROZEN) == FULL
+    assert encode(LATEST) == FROZEN_2
+    assert decode(FROZEN_2) == LATEST
+
+
+def test_what_a_row_of_version_1_has_no_field_for_is_left_out() -> None:
+    assert encode(LATEST, 1) == FROZEN
 
 
 def test_a_row_begins_with_its_version() -> None:
-    assert VERSION == 1
-    assert encode(FULL)[0] == 1
+    assert VERSION == 2
+    assert (encode(FULL)[0], encode(FULL, 1)[0]) == (2, 1)
 
 
-@pytest.mark.parametrize("version", [0, 2, 255])
+@pytest.mark.parametrize("version", [0, 3, 255])
 def test_a_row_of_another_version_is_refused_with_what_to_do(version: int) -> None:
     with pytest.raises(UnknownRowVersion) as raised:
         decode(bytes([version]) + FROZEN[1:])
 
     assert str(raised.value) == (
-        f"a row has version {version}, this worker knows versions up to 1. "
+        f"a row has version {version}, this worker knows versions up to 2. "
         "Upgrade this worker: a newer one has written to the changelog."
     )
 
@@ -73,9 +97,9 @@ def test_a_row_with_fewer_fields_is_read_with_the_rest_at_their_defaults() -> No
 
 
 def test_a_row_with_more_fields_is_read_without_them() -> None:
-    raw = b"\x01" + msgspec.msgpack.encode([*msgspec.msgpack.decode(FROZEN[1:]), "from the future"])
+    raw = b"\x01" + msgspec.msgpack.encode([*msgspec.msgpack.decode(FROZEN_2[1:]), "from the future"])
 
-    assert decode(raw) == FULL
+    assert decode(raw) == LATEST
 
 
 def test_a_damaged_row_is_no_row() -> None:
@@ -114,16 +138,26 @@ def test_what_is_written_is_read_back(entry: Entry) -> None:
 def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
     delivered = Delivered(1_767_225_600_000, 5)
     position = Position(1042, 1_767_225_600_000, 7)
-    cancel = Cancel(1_767_225_600_000, 1_767_226_200_000, "orders-0-9")
+    stamped = Position(1042, 1_767_225_600_000, 7, 0, 1_767_225_600_001)
+    cancel = Orders(1_767_225_600_000, 1_767_226_200_000, "orders-0-9")
+    moved = Command("reschedule", "orders-0-11", 7, 8, 9, 1_767_225_600_002)
+    waiting = Orders.of(1_767_226_200_000, Order(1_767_225_600_001, "orders-0-10"), (moved,), cancelled=False)
     told = Told("orders-0-9", 1_767_226_200_000, kept=True)
 
-    assert position_bytes(position).hex() == "94cd0412cf0000019b76daa8000700"
-    assert cancel_bytes(cancel).hex() == "94cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39c0"
+    assert position_bytes(position).hex() == "95cd0412cf0000019b76daa8000700ff"
+    assert orders_bytes(cancel).hex() == "96cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39c0c390"
     assert delivered_bytes(delivered).hex() == "92cf0000019b76daa80005"
     assert told_bytes(told).hex() == "93aa6f72646572732d302d39cf0000019b76e3cfc0c3"
     assert decode_told(told_bytes(told)) == told
     assert decode_delivered(delivered_bytes(delivered)) == delivered
+    assert position_bytes(stamped).hex() == "95cd0412cf0000019b76daa8000700cf0000019b76daa801"
     assert decode_position(position_bytes(position)) == position
+    assert decode_position(position_bytes(stamped)) == stamped
+    assert decode_position(bytes.fromhex("94cd0412cf0000019b76daa8000700")) == position
     assert decode_position(bytes.fromhex("93cd0412cf0000019b76daa80007")) == position
-    assert decode_cancel(cancel_bytes(cancel)) == cancel
-    assert decode_cancel(bytes.fromhex("93cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39")) == cancel
+    assert orders_bytes(waiting).hex() == (
+        "96cf0000019b76daa801cf0000019b76e3cfc0ab6f72646572732d302d3130c0c29197aa72657363686564756c65ab6f72646572732d302d3131070809cf0000019b76daa802c0"
+    )
+    assert decode_orders(orders_bytes(cancel)) == cancel
+    assert decode_orders(orders_bytes(waiting)) == waiting
+    assert decode_orders(bytes.fromhex("93cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39")) == cancel

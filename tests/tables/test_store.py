@@ -25,10 +25,10 @@ def test_a_new_store_holds_nothing(tmp_path: Path) -> None:
     assert store.due(NOW, b"", 10) == ([], None)
     assert [store.next_row(b""), store.find("a"), store.raw(key(1))] == [None, None, None]
     assert store.entry(key(1)) is None
-    assert store.cancels.get("a") is None
+    assert store.orders.get("a") is None
     assert store.delivered.get("a") is None
-    assert store.cancels.get_many(["a", "b"]) == [None, None]
-    assert store.cancels.expired(NOW, 10) == []
+    assert store.orders.get_many(["a", "b"]) == [None, None]
+    assert store.orders.expired(NOW, 10) == []
 
 
 def test_a_step_is_written_with_the_offset_that_it_stands_for(tmp_path: Path) -> None:
@@ -304,7 +304,29 @@ def test_a_store_of_an_earlier_version_is_read_and_is_then_one_that_earlier_vers
     assert (store.format, store.entry(key(1))) == (1, entry())
     apply(store, Changes())
     store.close()
-    assert PartitionStore(tmp_path / "x.db").format == FORMAT == 2
+    store = PartitionStore(tmp_path / "x.db")
+    assert (store.format, FORMAT) == (2, 3)
+
+
+def test_a_store_is_one_that_earlier_versions_restore_from_the_first_row_of_version_2_on(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    older, newer = Changes(), Changes()
+    older.put(key(1), entry("a"), encode(entry("a"), 1))
+    put(newer, key(2), entry("b"))
+    for changes, format_ in ((older, 2), (newer, 3), (Changes(), 3)):
+        apply(store, changes)
+        assert store.format == format_
+    store.holds_version_1()
+    apply(store, Changes())
+    assert store.format == 2
+
+
+def test_restored_rows_of_version_2_make_it_one_too(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db")
+    store.replay([(key(1), encode(entry("a"), 1))], 1, NOW)
+    assert store.format == 2
+    store.replay([(key(2), encode(entry("b")))], 2, NOW)
+    assert store.format == 3
 
 
 def test_a_wiped_store_is_gone_from_the_disk(tmp_path: Path) -> None:

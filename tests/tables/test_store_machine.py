@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tables import Cancel, Changes, Command, Entry, PartitionStore, Position, Told, keys
+from tables import Changes, Command, Entry, Orders, PartitionStore, Position, Told, keys
 from tables.changes import Delivered
 from tables.entry import decode
 from tests.tables.changelog import compacted, cut, replay
@@ -38,7 +38,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.step = Changes()
         self.rows: dict[bytes, Entry] = {}
         self.index: dict[str, bytes] = {}
-        self.cancels: dict[str, Cancel] = {}
+        self.cancels: dict[str, Orders] = {}
         self.delivered: dict[str, Delivered] = {}
         self.told: dict[str, Told] = {}
         self.positions: dict[str, Position] = {}
@@ -89,7 +89,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def remember(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
-        self.cancels[id_] = self.step.cancels[id_] = Cancel(NOW, expires, "orders-0-1")
+        self.cancels[id_] = self.step.orders[id_] = Orders(NOW, expires, "orders-0-1")
 
     def remember_delivery(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
@@ -107,7 +107,7 @@ class StoreMachine(RuleBasedStateMachine):
         if self.cancels:
             id_ = data.draw(st.sampled_from(sorted(self.cancels)))
             del self.cancels[id_]
-            self.step.cancels[id_] = None
+            self.step.orders[id_] = None
         if self.delivered:
             id_ = data.draw(st.sampled_from(sorted(self.delivered)))
             del self.delivered[id_]
@@ -150,7 +150,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert dict(self.store.rows()) == self.rows
         assert self.store.find_many(IDS) == [self.index.get(id_) for id_ in IDS]
         assert [self.store.find(id_) for id_ in IDS] == [self.index.get(id_) for id_ in IDS]
-        assert self.store.cancels.get_many(IDS) == [self.cancels.get(id_) for id_ in IDS]
+        assert self.store.orders.get_many(IDS) == [self.cancels.get(id_) for id_ in IDS]
         assert [self.store.delivered.get(id_) for id_ in IDS] == [self.delivered.get(id_) for id_ in IDS]
         assert [self.store.told.get(id_) for id_ in IDS] == [self.told.get(id_) for id_ in IDS]
         assert (self.store.positions, self.store.origins) == (self.positions, self.origins)
@@ -176,7 +176,7 @@ class StoreMachine(RuleBasedStateMachine):
         cancels = sorted((mark.expires_ms, id_) for id_, mark in self.cancels.items() if mark.expires_ms <= now)
         delivered = sorted((mark.expires_ms, id_) for id_, mark in self.delivered.items() if mark.expires_ms <= now)
 
-        assert self.store.cancels.expired(now, limit) == [id_ for _, id_ in cancels[:limit]]
+        assert self.store.orders.expired(now, limit) == [id_ for _, id_ in cancels[:limit]]
         assert self.store.delivered.expired(now, limit) == [id_ for _, id_ in delivered[:limit]]
         told = sorted((mark.expires_ms, id_) for id_, mark in self.told.items() if mark.expires_ms <= now)
         assert self.store.told.expired(now, limit) == [id_ for _, id_ in told[:limit]]

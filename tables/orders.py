@@ -1,0 +1,107 @@
+"""The order of orders for one id, and what is remembered of an id that is not there (decision 10)."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+Operation = Literal["cancel", "reschedule", "deliver-now", "replace"]
+
+#: The stamp of what has none: older than everything.
+UNKNOWN_MS = -1
+_NOBODY = "-0-0"
+
+
+class Order(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """When something was asked for: the stamp (epoch ms) and the source `topic-partition-offset` of its record."""
+
+    stamp_ms: int
+    source: str
+
+    def precedes(self, other: "Order") -> bool:
+        """Whether this is the earlier one: by stamp, then by topic, partition and offset."""
+        if self.stamp_ms != other.stamp_ms:
+            return self.stamp_ms < other.stamp_ms
+        return self.source != other.source and _place(self.source) < _place(other.source)
+
+
+def _place(source: str) -> tuple[str, int, int]:
+    topic, partition, offset = source.rsplit("-", 2)
+    return topic, int(partition), int(offset)
+
+
+class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A command that waits: for the outcome of its message's send, or for its message.
+
+    `due_ms`, `offset` and `topic_crc` make the new row's key (reschedule, deliver-now); `source` names the record.
+    With `if_due_ms` it applies only to a message that is due exactly then.
+    """
+
+    op: Operation
+    source: str
+    due_ms: int = 0
+    offset: int = 0
+    topic_crc: int = 0
+    stamp_ms: int = UNKNOWN_MS
+    if_due_ms: int | None = None
+
+    @property
+    def order(self) -> Order:
+        """When it was given."""
+        return Order(self.stamp_ms, self.source)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it moves a message whatever its due time: of several, only the last one counts."""
+        return self.if_due_ms is None and self.op in ("reschedule", "deliver-now")
+
+
+class Orders(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What is remembered of an id that is not there, until `expires_ms`.
+
+    `stamp_ms` and `source` are the order that ended its last message, or would have: requests before it have lost, to a
+    cancel if `cancelled`. `commands`, in their order, are for an older request that comes after them. Workers before
+    these knew cancels alone, by the first four fields: one with `if_due_ms` has ended nothing.
+    """
+
+    stamp_ms: int
+    expires_ms: int
+    source: str
+    if_due_ms: int | None = None
+    cancelled: bool = True
+    commands: tuple[Command, ...] = ()
+
+    @classmethod
+    def of(cls, expires_ms: int, ended: Order | None, commands: tuple[Command, ...], *, cancelled: bool) -> "Orders":
+        """Return what is remembered of an id whose last message was `ended` by an order, or not that is known."""
+        stamp_ms, source = (UNKNOWN_MS, _NOBODY) if ended is None else (ended.stamp_ms, ended.source)
+        return cls(stamp_ms, expires_ms, source, None, cancelled, commands)
+
+    @property
+    def ended(self) -> Order | None:
+        """The order that ended the last message."""
+        return None if self.stamp_ms < 0 or self.if_due_ms is not None else Order(self.stamp_ms, self.source)
+
+    @property
+    def waiting(self) -> tuple[Command, ...]:
+        """The commands that an older request is still to meet."""
+        if self.if_due_ms is None:
+            return self.commands
+        return (Command("cancel", self.source, stamp_ms=self.stamp_ms, if_due_ms=self.if_due_ms),)
+
+    def has_ended(self, order: Order) -> bool:
+        """Whether what was asked for by `order` has lost."""
+        ended = self.ended
+        return ended is not None and order.precedes(ended)
+
+
+def in_order(commands: Iterable[Command]) -> tuple[Command, ...]:
+    """Return commands in the order in which they were given, each once; as they came, if that is not known of all."""
+    each = tuple({command.source: command for command in commands}.values())
+    if len(each) < 2 or any(command.stamp_ms < 0 for command in each):  # noqa: PLR2004 - nothing to sort
+        return each
+    return tuple(sorted(each, key=lambda command: (command.stamp_ms, *_place(command.source))))
+
+
+orders_bytes = msgspec.msgpack.encode
+decode_orders = msgspec.msgpack.Decoder(Orders).decode
