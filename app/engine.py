@@ -22,10 +22,12 @@ from app.kafka import Cluster, Sender
 from app.ownership import Ownership
 from app.partition import Partition, State
 from app.progress import VERSION, Progress
+from app.reports import Reports
 from app.settings import Settings
 from app.sight import Sight
 from app.topics import TopicLimits, ensure
 from app.watchdog import Watchdog
+from app.watermark import Watermark
 from app.web.progress import ProgressReader
 from app.web.state import Recovery
 from tables import DelayTable
@@ -84,10 +86,15 @@ class Engine:
             end_process,
         )
         self.ownership.intake = intake = GroupIntake(self._app)
+        reports = Reports(settings, self.cluster)
+        watermark = Watermark(
+            settings, self.cluster, self.clock, reports, self.due.partitions, intake, self.limits.producers_time
+        )
+        self.ownership.watermark = watermark
         self.due.watch(Sight(intake, self.ownership.topics, self.ownership.look_again))
         self.ownership.tombstones_ms = self.limits.tombstones_ms
         watchdog = Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat})
-        for work in (self.due.run(), progress.run(), self._housekeeping(), watchdog.run()):
+        for work in (self.due.run(), progress.run(), watermark.run(), self._housekeeping(), watchdog.run()):
             self._spawn(work)
         self._started = True
 

@@ -125,8 +125,8 @@ class Consumer(driver.Consumer):
         """Begin with nothing on its way."""
         super().__init__(*args, **kwargs)
         self._ahead: dict[TP, int] = {}
-        #: While partitions catch up: up to where each was fetched before the fetch that is under way began. All of that
-        #: has been handed over; aiokafka's own positions move on before what is fetched gets here from its thread.
+        #: Up to where each partition was fetched before the fetch that is under way began. All of that has been handed
+        #: over; aiokafka's own positions move on before what is fetched gets here from its thread.
         self.reached: dict[TP, int] = {}
         #: Set while no fetch is under way.
         self._quiet = asyncio.Event()
@@ -155,9 +155,8 @@ class Consumer(driver.Consumer):
 
     async def _drain_once(self) -> None:
         catching_up = self.app.engine.catching_up
-        if catching_up:
-            states = {tp: self.state_of(tp) for tp in self._get_active_partitions()}
-            self.reached = {tp: state.position for tp, state in states.items() if state and state.has_valid_position}
+        states = {tp: self.state_of(tp) for tp in self._get_active_partitions()}
+        self.reached = {tp: state.position for tp, state in states.items() if state and state.has_valid_position}
         if self.held_back:
             await asyncio.sleep(_IDLE_POLL_S)
             return

@@ -61,7 +61,8 @@ class Ingest:
         """Decode `records`, all of one topic and in order, those left out that an earlier life has ingested."""
         topic = records[0].topic
         position = self._position(step, topic)
-        start, base, stamp_ms = position.offset, position.base, position.stamp_ms
+        start, base = position.offset, position.base
+        stamp_ms = max(position.stamp_ms, self._memory.claimed(topic))
         latest_ms = step.broker_ms + AHEAD_MS
         forwarded = topic == self._forwards
         decode = forward.decode if forwarded else _DECODERS[self._inputs[topic]]
@@ -78,8 +79,10 @@ class Ingest:
                 if not forwarded:
                     if asked.parked is None:
                         self._policy.check(asked, step.broker_ms)
-                    at_ms = asked.asked_at_ms
-                    asked.stamp_ms = stamp_ms if at_ms is None or at_ms > stamp_ms else at_ms
+                    at_ms, asked.stamp_ms = asked.asked_at_ms, stamp_ms
+                    if at_ms is not None and at_ms < stamp_ms:
+                        asked.stamp_ms = at_ms
+                        self._memory.waited(step.broker_ms)
             except Refusal as refusal:
                 found.append((record, refusal))
             else:
@@ -129,7 +132,7 @@ class Ingest:
             last.timestamp,
             crc_of(last.key, last.value),
             before.base,
-            max(before.stamp_ms, largest_ms),
+            max(before.stamp_ms, largest_ms, self._memory.claimed(last.topic)),
         )
 
     def _look_up(self, step: Step, ids: list[str]) -> None:

@@ -32,7 +32,42 @@ class OrderMemory:
         self._memory_ms, self._store = settings.orders_ms, store
         #: No order with a stamp below this can come any more (app/watermark.py).
         self.watermark_ms = UNKNOWN_MS
+        #: Up to which stamp each input is claimed to be read; and up to which it could be, for there is no more.
+        self._claimed: dict[str, int] = {}
+        self._idle: dict[str, int] = {}
+        self._inputs = settings.inputs
+        #: When an order came that had waited somewhere else (`delay-asked-at`): nothing is claimed for a while.
+        self._waited_ms = -self._memory_ms
 
+    # stamps ----------------------------------------------------------------------------------------------------------
+    def claim(self, topic: str, stamp_ms: int) -> None:
+        """Give what is read of an input from now on this stamp at least."""
+        self._claimed[topic] = max(stamp_ms, self._claimed.get(topic, UNKNOWN_MS))
+
+    def claimed(self, topic: str) -> int:
+        """Return the least stamp that what is read of an input gets."""
+        return self._claimed.get(topic, UNKNOWN_MS)
+
+    def idle(self, topic: str, until_ms: int) -> None:
+        """Hear that all is read of an input that was there at a time of the brokers'."""
+        self._idle[topic] = until_ms
+
+    def waited(self, broker_ms: int) -> None:
+        """Hear of an order that is older than the records around it."""
+        self._waited_ms = broker_ms
+
+    def read_to(self, broker_ms: int) -> dict[str, int]:
+        """Claim, by input, the stamp up to which all orders have been read, and return it."""
+        if broker_ms - self._waited_ms < self._memory_ms:
+            return {}
+        positions = self._store.positions
+        for topic in self._inputs:
+            position = positions.get(topic)
+            read_ms = position.stamp_ms if position is not None else UNKNOWN_MS
+            self.claim(topic, max(read_ms, self._idle.get(topic, UNKNOWN_MS)))
+        return {topic: self._claimed[topic] for topic in self._inputs}
+
+    # what is remembered ----------------------------------------------------------------------------------------------
     def of(self, step: Step, id_: str) -> Orders | None:
         """Return what is remembered of an id, or None."""
         told, store = step.changes.orders, self._store.orders

@@ -7,7 +7,7 @@ what was waiting in its inputs, and the assignment is still the current one.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import aiokafka.errors
 from prometheus_client import Counter
@@ -25,6 +25,9 @@ from app.settings import Settings
 from app.sight import BLIND_S
 from app.topics import TOMBSTONES_MS
 from tables import Changes, DelayTable, PartitionStore, Position
+
+if TYPE_CHECKING:
+    from app.watermark import Watermark
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +70,7 @@ class Ownership:
         self._table, self._journal, self._due = table, journal, due
         self._new, self._report, self._fatal = new_partition, report, fatal
         self.intake: Intake | None = None
+        self.watermark: Watermark | None = None
         #: How long the changelog keeps tombstones.
         self.tombstones_ms = TOMBSTONES_MS
         self.generation = -1
@@ -155,6 +159,8 @@ class Ownership:
             return
         partition.start(store, self._fatal)
         assert self.intake is not None, "the consumer comes first"
+        assert self.watermark is not None, "the watermark comes first"
+        await self.watermark.begin(partition)
         await self.intake.begin(number, offsets)
         await self._catch_up(partition, ends, backlog, began)
         self._go_live(partition, generation)

@@ -13,6 +13,7 @@ from app.kafka import Batch, Sender
 from app.partition import Partition, State
 from app.settings import Settings
 from tables import keys
+from tables.entry import VERSION as VERSION_READ
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,8 @@ class Progress:
             "partition": partition.number,
             "at": now,
             "fired_to": fired_to,
+            "read_to": partition.memory.read_to(now - self._clock.offset_ms),
+            "reads": VERSION_READ,
             "positions": {topic: position.offset for topic, position in store.positions.items()},
             "pending": {to: count for to, count in store.counts.destinations.items() if to},  # '' are callbacks
             "overdue": overdue(partition, oldest, now - _GRACE_MS),

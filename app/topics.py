@@ -28,7 +28,7 @@ _DAYS_7, _DAYS_30 = str(7 * 86_400_000), str(30 * 86_400_000)
 class TopicLimits:
     """Sizes in bytes that a held message, a request and a dead letter may have; how long tombstones are kept.
 
-    `cold` says whether the cold topic is there.
+    `cold` says whether the cold topic is there; `producers_time` are inputs with their producers' timestamps.
     """
 
     row: int = 0
@@ -36,6 +36,7 @@ class TopicLimits:
     letter: int = 0
     tombstones_ms: int = TOMBSTONES_MS
     cold: bool = False
+    producers_time: frozenset[str] = frozenset()
 
 
 def plan(
@@ -100,6 +101,7 @@ async def ensure(settings: Settings) -> TopicLimits:
         int(final[settings.dead_letters]["max.message.bytes"]),
         int(final[settings.changelog]["delete.retention.ms"]),
         cold,
+        frozenset(topic for topic in settings.inputs if final[topic]["message.timestamp.type"] != "LogAppendTime"),
     )
 
 

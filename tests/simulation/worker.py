@@ -18,9 +18,11 @@ from app.kafka.coordinator import Fenced
 from app.ownership import Ownership
 from app.partition import Partition
 from app.progress import Progress
+from app.reports import Reports
 from app.settings import Settings
 from app.step import Step
 from app.topics import TopicLimits
+from app.watermark import Watermark
 from tables import DelayTable
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.clock import WorkerClock
@@ -202,8 +204,11 @@ class Worker:
             self.fatal,
         )
         self.consumer = self.ownership.intake = Consumer(self, self._broker, self._rnd)
+        reports = Reports(settings, self.cluster)
+        watermark = Watermark(settings, self.cluster, clock, reports, self.due.partitions, self.consumer, ())
+        self.ownership.watermark = watermark
         self._turn = asyncio.Lock()
-        self._work = [self.spawn(self.due.run()), self.spawn(progress.run())]
+        self._work = [self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run())]
         self.ready = True
 
     async def revoke(self) -> None:

@@ -1,0 +1,77 @@
+"""The last progress report of each partition, whichever worker wrote it, as far as other workers go by it."""
+
+import asyncio
+import logging
+
+import msgspec
+
+from app.kafka import Cluster
+from app.kafka.reader import PartitionReader
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+#: Records of each partition to begin with: the last ones, and some.
+_LAST = 8
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What matters here of a progress record; what workers before did not report is as if they could not."""
+
+    partition: int
+    read_to: dict[str, int] = {}
+    reads: int = 1
+
+
+_decode = msgspec.json.Decoder(Report).decode
+
+
+class Reports:
+    """Follows the progress topic."""
+
+    def __init__(self, settings: Settings, cluster: Cluster) -> None:
+        """Know nothing yet."""
+        self._settings, self._cluster = settings, cluster
+        self._reader: PartitionReader | None = None
+        self._reading = asyncio.Lock()
+        self._last: dict[int, Report] = {}
+
+    async def read(self) -> None:
+        """Read to the topic's end; waits for its broker as long as it takes."""
+        async with self._reading:
+            if self._reader is None:
+                self._reader = await self._begin()
+            end = await self._reader.end()
+            while await self._reader.position() < end:
+                for record in await self._reader.chunk(1_000):
+                    self._take(record.value)
+
+    async def _begin(self) -> PartitionReader:
+        topic = self._settings.progress
+        reader = PartitionReader(self._cluster, topic, 0)
+        begin, end = await reader.begin(), await reader.end()
+        return PartitionReader(self._cluster, topic, 0, max(begin, end - _LAST * self._settings.partitions))
+
+    def _take(self, value: bytes | None) -> None:
+        try:
+            report = _decode(value or b"")
+        except msgspec.DecodeError:
+            return  # others may write to the topic
+        self._last[report.partition] = report
+
+    def read_to(self, number: int, topic: str) -> int:
+        """Return up to which stamp a partition has read an input, -1 if that is not known."""
+        report = self._last.get(number)
+        return -1 if report is None else report.read_to.get(topic, -1)
+
+    @property
+    def lowest_read_to(self) -> int:
+        """Up to which stamp every partition has read all inputs, -1 if that is not known of each."""
+        numbers, inputs = range(self._settings.partitions), self._settings.inputs
+        return min(self.read_to(number, topic) for number in numbers for topic in inputs)
+
+    @property
+    def lowest_version(self) -> int | None:
+        """The newest row version that all workers read who have reported last, None if none has."""
+        numbers = range(self._settings.partitions)
+        return min((self._last[number].reads for number in numbers if number in self._last), default=None)
