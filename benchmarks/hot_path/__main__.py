@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks import machine
 from benchmarks.errors import BenchmarkError
 from benchmarks.hot_path.options import Options, parse
+from benchmarks.hot_path.ratio import ENOUGH
 from benchmarks.hot_path.report import WAYS, heading, ratio_of, table
 from benchmarks.hot_path.tree import ROOT, Tree, exported
 from benchmarks.hot_path.turns import Turns, take_turns
@@ -47,6 +48,9 @@ def _measure(options: Options, directory: Path) -> Turns:
 
 def _judged(turns: Turns, limit_percent: float) -> int:
     """Say which way has become dearer than allowed; give the exit code."""
+    if len(turns.rounds) < ENOUGH:
+        _say(f"Fewer than {ENOUGH} rounds tell nothing for certain.")
+        return 0
     found = {way: ratio_of(turns, way) for way in WAYS}
     worse = [way for way, one in found.items() if one is not None and one.low > 1 + limit_percent / 100]
     for way in worse:

@@ -92,16 +92,17 @@ def test_a_tree_that_does_not_run_says_why(copy: Path, tmp_path: Path) -> None:
 
 
 def test_this_tree_is_compared_with_a_commit_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    run = hot_path(tmp_path, "--against", "HEAD", "--limit", "1000", *small())
+    run = hot_path(tmp_path, "--against", "HEAD", "--limit", "-90", *small())
 
     assert run.returncode == 0, run.stderr
     assert "beside HEAD" in run.stdout
     assert "95 % between" in run.stdout
+    assert "Fewer than 6 rounds" in run.stderr
     assert [*tmp_path.iterdir()] == []
 
 
 def test_more_cpu_than_the_limit_allows_is_an_error(tmp_path: Path) -> None:
-    run = hot_path(tmp_path, "--against", "HEAD", "--limit", "-90", *small())
+    run = hot_path(tmp_path, "--against", "HEAD", "--limit", "-90", *small(rounds=6))
 
     assert run.returncode == 1
     assert "a message's way in needs more than -90 % more CPU" in run.stderr
@@ -113,8 +114,8 @@ def hot_path(tmp_path: Path, *arguments: str) -> "subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
-def small() -> list[str]:
-    return ["--pairs", "1", "--rounds", "1", "--tries", "1", "--messages", "200"]
+def small(rounds: int = 1) -> list[str]:
+    return ["--pairs", "1", "--rounds", str(rounds), "--tries", "1", "--messages", "200"]
 
 
 def test_a_commit_that_is_not_there_is_said(tmp_path: Path) -> None:
