@@ -23,8 +23,8 @@ def ratio(now: Sequence[float], then: Sequence[float]) -> Ratio:
     """Give the ratio of what rounds cost now and then.
 
     The bounds are order statistics: whatever the distribution, the median lies between the k-th smallest and the k-th
-    largest of n values unless fewer than k of them fall on one side of it. Of fewer than
-    ENOUGH they are the least and the most.
+    largest of n values unless fewer than k of them fall on one side of it. Of fewer than ENOUGH they are
+    the least and the most.
     """
     ratios = sorted(one / other for one, other in zip(now, then, strict=True))
     skip = _skipped(len(ratios))
