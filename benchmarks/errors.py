@@ -6,7 +6,8 @@ BenchmarkError
 ├── ProcessFailed      the worker or the load generator ended by itself
 ├── BaselineMissing    what a baseline needs is not on this machine
 ├── BaselineFailed     a baseline did not do what it was to do
-└── ResultUnusable     a file that is no saved result
+├── ResultUnusable     a file that is no saved result
+└── CommitUnusable     a commit that cannot be compared with
 """
 
 
@@ -53,3 +54,10 @@ class ResultUnusable(BenchmarkError):
         super().__init__(
             f"{path} is not a result that `--save` has written ({cause}). Give one from benchmarks/results."
         )
+
+
+class CommitUnusable(BenchmarkError):
+    """A commit whose code cannot be had."""
+
+    def __init__(self, commit: str, cause: object) -> None:
+        super().__init__(f"The code of {commit!r} is not to be had ({cause}). Give a commit of this repository.")

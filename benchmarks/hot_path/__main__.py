@@ -1,0 +1,66 @@
+"""`python -m benchmarks.hot_path`: measure, print, perhaps compare."""
+
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks import machine
+from benchmarks.errors import BenchmarkError
+from benchmarks.hot_path.options import Options, parse
+from benchmarks.hot_path.ratio import ENOUGH
+from benchmarks.hot_path.report import WAYS, heading, ratio_of, table
+from benchmarks.hot_path.tree import ROOT, Tree, exported
+from benchmarks.hot_path.turns import Turns, take_turns
+
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+def main() -> int:
+    """Do what the command line says; give the exit code."""
+    options = parse()
+    for signal_ in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background jobs are started without it
+        signal.signal(signal_, signal.default_int_handler)
+    where = machine.look()
+    if where.busy:
+        _say(f"The load average is {where.load_before:g}: other work disturbs what is measured.")
+    try:
+        with tempfile.TemporaryDirectory(prefix="punctual-hot-path-") as directory:
+            turns = _measure(options, Path(directory))
+    except BenchmarkError as error:
+        _say(f"\n{error}")
+        return 1
+    except KeyboardInterrupt:
+        _say("\nStopped; nothing is left running.")
+        return _INTERRUPTED
+    print(heading(where, options.against), table(turns), sep="\n\n")
+    return _judged(turns, options.limit_percent) if options.against else 0
+
+
+def _measure(options: Options, directory: Path) -> Turns:
+    trees = [Tree(ROOT)]
+    if options.against:
+        then = directory / "then"
+        then.mkdir()
+        trees.append(exported(options.against, then))
+    return take_turns(trees, directory, options.sizes)
+
+
+def _judged(turns: Turns, limit_percent: float) -> int:
+    """Say which way has become dearer than allowed; give the exit code."""
+    if len(turns.rounds) < ENOUGH:
+        _say(f"Fewer than {ENOUGH} rounds tell nothing for certain.")
+        return 0
+    found = {way: ratio_of(turns, way) for way in WAYS}
+    worse = [way for way, one in found.items() if one is not None and one.low > 1 + limit_percent / 100]
+    for way in worse:
+        _say(f"Slower: a message's way {way} needs more than {limit_percent:g} % more CPU.")
+    return 1 if worse else 0
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""A partition of the tree that is on the path, as its worker puts it together, without Kafka.
+
+All that may differ between commits is here: everything else sees `Assembly` alone. What a constructor takes is
+found out by the names of its parameters.
+"""
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from app import beat
+from app.clock import Clock
+from app.deliver import Courier, Target
+from app.due import DueLoop
+from app.journal import Journal
+from app.kafka import Ack, Batch
+from app.partition import Partition, State
+from app.settings import Settings
+from tables import PartitionStore
+
+T = TypeVar("T")
+
+_NUMBER, _DESTINATION_PARTITIONS = 0, 4
+_MIB = 1 << 20
+_ANY_NUMBER = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+_LATER_MS = 24 * 3_600_000
+
+beat.until = lambda *_: 0.0  # steps begin as soon as there is anything to do: what they hold is the same in each round
+
+
+class Assembly:
+    """One partition with its store, due loop and journal; what it sends is acknowledged at once."""
+
+    def __init__(self, directory: Path) -> None:
+        """Put it together, with an empty store in `directory`; an event loop must be running."""
+        given = {name: value for name, value in os.environ.items() if name.startswith("DELAY_")}
+        fixed = {"DELAY_PARTITIONS": "1", "DELAY_GUARANTEE": "at_least_once"}  # one is every id's home
+        self.settings = settings = Settings.from_env({"DELAY_DESTINATIONS": "*", **given, **fixed})
+        self._store = PartitionStore(directory / "0.db")
+        clock, destinations, sender = Clock(), Destinations(), Acknowledged()
+        courier = built(Courier, settings=settings, clock=clock, targets={None: Target(destinations, sender)})  # type: ignore[arg-type]
+        self._due = built(DueLoop, settings=settings, clock=clock, courier=courier)
+        table = SimpleNamespace(stores={_NUMBER: self._store})
+        journal = built(AloneJournal, settings=settings, cluster=destinations, sender=sender, table=table)
+        self._partition = built(
+            Partition,
+            number=_NUMBER,
+            settings=settings,
+            clock=clock,
+            journal=journal,
+            topics=destinations,
+            limits=SimpleNamespace(row=_MIB, request=_MIB, letter=_MIB, cold=False),
+            firing=self._due,
+        )
+        self._due.partitions[_NUMBER] = self._partition
+        self._failures: list[BaseException] = []
+        self._partition.start(self._store, self._failures.append)
+        self._partition.state = State.LIVE
+        self._now_ms = clock.wall_ms() + _LATER_MS
+
+    async def take(self, chunks: Iterable[list[Any]]) -> None:
+        """Have chunks of fetched records taken into the table."""
+        await asyncio.gather(*[self._partition.offer(chunk) for chunk in chunks])
+        self._assure()
+
+    async def deliver(self) -> None:
+        """Have all that is pending delivered, and its rows removed."""
+        claims, cycle = self._partition.claims, self._due.cycle
+        while True:
+            before = -1
+            while len(claims) > before:  # as far as there is room, as under load
+                before = len(claims)
+                cycle(self._now_ms)
+            if not claims:
+                return
+            while claims:
+                await asyncio.sleep(0)
+                self._assure()
+
+    def pending(self) -> int:
+        """Count the rows in the table."""
+        return sum(1 for _ in self._store.rows())
+
+    def _assure(self) -> None:
+        if self._failures:
+            raise self._failures[0]
+
+    async def close(self) -> None:
+        """Stop, and close the store."""
+        await self._partition.pause(0)
+        self._store.close()
+        self._assure()
+
+
+class AloneJournal(Journal):
+    """The journal of a worker that has no neighbours."""
+
+    async def check_alone(self, partition: int, now_ms: int) -> None:
+        """There is nobody else, and nobody to ask."""
+
+
+class Acknowledged:
+    """Stands where app.kafka.Sender stands: batches are built, and taken at once."""
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[str, int], int] = {}
+
+    def submit(self, topic: str, partition: int, batch: Batch, **_: object) -> "asyncio.Future[Ack]":
+        """Take a batch."""
+        batch.build(1, 0, 0)
+        acked: asyncio.Future[Ack] = asyncio.get_running_loop().create_future()
+        offset = self._ends.get((topic, partition), 0)
+        self._ends[topic, partition] = offset + batch.count
+        acked.set_result(Ack(offset, -1))
+        return acked
+
+    def blocked(self, topic: str, partition: int) -> bool:  # noqa: ARG002 - the sender's signature
+        """Never."""
+        return False
+
+
+class Destinations:
+    """Stands where app.kafka.Cluster stands: each topic is there."""
+
+    def partitions(self, topic: str) -> int:  # noqa: ARG002 - the cluster's signature
+        """Give a topic's number of partitions."""
+        return _DESTINATION_PARTITIONS
+
+    async def learn(self, topics: Iterable[str]) -> None:
+        """Know them already."""
+
+
+def built(make: Callable[..., T], **parts: object) -> T:
+    """Make an object of the parts that its constructor names in this tree.
+
+    Raises TypeError if it needs one that is not known here.
+    """
+    takes = inspect.signature(make).parameters
+    needed = {name for name, one in takes.items() if one.default is one.empty and one.kind not in _ANY_NUMBER}
+    missing = sorted(needed - parts.keys())
+    if missing:
+        msg = f"{make.__qualname__} needs {', '.join(missing)} here: have benchmarks/hot_path/assembly.py give it."
+        raise TypeError(msg)
+    return make(**{name: part for name, part in parts.items() if name in takes})

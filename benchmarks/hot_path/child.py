@@ -1,0 +1,97 @@
+"""The process that measures one tree: each line that it reads is a round, each that it writes what the round cost.
+
+`python -P -m benchmarks.hot_path.child TREE DIRECTORY MESSAGES`, with TREE first on PYTHONPATH: `app` and
+`tables` are that tree's, all else is the same for every tree. It ends with its input.
+"""
+
+import asyncio
+import gc
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+
+import msgspec
+import uvloop
+from aiokafka.structs import ConsumerRecord
+
+import app
+from benchmarks.hot_path.assembly import Assembly
+from benchmarks.hot_path.stages import Stopwatch
+from benchmarks.plan import Plan
+
+#: As many as the worker takes from a fetch at a time.
+_CHUNK = 2_000
+_HOUR_MS = 3_600_000
+_USUAL_THRESHOLDS = 700, 10, 10
+
+
+def requests(count: int, base_ms: int) -> list[list[ConsumerRecord]]:
+    """Give requests as they are fetched: half of them with an id of their own, half to get one from their place."""
+    plan = Plan(name="order", to="orders", count=count, base_ms=base_ms + _HOUR_MS, step_us=50)
+    records = []
+    for number, due_ms in enumerate(plan.due_times()):
+        headers = [("delay-to", plan.to.encode()), ("delay-at", b"%d" % due_ms)]
+        if number % 2:
+            headers.append(("delay-id", plan.id(number).encode()))
+        key, value = plan.id(number).encode(), plan.value(number)
+        record = ConsumerRecord(
+            "delay-requests", 0, number, base_ms, 1, key, value, None, len(key), len(value), tuple(headers)
+        )
+        records.append(record)
+    return [records[begin : begin + _CHUNK] for begin in range(0, count, _CHUNK)]
+
+
+async def measure(assembly: Assembly, chunks: list[list[ConsumerRecord]], watch: Stopwatch) -> dict[str, float]:
+    """Take all in and deliver it; give the microseconds of CPU a message of `in`, `out`, and each stage of them."""
+    count = sum(map(len, chunks))
+    try:
+        await asyncio.sleep(0)  # the partition's task begins
+        spent = await _timed("in", assembly.take(chunks), watch)
+        _assure(assembly.pending() == count, "not all requests are in the table")
+        spent |= await _timed("out", assembly.deliver(), watch)
+        _assure(assembly.pending() == 0, "not all rows are gone")
+    finally:
+        await assembly.close()
+    return {name: seconds * 1e6 / count for name, seconds in spent.items()}
+
+
+async def _timed(way: str, work: Awaitable[None], watch: Stopwatch) -> dict[str, float]:
+    gc.collect()
+    watch.take()
+    began = time.process_time()
+    await work
+    total = time.process_time() - began
+    stages = watch.take()
+    named = {f"{way} {stage}": seconds for stage, seconds in stages.items()}
+    return {way: total, **named, f"{way} rest": total - sum(stages.values())}
+
+
+async def _round(directory: str, chunks: list[list[ConsumerRecord]], watch: Stopwatch) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(dir=directory) as here:
+        return await measure(Assembly(Path(here)), chunks, watch)
+
+
+def _assure(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not holds:
+        raise RuntimeError(otherwise)
+
+
+def main() -> None:
+    """Measure as often as asked."""
+    tree, directory, count = sys.argv[1:]
+    _assure(Path(app.__file__).is_relative_to(tree), f"app is {app.__file__}, not that of {tree}")
+    chunks, watch = requests(int(count), time.time_ns() // 1_000_000), Stopwatch()
+    gc.collect()
+    gc.freeze()  # as the worker does once it is loaded
+    gc.set_threshold(*getattr(app, "_RARELY", _USUAL_THRESHOLDS))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        for _ in sys.stdin:
+            spent = runner.run(_round(directory, chunks, watch))
+            sys.stdout.buffer.write(msgspec.json.encode(spent) + b"\n")
+            sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Ratios of what two trees cost, and how certain they are."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_SURE = 0.95
+#: Of fewer values, not even the least and the most bound the median with that certainty.
+ENOUGH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The median of the rounds' ratios, and the bounds between which it lies with a certainty of 95 %."""
+
+    median: float
+    low: float
+    high: float
+
+
+def ratio(now: Sequence[float], then: Sequence[float]) -> Ratio:
+    """Give the ratio of what rounds cost now and then.
+
+    The bounds are order statistics: whatever the distribution, the median lies between the k-th smallest and the k-th
+    largest of n values unless fewer than k of them fall on one side of it. Of fewer than ENOUGH they are
+    the least and the most.
+    """
+    ratios = sorted(one / other for one, other in zip(now, then, strict=True))
+    skip = _skipped(len(ratios))
+    return Ratio(statistics.median(ratios), ratios[skip], ratios[-1 - skip])
+
+
+def _skipped(count: int) -> int:
+    """Give how many values on either side lie beyond the bounds."""
+    skip, tail = 0, 1 / 2**count
+    while 2 * (tail + math.comb(count, skip + 1) / 2**count) <= 1 - _SURE:
+        skip += 1
+        tail += math.comb(count, skip) / 2**count
+    return skip

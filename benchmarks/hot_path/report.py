@@ -1,0 +1,56 @@
+"""What was measured, as people read it."""
+
+import statistics
+
+from benchmarks.hot_path.ratio import Ratio, ratio
+from benchmarks.hot_path.stages import STAGES
+from benchmarks.hot_path.turns import Turns
+from benchmarks.machine import Machine
+from benchmarks.report import aligned
+
+WAYS = ("in", "out")
+_NAMES = [name for way in WAYS for name in (way, *(f"{way} {stage}" for stage in (*STAGES, "rest")))]
+
+
+def heading(where: Machine, against: str | None) -> str:
+    """Give one line on what was measured where."""
+    commit = f"commit {where.commit}, " if where.commit else ""
+    beside = f"beside {against}, " if against else ""
+    return f"{where.date}, {commit}{beside}{where.cores} cores, {where.python}"
+
+
+def table(turns: Turns) -> str:
+    """Give the CPU of each stage in microseconds and calibration loops, beside the other tree's if there is one."""
+    rows = [["", "µs/message", "loops/million"]]
+    compared = len(turns.rounds[0]) > 1
+    if compared:
+        rows[0] += ["then, µs", "ratio", "95 % between"]
+    for name in _NAMES:
+        if all(name not in cost for cost in turns.rounds[0]):
+            continue
+        now = _median(turns, name, 0)
+        row = [name, _shown(now, 2), _shown(now / statistics.median(turns.loops_s), 1)]
+        if compared:
+            row += [_shown(_median(turns, name, 1), 2), *_bounded(ratio_of(turns, name))]
+        rows.append(row)
+    return aligned(rows, right=range(1, 5))
+
+
+def ratio_of(turns: Turns, name: str) -> Ratio | None:
+    """Give the ratio of a stage now and then, None if one of the trees doesn't have it."""
+    pairs = [(now[name], then[name]) for now, then in turns.rounds if now.get(name) and then.get(name)]
+    return ratio(*zip(*pairs, strict=True)) if pairs else None
+
+
+def _median(turns: Turns, name: str, tree: int) -> float:
+    return statistics.median(costs[tree].get(name, 0.0) for costs in turns.rounds)
+
+
+def _shown(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if value else "-"
+
+
+def _bounded(found: Ratio | None) -> tuple[str, str]:
+    if found is None:
+        return "-", ""
+    return _shown(found.median, 3), f"{found.low:.3f} … {found.high:.3f}"

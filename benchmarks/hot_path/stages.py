@@ -1,0 +1,70 @@
+"""The CPU time of stages: functions that handle many messages a call, each timed without those that it calls."""
+
+import functools
+import importlib
+import time
+from collections import defaultdict
+from typing import Any
+
+#: The functions of each stage. One that a tree does not have is left out: what it did counts as the rest.
+STAGES = {
+    "decode": ("app.ingest:Ingest.read",),
+    "take": ("app.ingest:Ingest.take",),
+    "apply": ("tables.store:PartitionStore.apply",),
+    "due": ("tables.store:PartitionStore.due",),
+    "batch": ("app.due:DueLoop.cycle", "app.deliver:Courier._submit"),
+    "settle": ("app.outcome:Outcomes.take",),
+    "journal": ("app.journal:Journal._outgoing", "app.journal:Journal._batch", "app.kafka.batch:Batch.build"),
+}
+
+
+class Stopwatch:
+    """Takes the CPU time of this process apart by stage."""
+
+    def __init__(self) -> None:
+        """Begin to time the functions of all stages."""
+        self._spent: dict[str, float] = defaultdict(float)
+        #: The stages that are on the stack, and since when the last of them runs.
+        self._running: list[str] = []
+        self._since = 0.0
+        for stage, places in STAGES.items():
+            for place in places:
+                self._watch(stage, place)
+
+    def _watch(self, stage: str, place: str) -> None:
+        module, _, path = place.partition(":")
+        owner, _, name = path.partition(".")
+        try:
+            there = getattr(importlib.import_module(module), owner)
+            function = getattr(there, name)
+        except (ImportError, AttributeError):
+            return
+
+        @functools.wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            self._switch(stage)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._back()
+
+        setattr(there, name, timed)
+
+    def _switch(self, stage: str) -> None:
+        now = time.process_time()
+        if self._running:
+            self._spent[self._running[-1]] += now - self._since
+            if stage == "journal" and self._running[-1] == "batch":
+                stage = "batch"  # what is built there is a delivery
+        self._running.append(stage)
+        self._since = now
+
+    def _back(self) -> None:
+        now = time.process_time()
+        self._spent[self._running.pop()] += now - self._since
+        self._since = now
+
+    def take(self) -> dict[str, float]:
+        """Give the seconds that each stage has taken since this was last asked."""
+        spent, self._spent = dict(self._spent), defaultdict(float)
+        return spent

@@ -1,0 +1,37 @@
+"""The code that is measured: this tree as it is, or what a commit has."""
+
+import io
+import shutil
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.errors import CommitUnusable
+
+ROOT = Path(__file__).parents[2]
+_PACKAGES = ("app", "tables")
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A directory with the packages `app` and `tables`."""
+
+    path: Path
+
+
+def exported(commit: str, directory: Path) -> Tree:
+    """Write what `commit` has of the packages to `directory`.
+
+    Raises CommitUnusable if git does not have them.
+    """
+    git = shutil.which("git")
+    if git is None:
+        raise CommitUnusable(commit, "git is not installed")
+    command = [git, "-C", str(ROOT), "archive", "--format=tar", "--end-of-options", commit, *_PACKAGES]
+    archive = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - fixed but for the commit
+    if archive.returncode:
+        raise CommitUnusable(commit, archive.stderr.decode(errors="replace").strip())
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as packed:
+        packed.extractall(directory, filter="data")
+    return Tree(directory)
