@@ -155,8 +155,7 @@ class DueLoop:
         if way in self._free:
             self._add(partition, key, entry, way, now, late)
         elif self._courier.gone(way):
-            sentence = f"topic {entry.to} does not exist any more. Create it, then send the message again."
-            self._courier.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
+            self._courier.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, self._courier.absence(way))
         elif self._courier.hopeless(way):
             sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
             self._courier.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)

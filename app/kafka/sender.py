@@ -26,7 +26,7 @@ from aiokafka.protocol.transaction import InitProducerIdRequest
 from app.fatal import end_process
 from app.kafka.batch import Batch
 from app.kafka.cluster import Cluster
-from app.kafka.errors import GaveUp, Recalled, SendError, TopicUnknown, permanent
+from app.kafka.errors import GaveUp, PartitionGone, Recalled, SendError, TopicUnknown, permanent
 
 log = logging.getLogger(__name__)
 
@@ -255,11 +255,12 @@ class Sender:
         except kafka.KafkaError as error:
             log.warning("no metadata: %r", error)
         for lane in lanes:
-            known = self._cluster.partitions(lane.topic)
             if self._cluster.leader(lane.topic, lane.partition) is not None:
                 lane.flying = False
                 self._wake(lane)
-            elif lane.topic in missing or 0 < known <= lane.partition:
+            elif 0 < self._cluster.partitions(lane.topic) <= lane.partition:
+                self._fail(lane, PartitionGone(lane.topic, lane.partition))
+            elif lane.topic in missing:
                 lane.gone += 1
                 if lane.gone >= _GONE_AFTER:
                     self._fail(lane, TopicUnknown(lane.topic, lane.partition))

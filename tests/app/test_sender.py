@@ -12,7 +12,9 @@ import pytest
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import (
     GaveUp,
+    InvalidRecord,
     NotAuthorised,
+    PartitionGone,
     Recalled,
     Rejected,
     SendError,
@@ -165,7 +167,7 @@ async def test_a_batch_that_the_broker_has_already_is_stored(cluster: ScriptedCl
         (kafka.TopicAuthorizationFailedError.errno, NotAuthorised),
         (kafka.InvalidTopicError.errno, Rejected),
         (kafka.InvalidTimestampError.errno, Rejected),
-        (87, Rejected),
+        (87, InvalidRecord),
     ],
 )
 async def test_after_a_failure_for_good_its_number_is_used_for_the_next_batch(
@@ -284,8 +286,21 @@ async def test_a_topic_that_stays_away_is_unknown(cluster: ScriptedCluster) -> N
 
     with pytest.raises(TopicUnknown, match=r"topic nowhere partition 0 does not exist\. Create it"):
         await sender.submit("nowhere", 0, batch(b"x"))
-    with pytest.raises(TopicUnknown, match="topic payments partition 1 does not exist"):
-        await sender.submit("payments", 1, batch(b"x"))
+
+
+async def test_a_partition_that_a_topic_does_not_have_any_more_is_said_at_once(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    await sender.submit("orders", 3, batch(b"before"))
+    cluster.script["orders", 3].append(kafka.UnknownTopicOrPartitionError.errno)
+    cluster.topics["orders"] = 2
+
+    with pytest.raises(PartitionGone):
+        await sender.submit("orders", 3, batch(b"x"))
+    assert len(cluster.attempts) <= 2
+    cluster.topics["orders"] = 4
+    await sender.submit("orders", 3, batch(b"after"))
+    assert cluster.stored["orders", 3] == [b"before", b"after"]
+    await sender.stop()
 
 
 async def test_a_topic_that_comes_in_time_is_found(cluster: ScriptedCluster) -> None:
