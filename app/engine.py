@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 _HOUSEKEEPING_S = 1.0
 _METADATA_S = 60.0
+_IDLE_S = 3_600.0
 
 
 class Engine:
@@ -152,7 +153,7 @@ class Engine:
 
     # housekeeping ----------------------------------------------------------------------------------------------------
     async def _housekeeping(self) -> None:
-        learned = time.monotonic()
+        learned = swept = time.monotonic()
         while True:
             await asyncio.sleep(_HOUSEKEEPING_S)
             ways = {way for partition in self.due.partitions.values() for way in (*partition.held, *partition.flight)}
@@ -164,6 +165,10 @@ class Engine:
             if time.monotonic() - learned > _METADATA_S:
                 learned = time.monotonic()
                 await self._refresh_destinations()
+            if time.monotonic() - swept > _IDLE_S:
+                swept = time.monotonic()
+                for sender in (self.sender, *(target.sender for target in self.targets.values())):
+                    sender.forget_idle()
 
     async def _refresh_destinations(self) -> None:
         for target in self.targets.values():
