@@ -10,6 +10,7 @@ from typing import Any
 import aiokafka.errors
 
 from app import group
+from app.caller import CALLBACK
 from app.clock import Clock
 from app.datadir import belongs, check, claim
 from app.deliver import Target
@@ -157,7 +158,7 @@ class Engine:
         while True:
             await asyncio.sleep(_HOUSEKEEPING_S)
             ways = {way for partition in self.due.partitions.values() for way in (*partition.held, *partition.flight)}
-            given_up = [way for way in ways if self.courier.give_up(way)]
+            given_up = [way for way in ways if way[2] != CALLBACK and self.courier.give_up(way)]
             if given_up:
                 self.due.notify()
             self._mind_the_disk()
