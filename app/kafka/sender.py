@@ -283,12 +283,13 @@ class Sender:
         except kafka.KafkaError as error:
             log.warning("no metadata: %r", error)
         for lane in lanes:
+            fewer = 0 < self._cluster.partitions(lane.topic) <= lane.partition
             if self._cluster.leader(lane.topic, lane.partition) is not None:
                 lane.flying = False
                 self._wake(lane)
-            elif 0 < self._cluster.partitions(lane.topic) <= lane.partition:
+            elif fewer and self._recalls:  # whoever gets it back finds another partition for it
                 self._fail(lane, PartitionGone(lane.topic, lane.partition))
-            elif lane.topic in missing:
+            elif fewer or lane.topic in missing:
                 lane.gone += 1
                 if lane.gone >= _GONE_AFTER:
                     self._fail(lane, TopicUnknown(lane.topic, lane.partition))

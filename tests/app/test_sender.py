@@ -286,10 +286,12 @@ async def test_a_topic_that_stays_away_is_unknown(cluster: ScriptedCluster) -> N
 
     with pytest.raises(TopicUnknown, match=r"topic nowhere partition 0 does not exist\. Create it"):
         await sender.submit("nowhere", 0, batch(b"x"))
+    with pytest.raises(TopicUnknown, match="topic payments partition 1 does not exist"):
+        await sender.submit("payments", 1, batch(b"x"))
 
 
 async def test_a_partition_that_a_topic_does_not_have_any_more_is_said_at_once(cluster: ScriptedCluster) -> None:
-    sender = await started(cluster)
+    sender = await started(cluster, recalls=True)
     await sender.submit("orders", 3, batch(b"before"))
     cluster.script["orders", 3].append(kafka.UnknownTopicOrPartitionError.errno)
     cluster.topics["orders"] = 2

@@ -41,6 +41,7 @@ def test_a_destination_with_fewer_partitions_gets_every_message_where_its_key_be
     installation.await_event("accepted", "to-1", "to-4")
     delete_topic(installation.bootstrap, to)
     create_topic(installation.bootstrap, to, 2)
+    assert now_ms() < due, "this machine is too slow for this test"
 
     records = [record for record in installation.wait_for(to, 65) if record.key is not None]
     keyed = [record for record in records if record.key != b"chosen"]
