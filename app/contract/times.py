@@ -43,6 +43,12 @@ def parse_time(text: str) -> int:
     return seconds * 1000 + _milliseconds(fraction)
 
 
+def write_time(due_ms: int) -> str:
+    """Give epoch milliseconds in digits that parse_time reads: zeros keep old ones from looking like seconds."""
+    text = str(due_ms)
+    return text.zfill(_DIGITS_OF_SECONDS.stop) if len(text) in _DIGITS_OF_SECONDS else text
+
+
 def parse_duration(text: str) -> int:
     """Give the milliseconds that `text` says, in ASCII digits or as an ISO 8601 duration of weeks, days and below.
 

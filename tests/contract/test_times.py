@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.times import parse_duration, parse_time
+from app.contract.times import parse_duration, parse_time, write_time
 
 LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
@@ -211,9 +211,10 @@ def test_the_parts_of_a_duration_add_up(days: int, hours: int, minutes: int, sec
     assert parse_duration(text) == length // timedelta(milliseconds=1)
 
 
-@given(st.integers(0, 999_999_999_999_999))
+@given(st.integers(0, 999_999_999_999_999) | st.integers(10**7, 10**12))
 def test_digits_are_milliseconds_as_they_are(number: int) -> None:
     assert parse_duration(str(number)) == number
+    assert parse_time(write_time(number)) == number
     if not 10**8 <= number < 10**11:  # these are seconds
         assert parse_time(str(number)) == number
 
