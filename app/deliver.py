@@ -106,8 +106,8 @@ class Courier:
         if partition == ANY:
             every = self._every(way)
             return bool(every) and all(self.blocked(one) for one in every)
-        if not self.found(way):  # once it is, what comes later goes there, and must not overtake
-            return way in self._asking and not self.hopeless(way)
+        if way in self._asking and not self.found(way):  # once it is, what comes later must not overtake
+            return not self.hopeless(way)
         return self._targets[cluster].sender.blocked(topic, partition)
 
     def found(self, way: Way) -> bool:
