@@ -6,6 +6,7 @@ any case.
 
 import base64
 import fnmatch
+import re
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from tables.entry import encode
 
 #: Those that are longer are not even read: that takes seconds of a mebibyte.
 _LONGEST = 2_048
+#: What some servers read as a dot, a slash or a way out of a path, once or twice decoded, where others see a name.
+_DOUBTFUL = re.compile(r"%(?:25)*(?:2e|2f|5c)|/\.\.?(?:[;/]|$)", re.IGNORECASE)
 
 
 def check(url: str, allowed: tuple[str, ...]) -> None:
@@ -41,7 +44,10 @@ def check(url: str, allowed: tuple[str, ...]) -> None:
 
 
 def _admits(pattern: str, target: yarl.URL) -> bool:
-    """Tell whether a pattern admits a URL: scheme and host are compared by themselves, no part of a path is one."""
+    """Tell whether a pattern admits a URL: scheme and host are compared by themselves, no part of a path is one.
+
+    yarl has normalised the path, and aiohttp asks for that one. A pattern with a path admits none that can be misread.
+    """
     if pattern == "*":
         return True
     scheme, _, rest = pattern.partition("://")
@@ -49,8 +55,12 @@ def _admits(pattern: str, target: yarl.URL) -> bool:
     return (
         target.scheme == scheme
         and fnmatch.fnmatchcase(target.raw_authority, host)
-        and (not slash or fnmatch.fnmatchcase(target.raw_path_qs, slash + path))
+        and (not slash or _is_below(slash + path, target))
     )
+
+
+def _is_below(path: str, target: yarl.URL) -> bool:
+    return fnmatch.fnmatchcase(target.raw_path_qs, path) and _DOUBTFUL.search(target.raw_path) is None
 
 
 def queue(step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, limit: int) -> None:

@@ -13,7 +13,7 @@ from app.contract import headers as names
 from app.contract.home import key_partition
 from app.contract.request import Reason
 from app.kafka import Ack, Batch, Cluster, Sender
-from app.kafka.errors import Recalled, SendError, TooLarge
+from app.kafka.errors import PartitionGone, Recalled, SendError, TooLarge
 from app.kafka.errors import Rejected as Refused
 from app.outcome import Delivered, Rejected, reason_of
 from app.partition import ANY, Partition, Way
@@ -22,7 +22,8 @@ from tables import Entry, keys
 
 log = logging.getLogger(__name__)
 
-#: A destination counts as gone after this many looks, this far apart: a broker that has just started may not know yet.
+#: A destination, or a partition that was asked for, counts as gone after this many looks, this far apart: a broker that
+#: has just started may not know yet.
 _LOOKS, _LOOK_EVERY_S = 5, 0.5
 _GONE_S = 1.0
 _ID, _DUE, _SOURCE = names.ID, names.DUE, names.SOURCE
@@ -73,8 +74,9 @@ class Courier:
         self._loads: dict[Way, Load] = {}
         self._sent = Counter[Way]()
         self._turn = itertools.count()
-        self._gone: dict[tuple[str | None, str], float] = {}
-        self._asking: dict[tuple[str | None, str], float] = {}
+        #: Ways to what is not there, until when that is believed, and those that are looked for, since when.
+        self._gone: dict[Way, float] = {}
+        self._asking: dict[Way, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
@@ -104,10 +106,14 @@ class Courier:
         if partition == ANY:
             every = self._every(way)
             return bool(every) and all(self.blocked(one) for one in every)
-        if partition < 0:  # once it is known, what comes later goes there, and must not overtake
-            known = self._targets[cluster].cluster.partitions(topic)
-            return not known and (cluster, topic) in self._asking and not self.hopeless(way)
+        if way in self._asking and not self.found(way):  # once it is, what comes later must not overtake
+            return not self.hopeless(way)
         return self._targets[cluster].sender.blocked(topic, partition)
+
+    def found(self, way: Way) -> bool:
+        """Tell whether a partition is there, or a topic without one named, as last seen."""
+        cluster, topic, partition = way
+        return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
 
     def _every(self, way: Way) -> list[Way]:
         """Give the ways to all partitions of a topic, as far as they are known."""
@@ -119,45 +125,59 @@ class Courier:
         return way[2] >= 0
 
     def gone(self, way: Way) -> bool:
-        """Tell whether the topic is known not to exist; begins to find out if that is not known."""
-        cluster, topic, partition = way
-        if partition >= 0:
+        """Tell whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
+        if self.found(way):
             return False
-        if self._gone.get((cluster, topic), 0) > self._loop.time():
+        if self._gone.get(way, 0) > self._loop.time():
             return True
-        if (cluster, topic) not in self._asking:
-            self._asking[cluster, topic] = self._loop.time()
-            task = self._loop.create_task(self._find(cluster, topic))
+        if way not in self._asking:
+            self._asking[way] = self._loop.time()
+            task = self._loop.create_task(self._find(way))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return False
 
+    def absence(self, way: Way) -> str:
+        """Say what is gone, and what to do."""
+        cluster, topic, partition = way
+        partitions = self._targets[cluster].cluster.partitions(topic)
+        if not partitions:
+            return f"topic {topic} does not exist any more. Create it, then send the message again."
+        return (
+            f"topic {topic} has partitions 0 to {partitions - 1}, delay-to-partition is {partition}. Send the message "
+            "again with one of these, or without that header."
+        )
+
     def hopeless(self, way: Way) -> bool:
         """Tell whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
-        cluster, topic, partition = way
         limit_s = self._settings.give_up_ms / 1000
-        if partition >= 0 or not limit_s or (cluster, topic) not in self._asking:
+        if not limit_s or way not in self._asking or self.found(way):
             return False
-        return self._loop.time() - self._asking[cluster, topic] >= limit_s
+        return self._loop.time() - self._asking[way] >= limit_s
 
-    async def _find(self, cluster: str | None, topic: str) -> None:
+    async def _find(self, way: Way) -> None:
+        """Look for a topic, or for a partition that was asked for, until it is there or surely gone."""
+        cluster, topic, _ = way
         known, looks, warned = self._targets[cluster].cluster, 0, False
         try:
             while looks < _LOOKS:
                 try:
-                    if topic in await known.refresh([topic]):
-                        looks += 1
-                    elif known.partitions(topic):
+                    missing = topic in await known.refresh([topic])
+                    if self.found(way):
                         return
+                    if missing or known.partitions(topic):
+                        looks += 1
                     elif not warned:
                         warned = True
                         log.warning("destination %s: brokers do not tell where it is. May the worker ask?", topic)
                 except aiokafka.errors.KafkaError as error:
                     log.warning("destination %s: no metadata: %r", topic, error)
                 await asyncio.sleep(_LOOK_EVERY_S)
-            self._gone[cluster, topic] = self._loop.time() + _GONE_S
+            now = self._loop.time()
+            self._gone = {gone: until for gone, until in self._gone.items() if until > now}
+            self._gone[way] = now + _GONE_S
         finally:
-            self._asking.pop((cluster, topic), None)
+            self._asking.pop(way, None)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
         """Take a row along in this cycle, which is due `now`."""
@@ -179,7 +199,7 @@ class Courier:
         """
         loads, self._loads = self._loads, {}
         for way, load in loads.items():
-            if self._sent[way]:
+            if way in self._sent:
                 self._loads[way] = load
             else:
                 self._submit(load)
@@ -198,12 +218,14 @@ class Courier:
 
     def _ended(self, load: Load, acked: "asyncio.Future[Ack]") -> None:
         self._sent[load.way] -= 1
+        if not self._sent[load.way]:
+            del self._sent[load.way]
         if acked.cancelled():
             return
         error, following = acked.exception(), self._loads.pop(load.way, None)
         if error is None:
             self._delivered(load, acked.result())
-        elif isinstance(error, Recalled):
+        elif isinstance(error, (Recalled, PartitionGone)):  # they wait, or go where their keys belong by now
             self._release(load)
             if following is not None:  # it must not overtake what is read again
                 self._release(following)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 
-from app.caller import WAY, Caller
+from app.caller import CALLBACK, Caller
 from app.clock import Clock
 from app.contract.request import Reason
 from app.deliver import Courier
@@ -101,9 +101,10 @@ class DueLoop:
     def _fire(self, partition: Partition, now: int) -> float:
         """Send a partition's rows due by `now` as far as it has room; give the seconds until the next look."""
         self._unhold(partition)
+        self._call_held(partition, now)
         if partition.quiet:
             partition.store.low = partition.cursor
-        room = self._settings.fire_room - partition.sending(self._blocked)
+        room = self._settings.fire_room - partition.sending(self._is_aside)
         if room <= 0:
             return _LONGEST_S
         limit = min(room, self._settings.fire_batch)
@@ -138,13 +139,33 @@ class DueLoop:
             self._send(partition, key, entry, now, late)
 
     def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
-        if self._caller.full:
-            partition.hold(key, entry, WAY)
+        way = self._caller.way(entry.url or "")
+        if self._caller.full(way):
+            partition.hold(key, entry, way)
         else:
-            self._caller.call(partition, key, entry)
+            self._caller.call(partition, key, entry, way)
 
-    def _blocked(self, way: Way) -> bool:
-        return self._caller.full if way == WAY else self._courier.blocked(way)
+    def _call_held(self, partition: Partition, now: int) -> None:
+        """Go on with callbacks that were passed over, host by host; what is to be sent does not wait for that."""
+        for way in [way for way in partition.held if way[2] == CALLBACK and not self._caller.full(way)]:
+            found, _ = partition.store.due(now, partition.held.pop(way), self._settings.fire_batch)
+            for key, raw in found:
+                if key >= partition.cursor:  # they are still to come
+                    break
+                entry = decode(raw)
+                if entry.url is None or self._caller.way(entry.url) != way or partition.busy(key):
+                    continue
+                self._call(partition, key, entry)
+                if way in partition.held:
+                    break
+            else:
+                if len(found) == self._settings.fire_batch:
+                    partition.held[way] = found[-1][0] + b"\0"
+                    self.notify()
+
+    def _is_aside(self, way: Way) -> bool:
+        """Tell whether what is on its way there takes no room from the rest."""
+        return way[2] == CALLBACK or self._courier.blocked(way)
 
     def _send(self, partition: Partition, key: bytes, entry: Entry, now: int, late: int) -> None:
         if entry.cluster is not None and not self._courier.knows(entry.cluster):
@@ -155,8 +176,7 @@ class DueLoop:
         if way in self._free:
             self._add(partition, key, entry, way, now, late)
         elif self._courier.gone(way):
-            sentence = f"topic {entry.to} does not exist any more. Create it, then send the message again."
-            self._courier.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
+            self._courier.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, self._courier.absence(way))
         elif self._courier.hopeless(way):
             sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
             self._courier.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
@@ -173,5 +193,5 @@ class DueLoop:
 
     def _unhold(self, partition: Partition) -> None:
         """Go back to rows that were passed over, when their way is free again."""
-        for way in [way for way in partition.held if not self._blocked(way)]:
+        for way in [way for way in partition.held if way[2] != CALLBACK and not self._courier.blocked(way)]:
             partition.cursor = min(partition.cursor, partition.held.pop(way))

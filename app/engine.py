@@ -10,6 +10,7 @@ from typing import Any
 import aiokafka.errors
 
 from app import group
+from app.caller import CALLBACK
 from app.clock import Clock
 from app.datadir import belongs, check, claim
 from app.deliver import Target
@@ -36,6 +37,7 @@ log = logging.getLogger(__name__)
 
 _HOUSEKEEPING_S = 1.0
 _METADATA_S = 60.0
+_IDLE_S = 3_600.0
 
 
 class Engine:
@@ -159,11 +161,11 @@ class Engine:
 
     # housekeeping ----------------------------------------------------------------------------------------------------
     async def _housekeeping(self) -> None:
-        learned = time.monotonic()
+        learned = swept = time.monotonic()
         while True:
             await asyncio.sleep(_HOUSEKEEPING_S)
             ways = {way for partition in self.due.partitions.values() for way in (*partition.held, *partition.flight)}
-            given_up = [way for way in ways if self.courier.give_up(way)]
+            given_up = [way for way in ways if way[2] != CALLBACK and self.courier.give_up(way)]
             if given_up:
                 self.due.notify()
             self._mind_the_disk()
@@ -171,6 +173,10 @@ class Engine:
             if time.monotonic() - learned > _METADATA_S:
                 learned = time.monotonic()
                 await self._refresh_destinations()
+            if time.monotonic() - swept > _IDLE_S:
+                swept = time.monotonic()
+                for sender in (self.sender, *(target.sender for target in self.targets.values())):
+                    sender.forget_idle()
 
     async def _refresh_destinations(self) -> None:
         for target in self.targets.values():

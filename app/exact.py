@@ -198,7 +198,8 @@ class ExactLoad(Load):
         """Tell whether it cannot be delivered: one that fails for now has all its destination's loads wait."""
         if error.error is None and self.way[1:] == (error.topic, error.partition):
             return True
-        return self.batch is error.batch or self._courier.blocked(self.way)
+        courier = self._courier
+        return self.batch is error.batch or courier.blocked(self.way) or not courier.found(self.way)
 
     def untaken(self, error: Untaken) -> None:
         """Leave out a destination that has not taken its batch."""
@@ -242,8 +243,10 @@ class ExactCourier(Courier):
     def failed(self, way: Way, error: Untaken) -> None:
         """Let messages wait for a destination that has not taken a batch, and for those that will not either.
 
-        A topic whose replicas are away refuses in many partitions.
+        A topic whose replicas are away refuses in many partitions. What is not there any more is not waited for.
         """
+        if not self.found(way):
+            return
         cluster = self._targets[None].cluster
         short = cluster.as_short_as(error.topic, error.partition) if error.short else ()
         backoff_s = self._failures.failed(way, [(None, error.topic, number) for number in short])

@@ -3,6 +3,7 @@
 from app.contract import headers as names
 from app.contract.native import Record
 from app.contract.request import Headers, Reason
+from app.contract.times import write_time
 from app.step import Outgoing
 from tables import Entry, keys
 
@@ -32,7 +33,7 @@ def again(entry: Entry, due_ms: int) -> Headers:
     said: list[tuple[str, str | None]] = [
         (names.ID, entry.id),
         (names.TO, entry.to),
-        (names.AT, str(due_ms)),
+        (names.AT, write_time(due_ms)),
         (names.TO_PARTITION, None if entry.partition is None else str(entry.partition)),
         (names.TO_CLUSTER, entry.cluster),
         (names.MAX_LATE, None if entry.max_late_ms is None else str(entry.max_late_ms)),

@@ -9,7 +9,7 @@ from app import callbacks, letters
 from app.cold import Cold
 from app.contract.request import Reason
 from app.events import Event, Kind
-from app.kafka.errors import NotAuthorised, SendError, TooLarge, TopicUnknown
+from app.kafka.errors import InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.life import ended, move
 from app.limits import Limits
 from app.order_memory import OrderMemory
@@ -200,4 +200,6 @@ def reason_of(error: SendError) -> Reason:
         return Reason.TOO_LARGE
     if isinstance(error, NotAuthorised):
         return Reason.NOT_ALLOWED
+    if isinstance(error, InvalidRecord):
+        return Reason.INVALID_RECORD
     return Reason.UNDELIVERABLE

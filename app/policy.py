@@ -32,10 +32,11 @@ class Policy:
                 f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Set the clock of "
                 "the producer right, or let the broker stamp records: message.timestamp.type=LogAppendTime.",
             )
-        if request.due_ms - stamp > self._settings.max_delay_ms or request.due_ms > MAX_DUE_MS:
+        delay_ms = request.due_ms - max(stamp, broker_ms)  # a producer's own stamp may be years old
+        if delay_ms > self._settings.max_delay_ms or request.due_ms > MAX_DUE_MS:
             raise Refusal(
                 Reason.TOO_FAR,
-                f"it is due {request.due_ms - stamp} ms after the request, DELAY_MAX_DELAY allows "
+                f"it is due in {delay_ms} ms, DELAY_MAX_DELAY allows "
                 f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
             )
         if request.op == "schedule":

@@ -132,6 +132,7 @@ class Settings:
     worker_url: str = _setting("WORKER_URL", "")
     datadir: str = _setting("DATADIR", "")
     host: str = _setting("HOST", "127.0.0.1")
+    web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", _words)
     port: int = _setting("PORT", "6066", _whole(1, 65_535))
 
     @classmethod

@@ -131,7 +131,7 @@ def create_app(settings: Settings) -> Punctual:
         DelayTable(app, name="delays", partitions=settings.partitions, key_type=bytes, value_type=bytes)
     )
     app.engine = Engine(settings, table, app)
-    attach(app, app.engine)
+    attach(app, app.engine, settings.web_hosts)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

@@ -13,6 +13,7 @@ from app.client.user_headers import Headers, RawHeader, user_headers
 from app.client.values import Key, key_bytes, value_bytes
 from app.contract import headers as names
 from app.contract.request import TOPIC_NAME
+from app.contract.times import write_time
 
 Operation = Literal["cancel", "reschedule", "deliver-now"]
 
@@ -86,7 +87,7 @@ def _due(at: datetime | None, after: timedelta | None) -> RawHeader:
     if at is not None and after is not None:
         raise InvalidDueTimeError("Both at and after are given, and they may differ: give one of them.")
     if at is not None:
-        return names.AT, _digits(epoch_ms(at))
+        return names.AT, write_time(epoch_ms(at)).encode()
     if after is not None:
         return names.AFTER, _digits(due_after_ms(after))
     raise InvalidDueTimeError("No due time: give at=datetime.now(timezone.utc) + ..., or after=timedelta(...).")

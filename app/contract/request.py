@@ -28,6 +28,7 @@ class Reason(StrEnum):
     UNKNOWN_CLUSTER = "unknown-cluster"
     NOT_ALLOWED = "not-allowed"
     UNDELIVERABLE = "undeliverable"
+    INVALID_RECORD = "invalid-record"
     TOO_LATE = "too-late"
 
 

@@ -9,6 +9,8 @@ _DURATION = re.compile(
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_DIGITS = 15
+#: Milliseconds have had 12 digits since 1973, seconds have 9 to 11 of them between 1973 and the year 5138.
+_DIGITS_OF_SECONDS = range(9, 12)
 #: More than any duration below 10^15 ms needs, and few enough for int() to take.
 _MAX_LETTERS = 128
 
@@ -16,25 +18,35 @@ _MAX_LETTERS = 128
 def parse_time(text: str) -> int:
     """Give the epoch milliseconds that `text` says, in ASCII digits or as RFC 3339 with a zone.
 
-    Raises ValueError with a sentence.
+    A leap second is the second after it. Raises ValueError with a sentence, also for what can only be seconds.
     """
     if text.isdigit() and text.isascii():
+        if len(text) in _DIGITS_OF_SECONDS:
+            msg = f"{text!r} looks like seconds, and epoch milliseconds are needed: write {text}000 if it is seconds"
+            raise ValueError(msg)
         return _digits(text)
     match = _RFC_3339.fullmatch(text)
     if match is None:
         msg = f"{text[:64]!r} is no time. Write epoch milliseconds, or RFC 3339 with a zone: 2030-01-31T08:00:00Z"
         raise ValueError(msg)
     day, time, fraction, zone = match.groups()
+    leap = time.endswith(":60")  # epoch time has no leap seconds
     try:
-        moment = datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=_zone(zone))
+        moment = datetime.fromisoformat(f"{day}T{time[:-2]}59" if leap else f"{day}T{time}").replace(tzinfo=_zone(zone))
     except ValueError as error:
         msg = f"{text[:64]!r} is no time: {error}"
         raise ValueError(msg) from error
-    seconds = (moment - _EPOCH) // timedelta(seconds=1)
+    seconds = (moment - _EPOCH) // timedelta(seconds=1) + leap
     if seconds < 0:
         msg = f"{text[:64]!r} is before 1970"
         raise ValueError(msg)
     return seconds * 1000 + _milliseconds(fraction)
+
+
+def write_time(due_ms: int) -> str:
+    """Give epoch milliseconds in digits that parse_time reads: zeros keep old ones from looking like seconds."""
+    text = str(due_ms)
+    return text.zfill(_DIGITS_OF_SECONDS.stop) if len(text) in _DIGITS_OF_SECONDS else text
 
 
 def parse_duration(text: str) -> int:

@@ -127,6 +127,7 @@ class Cluster:
             if error in (aiokafka.errors.UnknownTopicOrPartitionError.errno, aiokafka.errors.InvalidTopicError.errno):
                 there[topic] = False
                 self._leaders.pop(topic, None)
+                self._short.pop(topic, None)
             elif not error:
                 leaders = {number: leader for _, number, leader, *_ in partitions}
                 self._look_for_losses(topic, leaders)

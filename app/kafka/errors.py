@@ -2,9 +2,11 @@
 
 SendError
 ├── TopicUnknown    the topic or partition is not there, and stays away
+│   └── PartitionGone   the topic is there, with fewer partitions
 ├── TooLarge        the batch is larger than the topic allows
 ├── NotAuthorised   the cluster's ACLs forbid it
 ├── Rejected        the broker finds the records invalid
+│   └── InvalidRecord   one has no key, and the topic is compacted
 ├── GaveUp          it has failed for longer than the sender wants to wait
 └── Recalled        a batch before it has failed; it was not sent
 """
@@ -24,6 +26,10 @@ class TopicUnknown(SendError):
     def __init__(self, topic: str, partition: int) -> None:
         """Name what is missing."""
         super().__init__(f"topic {topic} partition {partition} does not exist. Create it, then send the message again.")
+
+
+class PartitionGone(TopicUnknown):
+    """The topic is there, with fewer partitions: it was created again. Another partition may take the records."""
 
 
 class TooLarge(SendError):
@@ -55,6 +61,18 @@ class Rejected(SendError):
         super().__init__(f"topic {topic} refuses the message: {error}. Change the message or the topic's settings.")
 
 
+class InvalidRecord(Rejected):
+    """A record has no key, and the topic is compacted: brokers find nothing else invalid in what is sent here."""
+
+    def __init__(self, topic: str) -> None:
+        """Name the topic that refuses."""
+        SendError.__init__(
+            self,
+            f"topic {topic} is compacted and needs a key, the message has none. Send it with a key, or set the "
+            "topic's cleanup.policy to delete.",
+        )
+
+
 class GaveUp(SendError):
     """It has failed for longer than the sender wants to wait."""
 
@@ -81,9 +99,8 @@ def permanent(topic: str, code: int) -> SendError | None:
         return TooLarge(topic)
     if error is kafka.TopicAuthorizationFailedError:
         return NotAuthorised(topic)
-    if (
-        error in (kafka.InvalidTopicError, kafka.InvalidTimestampError, kafka.PolicyViolationError)
-        or code == _INVALID_RECORD
-    ):
+    if code == _INVALID_RECORD:
+        return InvalidRecord(topic)
+    if error in (kafka.InvalidTopicError, kafka.InvalidTimestampError, kafka.PolicyViolationError):
         return Rejected(topic, error.__name__)
     return None

@@ -26,7 +26,7 @@ from aiokafka.protocol.transaction import InitProducerIdRequest
 from app.fatal import end_process
 from app.kafka.batch import Batch
 from app.kafka.cluster import Cluster
-from app.kafka.errors import GaveUp, Recalled, SendError, TopicUnknown, permanent
+from app.kafka.errors import GaveUp, PartitionGone, Recalled, SendError, TopicUnknown, permanent
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,7 @@ class Lane:
         "sequence",
         "stale",
         "topic",
+        "used",
     )
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -85,6 +86,7 @@ class Lane:
         self.queue: deque[tuple[Batch, asyncio.Future[Ack]]] = deque()
         self.flying = self.given_up = self.alone = False
         self.stale = False  # its numbers must not be used again
+        self.used = True  # since the last look for idle ones
         self.attempt = 0
         self.producer: tuple[int, int] | None = None
         self.sequence = 0
@@ -152,6 +154,7 @@ class Sender:
         lane = self._lanes.get((topic, partition))
         if lane is None:
             lane = self._lanes[topic, partition] = Lane(topic, partition)
+        lane.used = True
         acked: asyncio.Future[Ack] = self._loop.create_future()
         (lane.queue.appendleft if first else lane.queue.append)((batch, acked))
         self._wake(lane)
@@ -177,6 +180,31 @@ class Sender:
             lane.given_up = True  # what comes next is given up at its first failure
             lane.flying = True  # the batch may be stored after all: its number must not be used again
             self._spawn(self._renumber(lane, "given up"))
+
+    def forget_idle(self) -> None:
+        """Forget the partitions that nothing was sent to since the last call."""
+        self._spawn(self._forget(self._idle()))
+        for lane in self._lanes.values():
+            lane.used = False
+
+    def _idle(self) -> list[Lane]:
+        return [lane for lane in self._lanes.values() if not (lane.used or lane.queue or lane.flying)]
+
+    async def _forget(self, idle: list[Lane]) -> None:
+        """Forget lanes, unless they are used meanwhile.
+
+        Should one come back, it counts from 0 again: under another producer id, else a broker would take its first
+        batch for the one that it has stored under that number.
+        """
+        if not idle:
+            return
+        try:
+            self._producer = await self._new_producer()
+        except kafka.KafkaError as error:
+            log.warning("no producer id: %r", error)
+            return
+        for lane in set(idle).intersection(self._idle()):
+            del self._lanes[lane.topic, lane.partition]
 
     def _wake(self, lane: Lane) -> None:
         if lane.queue and not lane.flying and not self._stopped:
@@ -255,11 +283,13 @@ class Sender:
         except kafka.KafkaError as error:
             log.warning("no metadata: %r", error)
         for lane in lanes:
-            known = self._cluster.partitions(lane.topic)
+            fewer = 0 < self._cluster.partitions(lane.topic) <= lane.partition
             if self._cluster.leader(lane.topic, lane.partition) is not None:
                 lane.flying = False
                 self._wake(lane)
-            elif lane.topic in missing or 0 < known <= lane.partition:
+            elif fewer and self._recalls:  # whoever gets it back finds another partition for it
+                self._fail(lane, PartitionGone(lane.topic, lane.partition))
+            elif fewer or lane.topic in missing:
                 lane.gone += 1
                 if lane.gone >= _GONE_AFTER:
                     self._fail(lane, TopicUnknown(lane.topic, lane.partition))

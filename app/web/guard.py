@@ -1,7 +1,9 @@
-"""What surrounds every answer: headers that keep browsers safe, and JSON errors for the API."""
+"""What surrounds every answer: names that it is served under, headers that keep browsers safe, JSON errors."""
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+import fnmatch
+import ipaddress
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
@@ -23,6 +25,45 @@ async def secure(_request: web.Request, response: web.StreamResponse) -> None:
     """Add the security headers to an answer, errors included; what the answer says itself stays."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
+
+
+def only_under(names: Iterable[str]) -> Any:
+    """Give a middleware that answers only to requests under these names, which may be patterns, or under an address.
+
+    A page of a stranger may have its own name stand for this machine's address (DNS rebinding), and a browser then
+    lets it read what is here. It cannot have a browser ask under an address; what sends no name is no browser.
+    """
+    known = [name.lower().rstrip(".") for name in names if name]
+
+    @web.middleware
+    async def check(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        name = _name(request.headers.get("Host", ""))
+        if not name or _is_address(name) or any(fnmatch.fnmatchcase(name, one) for one in known):
+            return await handler(request)
+        sentence = f"nothing is served here under the name {name[:253]!r}. Add it to DELAY_WEB_HOSTS if it is right."
+        status = web.HTTPMisdirectedRequest.status_code
+        if request.path.startswith("/api/"):
+            return web.json_response({"error": sentence}, status=status)
+        return web.Response(text=sentence, status=status)
+
+    return check
+
+
+def _name(host: str) -> str:
+    """Give the name of a Host header, without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower().rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 @web.middleware

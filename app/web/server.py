@@ -1,12 +1,15 @@
 """Puts the web view on the web port of a Faust worker, in place of Faust's own pages."""
 
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import faust
 from aiohttp import web
 from faust.web.drivers import aiohttp as driver
 
+from app.web import connections, guard
 from app.web.routes import register
 from app.web.state import WorkerState
 
@@ -22,18 +25,35 @@ class Web(driver.Web):
     debug_blueprints: ClassVar[list[Any]] = []
     optional_blueprints: ClassVar[list[Any]] = []
 
+    def __init__(self, app: faust.App, **options: Any) -> None:
+        """Serve as Faust's own does, with connections that must say what they want."""
+        super().__init__(app, **options)
+        self._runner = web.AppRunner(self.web_app, access_log=None, keepalive_timeout=connections.HEAD_S)
 
-def attach(faust_app: faust.App, state: WorkerState) -> Web:
+    async def start_server(self) -> None:
+        """Start to serve, as many connections as there may be."""
+        await self._runner.setup()
+        assert self._runner.server is not None, "setup() makes it"
+        connections.bound(self._runner.server)
+        await self._create_site().start()
+
+
+def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()) -> Web:
     """Give a Faust app the web view as its web server, before its worker starts.
 
     The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts
     and stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because
-    the state belongs to the worker's event loop. Raises RuntimeError when the app has a web server already.
+    the state belongs to the worker's event loop. It is served under the names of the machine, of `web_bind` and of the
+    state's own address, and under `hosts`, which may be patterns. Raises RuntimeError when the app has a web server
+    already.
     """
     if "web" in vars(faust_app):
         raise RuntimeError("attach the web view before anything asks the Faust app for its web server (app.web)")
     server = Web(faust_app)
     register(server.web_app, state)
+    own = urlsplit(state.worker_url).hostname or ""
+    names = ("localhost", "*.localhost", socket.gethostname(), faust_app.conf.web_bind, own, *hosts)
+    server.web_app.middlewares.append(guard.only_under(names))
     server.web_app.on_startup.append(_starter(state))
     server.web_app.on_cleanup.append(_stopper(state))
     faust_app.web = server

@@ -1,11 +1,12 @@
 """What is due is sent in order, once, as far as there is room, and what becomes of it is told."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from app.contract.home import key_partition
-from app.kafka.errors import NotAuthorised, TooLarge
+from app.kafka.errors import NotAuthorised, PartitionGone, TooLarge
 from tests.app.stage import Stage
 
 
@@ -242,3 +243,96 @@ async def test_commands_that_a_crash_left_on_a_row_apply_when_it_is_due(tmp_path
         assert stage.told() == ["rescheduled a"]
         stage.clock.pass_by(50)
         assert stage.fire() == ["a"]
+
+
+# destinations that change -------------------------------------------------------------------------------------------
+async def test_after_a_topic_has_lost_partitions_keys_go_where_it_now_puts_them_in_their_order(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        stage.destinations.topics["orders"] = 7
+        assert key_partition(b"k", 7) > 0
+        await stage.schedule("a", 4)
+        await stage.schedule("b", 3)
+        stage.fire()
+        await stage.schedule("c", 2)
+        stage.fire()
+        stage.destinations.topics["orders"] = 1
+        stage.sender.refuse(PartitionGone("orders", key_partition(b"k", 7)))
+        await stage.settle()
+        await stage.schedule("d", 1)
+
+        assert stage.fire() == ["a", "b", "c", "d"]
+        stage.sender.accept()
+        assert {delivery.partition for delivery in stage.sender.taken} == {0}
+
+
+async def test_a_partition_that_was_asked_for_and_is_gone_is_looked_for_before_its_messages_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.deliver._LOOK_EVERY_S", 0.001)
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", delay_to_partition="3")
+        await stage.schedule("b", delay_to_partition="1")
+        stage.destinations.topics["orders"] = 2
+
+        assert stage.fire() == ["b"]
+        assert stage.told() == []
+        await stage.until(lambda: stage.courier.gone((None, "orders", 3)))
+        stage.fire()
+        await stage.settle()
+        assert stage.told() == ["rejected a"]
+        assert dict(stage.letters[0].headers)["delay-error"] == (
+            b"topic orders has partitions 0 to 1, delay-to-partition is 3. Send the message again with one of these, "
+            b"or without that header."
+        )
+
+
+async def test_a_partition_that_was_asked_for_and_comes_back_gets_its_messages(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", delay_to_partition="3")
+        stage.destinations.topics["orders"] = 2
+        stage.fire()
+        stage.destinations.topics["orders"] = 4
+        await stage.until(lambda: not stage.courier._asking)
+
+        assert stage.fire() == ["a"]
+
+
+async def test_partitions_that_a_topic_gets_take_their_share_from_the_first_look_on(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        stage.destinations.topics["orders"] = 1
+        await stage.schedule("warm")
+        assert stage.fire() == ["warm"]
+        stage.sender.accept()
+        await stage.settle()
+        keys = [b"key-%d" % number for number in range(60)]
+        for number, key in enumerate(keys):
+            record = stage.logs[0].record(
+                stage.clock.wall, delay_id=f"{number}", delay_to="orders", delay_at=str(stage.clock.wall)
+            )
+            record.key = key
+            await stage.take(0, [record])
+        stage.destinations.topics["orders"] = 8
+        stage.fire()
+        stage.sender.accept()
+
+        sent = {int(delivery.id): delivery.partition for delivery in stage.sender.taken[1:]}
+        assert sent == {number: key_partition(key, 8) for number, key in enumerate(keys)}
+
+
+async def test_what_is_known_of_destinations_is_forgotten_with_its_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.deliver._LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("app.deliver._GONE_S", 0.01)
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        stage.fire()
+        stage.sender.accept()
+        await stage.settle()
+        assert not stage.courier._sent
+        for number in range(3):
+            assert not stage.courier.gone((None, f"absent-{number}", -1))
+            await stage.until(lambda: not stage.courier._asking)
+            await asyncio.sleep(0.02)  # longer than it is believed
+
+        assert len(stage.courier._gone) == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from app.contract.request import Reason
-from app.kafka.errors import GaveUp, NotAuthorised, SendError, TooLarge, TopicUnknown
+from app.kafka.errors import GaveUp, InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.kafka.errors import Rejected as Invalid
 from app.outcome import Dropped, Rejected, Unsent, reason_of
 from tests.app.workbench import Workbench, source
@@ -252,6 +252,7 @@ def test_a_command_comes_before_a_rejection_for_the_message_was_not_sent(bench: 
         (TopicUnknown("orders", 1), "unknown-topic"),
         (TooLarge("orders"), "too-large"),
         (NotAuthorised("orders"), "not-allowed"),
+        (InvalidRecord("orders"), "invalid-record"),
         (GaveUp("orders", 1), "undeliverable"),
         (Invalid("orders", "InvalidTimestampError"), "undeliverable"),
     ],

@@ -113,9 +113,16 @@ def test_a_message_may_be_due_as_late_as_the_settings_allow() -> None:
 
     assert refusal.reason == "too-far"
     assert refusal.sentence == (
-        "it is due 86400001 ms after the request, DELAY_MAX_DELAY allows 86400000. Send it later, or raise "
-        "DELAY_MAX_DELAY."
+        "it is due in 86400001 ms, DELAY_MAX_DELAY allows 86400000. Send it later, or raise DELAY_MAX_DELAY."
     )
+
+
+def test_the_limit_counts_from_now_however_old_the_producers_own_timestamp_is() -> None:
+    rules = policy(DELAY_DESTINATIONS="*", DELAY_MAX_DELAY="P1D")
+    rules.check(asked(stamp_ms=NOW - 7 * 86_400_000, due_ms=NOW + 500), NOW)
+    rules.check(asked(stamp_ms=NOW + 50, due_ms=NOW + 86_400_050), NOW)  # brokers' clocks differ
+
+    assert refused(rules, asked(stamp_ms=NOW - 1_000, due_ms=NOW + 86_400_001)).reason == "too-far"
 
 
 def test_a_command_must_not_move_a_message_too_far_either() -> None:

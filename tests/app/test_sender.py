@@ -12,7 +12,9 @@ import pytest
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import (
     GaveUp,
+    InvalidRecord,
     NotAuthorised,
+    PartitionGone,
     Recalled,
     Rejected,
     SendError,
@@ -165,7 +167,7 @@ async def test_a_batch_that_the_broker_has_already_is_stored(cluster: ScriptedCl
         (kafka.TopicAuthorizationFailedError.errno, NotAuthorised),
         (kafka.InvalidTopicError.errno, Rejected),
         (kafka.InvalidTimestampError.errno, Rejected),
-        (87, Rejected),
+        (87, InvalidRecord),
     ],
 )
 async def test_after_a_failure_for_good_its_number_is_used_for_the_next_batch(
@@ -286,6 +288,58 @@ async def test_a_topic_that_stays_away_is_unknown(cluster: ScriptedCluster) -> N
         await sender.submit("nowhere", 0, batch(b"x"))
     with pytest.raises(TopicUnknown, match="topic payments partition 1 does not exist"):
         await sender.submit("payments", 1, batch(b"x"))
+
+
+async def test_a_partition_that_a_topic_does_not_have_any_more_is_said_at_once(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster, recalls=True)
+    await sender.submit("orders", 3, batch(b"before"))
+    cluster.script["orders", 3].append(kafka.UnknownTopicOrPartitionError.errno)
+    cluster.topics["orders"] = 2
+
+    with pytest.raises(PartitionGone):
+        await sender.submit("orders", 3, batch(b"x"))
+    assert len(cluster.attempts) <= 2
+    cluster.topics["orders"] = 4
+    await sender.submit("orders", 3, batch(b"after"))
+    assert cluster.stored["orders", 3] == [b"before", b"after"]
+    await sender.stop()
+
+
+async def test_partitions_that_nothing_is_sent_to_are_forgotten_and_begin_anew_under_another_producer(
+    cluster: ScriptedCluster,
+) -> None:
+    sender = await started(cluster)
+    for number in range(4):
+        await sender.submit("orders", number, batch(b"first"))
+    sender.forget_idle()
+    await sender.submit("orders", 0, batch(b"second"))
+    cluster.hidden.add("payments")
+    waits = sender.submit("payments", 0, batch(b"waits"))
+    sender.forget_idle()
+    await until(lambda: len(sender._lanes) == 2)
+    cluster.hidden.clear()
+    await waits
+    for number in range(2):
+        await sender.submit("orders", number, batch(b"third"))
+
+    sent = {(at.topic, at.partition, *at.values): (at.producer, at.sequence) for at in cluster.attempts}
+    assert sent["orders", 0, b"third"] == (100, 2)
+    assert sent["orders", 1, b"third"] == (200, 0)
+    await sender.stop()
+
+
+async def test_without_a_producer_id_to_be_had_nothing_is_forgotten(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster)
+    await sender.submit("orders", 0, batch(b"first"))
+    sender.forget_idle()
+    cluster.away = kafka.KafkaConnectionError("away")
+    sender.forget_idle()
+    await until(lambda: not sender._tasks)
+    cluster.away = None
+    await sender.submit("orders", 0, batch(b"second"))
+
+    assert [(sent.producer, sent.sequence) for sent in cluster.attempts] == [(100, 0), (100, 1)]
+    await sender.stop()
 
 
 async def test_a_topic_that_comes_in_time_is_found(cluster: ScriptedCluster) -> None:

@@ -62,6 +62,7 @@ def test_the_reason_codes_are_frozen() -> None:
         "ambiguous-due",
         "bad-id",
         "bad-timestamp",
+        "invalid-record",
         "malformed",
         "missing-destination",
         "missing-due",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.contract.times import parse_duration, parse_time
+from app.contract.times import parse_duration, parse_time, write_time
 
 LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
@@ -28,6 +28,13 @@ LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
         ("1970-01-01T00:00:00Z", 0),
         ("1969-12-31T23:00:00-01:00", 0),
         ("9999-12-31T23:59:59.999Z", LAST_MS),
+        ("1", 1),
+        ("99999999", 99_999_999),
+        ("100000000000", 100_000_000_000),
+        ("2016-12-31T23:59:60Z", 1_483_228_800_000),  # a leap second is the second after it
+        ("2016-12-31T23:59:60.25Z", 1_483_228_800_250),
+        ("2017-01-01T00:59:60+01:00", 1_483_228_800_000),
+        ("9999-12-31T23:59:60Z", LAST_MS + 1),
     ],
 )
 def test_a_time_is_epoch_milliseconds_or_rfc_3339_with_a_zone(text: str, milliseconds: int) -> None:
@@ -80,7 +87,8 @@ def test_anything_else_is_no_time_and_the_sentence_shows_how_to_write_one(text: 
         "2026-04-31T00:00:00Z",
         "2026-01-01T25:00:00Z",
         "2026-01-01T00:60:00Z",
-        "2016-12-31T23:59:60Z",  # a leap second, which epoch milliseconds do not have
+        "2016-12-31T23:59:61Z",
+        "2016-12-31T23:60:60Z",
         "2026-01-01T00:00:00+24:00",
         "2026-01-01T00:00:00+01:60",
         "0000-01-01T00:00:00Z",
@@ -98,6 +106,14 @@ def test_a_time_that_no_calendar_has_is_refused(text: str) -> None:
 def test_a_time_before_1970_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is before 1970"):
         parse_time(text)
+
+
+@pytest.mark.parametrize("text", ["100000000", "1893456000", "99999999999"])
+def test_a_time_that_can_only_be_seconds_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=f"looks like seconds.* write {text}000 if"):
+        parse_time(text)
+
+    assert parse_duration(text) == int(text)
 
 
 @pytest.mark.parametrize("parse", [parse_time, parse_duration])
@@ -195,9 +211,12 @@ def test_the_parts_of_a_duration_add_up(days: int, hours: int, minutes: int, sec
     assert parse_duration(text) == length // timedelta(milliseconds=1)
 
 
-@given(st.integers(0, 999_999_999_999_999))
+@given(st.integers(0, 999_999_999_999_999) | st.integers(10**7, 10**12))
 def test_digits_are_milliseconds_as_they_are(number: int) -> None:
-    assert parse_time(str(number)) == parse_duration(str(number)) == number
+    assert parse_duration(str(number)) == number
+    assert parse_time(write_time(number)) == number
+    if not 10**8 <= number < 10**11:  # these are seconds
+        assert parse_time(str(number)) == number
 
 
 @given(st.text(max_size=40) | st.from_regex(r"P[0-9WDTHMS.,]{0,30}", fullmatch=True))

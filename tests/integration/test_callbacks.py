@@ -1,7 +1,9 @@
 """A message that fails goes back to the URL that its sender has named, as far as it fits."""
 
+import contextlib
 import json
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,22 +45,31 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.fixture(scope="module")
-def desk() -> Iterator[Desk]:
+@contextlib.contextmanager
+def running_desk() -> Iterator[Desk]:
+    """Run a desk."""
     with Desk() as made:
         thread = threading.Thread(target=made.serve_forever)
         thread.start()
-        yield made
-        made.shutdown()
-        thread.join()
+        try:
+            yield made
+        finally:
+            made.shutdown()
+            thread.join()
 
 
 @pytest.fixture(scope="module")
-def installation(run: Run, desk: Desk, bootstrap: str) -> Iterator[Installation]:
+def desk() -> Iterator[Desk]:
+    with running_desk() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run, bootstrap: str) -> Iterator[Installation]:
     def before(app_id: str) -> None:
         create_topic(bootstrap, f"{app_id}-requests", 4)
 
-    with run("callbacks", before=before, env=lambda _: {"DELAY_CALLBACKS": f"{desk.url}*"}) as made:
+    with run("callbacks", before=before, env=lambda _: {"DELAY_CALLBACKS": "http://127.0.0.1*"}) as made:
         yield made
 
 
@@ -83,6 +94,24 @@ def test_what_fails_goes_back_to_its_sender_until_it_is_taken(installation: Inst
         assert (body["reason"], body["value"]) == ("too-large", None)
         assert "left out" in body["error"]
     assert set(installation.letters(5)) == {b"refused", b"rejected", b"zeros", b"too large", b"not allowed"}
+
+
+def test_a_host_that_hangs_keeps_no_other_waiting(installation: Installation) -> None:
+    """What listens and never accepts takes a connection and a request, and does not answer."""
+    with contextlib.ExitStack() as stack:
+        hangs = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=200))
+        healthy = [stack.enter_context(running_desk()) for _ in range(5)]
+        to = installation.topic()  # without a due time all of them are refused
+        asked = {"delay-to": to, "delay-on-failure": f"http://127.0.0.1:{hangs.getsockname()[1]}/"}
+        for _ in range(120):
+            installation.requests.send(asked, None, b"")
+        installation.requests.flush()
+        installation.wait_for(f"{installation.app_id}-dead-letters", 120)
+        for one in healthy:
+            installation.requests.send({"delay-to": to, "delay-on-failure": one.url}, None, b"")
+        installation.requests.flush()
+
+        eventually(lambda: all(one.taken for one in healthy), 8, "a callback to each of the other hosts")
 
 
 def test_a_worker_that_has_made_its_callbacks_goes_on(installation: Installation) -> None:

@@ -28,6 +28,7 @@ CASES = {
     "an unknown operation": Case("malformed", "schedule, cancel", {"delay-op": b"explode"}),
     "a time that is none": Case("malformed", "RFC 3339", {"delay-at": b"tomorrow", "delay-after": None}),
     "a time without a zone": Case("malformed", "zone", {"delay-at": b"2030-01-01T00:00:00", "delay-after": None}),
+    "a time in seconds": Case("malformed", "seconds", {"delay-at": b"1893456000", "delay-after": None}),
     "a delay that is none": Case("malformed", "ISO 8601", {"delay-after": b"1 hour"}),
     "a negative delay": Case("malformed", "ISO 8601", {"delay-after": b"-5"}),
     "a partition that is no number": Case("malformed", "whole number", {"delay-to-partition": b"one"}),
@@ -165,6 +166,19 @@ def test_a_record_from_the_future_has_a_bad_timestamp(installation: Installation
     assert (letter.value, letter.header("delay-reason")) == (b"too soon", "bad-timestamp")
     assert "more than a minute ahead" in letter.header("delay-error")
     assert letter.header("delay-source").startswith(f"{installation.app_id}-extra-")
+
+
+def test_a_record_from_the_past_may_be_due_soon_and_its_limit_counts_from_now(installation: Installation) -> None:
+    to, extra, stamp = installation.topic(), f"{installation.app_id}-extra", now_ms() - 6 * 365 * 86_400_000
+    letters = len(installation.letters(0))
+    for ahead_ms, value in ((500, b"soon"), (86_400_000 + 60_000, b"too far")):
+        headers = {"delay-to": to, "delay-at": str(now_ms() + ahead_ms)}
+        installation.requests.send(headers, b"from the past", value, topic=extra, timestamp_ms=stamp)
+    installation.requests.flush()
+
+    assert [record.value for record in installation.wait_for(to, 1)] == [b"soon"]
+    letter = installation.letters(letters + 1)[b"from the past"]
+    assert (letter.value, letter.header("delay-reason")) == (b"too far", "too-far")
 
 
 def test_what_is_larger_than_the_changelog_takes_is_too_large(installation: Installation) -> None:

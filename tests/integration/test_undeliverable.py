@@ -107,7 +107,8 @@ def test_what_a_destination_finds_invalid_is_picked_out_of_its_batch(installatio
     letters = letters_for(installation, to, 3)
     assert [letter.value for letter in letters] == [b"7", b"27", b"47"]
     for letter in letters:
-        assert_right(letter, "undeliverable", request_of(installation, letter))
+        assert_right(letter, "invalid-record", request_of(installation, letter))
+        assert f"topic {to} is compacted and needs a key" in letter.header("delay-error")
 
     installation.alter(to, cleanup_policy="delete")
     send_again(installation, letters[0])

@@ -1,13 +1,17 @@
 """The web view on the web port of a real Faust app; neither needs a broker for that."""
 
+import asyncio
+import resource
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
 import aiohttp
 import faust
 import pytest
 
+from app.web import connections
 from app.web.server import attach
 
 if TYPE_CHECKING:
@@ -45,6 +49,118 @@ async def test_the_web_view_is_served_in_place_of_fausts_own_pages(url: str) -> 
         for path in ("/table", "/table/", "/router", "/router/", "/graph", "/stats", "/assignment", "/performance"):
             async with session.get(path) as answer:
                 assert answer.status == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "served"),
+    [
+        ("127.0.0.1", True),
+        ("10.1.2.3:6066", True),  # a kubelet asks the address of a pod
+        ("[::1]:6066", True),
+        ("[fe80::1]", True),
+        ("localhost:8080", True),  # a port that is forwarded
+        ("LOCALHOST.", True),
+        (socket.gethostname(), True),
+        ("worker-1.example:6066", True),
+        ("page.punctual.svc", True),
+        ("evil.example", False),
+        ("127.0.0.1.evil.example:6066", False),
+        ("localhost.evil.example", False),
+        ("x" * 1_000, False),
+    ],
+)
+async def test_it_is_served_under_addresses_and_its_own_names_only(
+    faust_app: faust.App, state: "FakeState", port: int, host: str, *, served: bool
+) -> None:
+    state.worker_url = "http://worker-1.example:6066"
+    server = attach(faust_app, state, ["*.punctual.svc"])
+    await server.start()
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers={"Host": host}) as session:
+            for path in ("/", "/health/live", "/metrics", "/api/v1/overview", "/nothing"):
+                async with session.get(path) as answer:
+                    assert (answer.status == 421) is not served
+                    if not served:
+                        assert "DELAY_WEB_HOSTS" in await answer.text()
+    finally:
+        await server.stop()
+
+
+@pytest.mark.usefixtures("url")
+async def test_what_names_no_host_is_no_browser(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /health/live HTTP/1.0\r\n\r\n")
+
+    assert b" 200 " in await reader.readline()
+    writer.close()
+    await writer.wait_closed()
+
+
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """Have as many as this process may: both ends of all connections are here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("descriptors")
+async def test_connections_that_say_nothing_keep_nobody_out(url: str, port: int) -> None:
+    async with AsyncExitStack() as stack:
+        readers = []
+        for _ in range(1_100):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            stack.callback(writer.close)
+            writer.write(b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n")  # and no end of the head
+            readers.append(reader)
+        async with aiohttp.ClientSession(url) as session, session.get("/health/live") as answer:
+            assert answer.status == 200
+        open_now = sum(not reader.at_eof() and reader.exception() is None for reader in readers)
+
+        assert open_now < connections.MOST
+
+
+async def test_a_head_that_does_not_come_in_time_ends_its_connection(
+    faust_app: faust.App, state: "FakeState", port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    server = attach(faust_app, state)
+    await server.start()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n")
+        async with asyncio.timeout(3):
+            while not reader.at_eof():
+                writer.write(b"x: y\r\n")  # ever more of the head
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(reader.read(), 0.05)
+        writer.close()
+    finally:
+        await server.stop()
+
+
+async def test_a_reader_that_takes_no_answer_is_ended_for_those_that_come(
+    url: str, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MOST", 1)
+    with socket.create_connection(("127.0.0.1", port)) as greedy:
+        await asyncio.get_running_loop().sock_sendall(_unblocked(greedy), b"GET /metrics HTTP/1.1\r\n\r\n" * 2_000)
+        async with aiohttp.ClientSession(url) as session, session.get("/health/live") as answer:
+            assert answer.status == 200
+        with pytest.raises(ConnectionError):
+            await _read_to_the_end(greedy)
+
+
+def _unblocked(sock: socket.socket) -> socket.socket:
+    sock.settimeout(0)
+    return sock
+
+
+async def _read_to_the_end(sock: socket.socket) -> None:
+    async with asyncio.timeout(5):
+        while await asyncio.get_running_loop().sock_recv(sock, 1 << 20):
+            pass
 
 
 async def test_the_reader_starts_and_stops_with_the_server(

@@ -1,0 +1,124 @@
+"""Callbacks over HTTP, to real servers: each host has its own room, and nothing else waits for any of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.app.stage import Stage
+
+
+@dataclass
+class Host:
+    """A server on a port of its own, which answers when the test lets it."""
+
+    url: str = ""
+    now: int = 0
+    most: int = 0
+    taken: int = 0
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def take(self, _: web.Request) -> web.Response:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await self.answers.wait()
+        self.now -= 1
+        self.taken += 1
+        return web.Response()
+
+
+@asynccontextmanager
+async def serving(*, answers: bool) -> AsyncIterator[Host]:
+    host = Host()
+    if answers:
+        host.answers.set()
+    made = web.Application()
+    made.router.add_post("/", host.take)
+    runner = web.AppRunner(made, shutdown_timeout=0)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host.url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    yield host
+    await runner.cleanup()
+
+
+@asynccontextmanager
+async def staged(path: Path, **env: str) -> AsyncIterator[Stage]:
+    async with Stage(path, 1, DELAY_CALLBACKS="*", **env) as stage:
+        try:
+            yield stage
+        finally:
+            await stage.due.stop()
+
+
+async def until(stage: Stage, condition: Callable[[], object]) -> None:
+    """Fire until something has come about."""
+    async with asyncio.timeout(10):
+        while not condition():
+            stage.fire()
+            await asyncio.sleep(0.002)
+
+
+async def refuse(stage: Stage, url: str, count: int) -> None:
+    """Have requests refused whose sender wants to hear of it."""
+    records = [
+        stage.logs[0].record(stage.clock.wall, delay_to="orders", delay_on_failure=url, delay_id=f"{url}{number}")
+        for number in range(count)
+    ]
+    await stage.take(0, records)
+
+
+async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        hosts = [await stack.enter_async_context(serving(answers=False)) for _ in range(20)]
+        stage = await stack.enter_async_context(staged(tmp_path))
+        for host in hosts[:2]:
+            await refuse(stage, host.url, 50)
+        stage.clock.pass_by(1)
+        await until(stage, lambda: all(host.now == 4 for host in hosts[:2]))
+        for host in hosts[2:]:
+            await refuse(stage, host.url, 50)
+        stage.clock.pass_by(1)
+        await until(stage, lambda: sum(host.now for host in hosts) == 64)
+        for host in hosts:
+            host.answers.set()
+        await until(stage, lambda: all(host.taken == 50 for host in hosts))
+        await until(stage, lambda: not stage.partition.claims)
+
+        assert max(host.most for host in hosts) == 4
+        assert not list(stage.stores[0].rows())
+        assert not stage.partition.held
+        assert not stage.due._caller._under_way
+
+
+async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.caller._TIMEOUT_S", 0.05)
+    async with serving(answers=False) as host, staged(tmp_path) as stage:
+        await refuse(stage, host.url, 10)
+        stage.clock.pass_by(1)
+        caller, way = stage.due._caller, stage.due._caller.way(host.url)
+        await until(stage, lambda: host.most == 4)
+        await until(stage, lambda: way in caller._slow and caller._under_way[way] == 1)
+        host.answers.set()
+        await until(stage, lambda: way not in caller._slow)
+
+
+async def test_messages_do_not_wait_for_callbacks_that_do_not_fit(tmp_path: Path) -> None:
+    few = {"DELAY_FIRE_BATCH": "2", "DELAY_FIRE_DEPTH": "1"}
+    async with serving(answers=False) as host, staged(tmp_path, **few) as stage:
+        await refuse(stage, host.url, 50)
+        await stage.schedule("a")
+        stage.clock.pass_by(1)
+        await until(stage, lambda: stage.sender.ids() == ["a"])
+
+        assert host.most <= 4
+        host.answers.set()
+        await until(stage, lambda: host.taken == 50)
+        assert stage.sender.ids() == ["a"]
