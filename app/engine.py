@@ -24,6 +24,7 @@ from app.ownership import Ownership
 from app.partition import Partition, State
 from app.progress import VERSION, Progress
 from app.reports import Reports
+from app.row_version import RowVersion
 from app.settings import Settings
 from app.sight import Sight
 from app.topics import TopicLimits, ensure
@@ -76,6 +77,8 @@ class Engine:
         self.due = DueLoop(settings, self.clock, self.courier)
         destinations = Destinations(self.cluster)
         progress = Progress(settings, self.clock, self.sender, self.due)
+        reports = Reports(settings, self.cluster)
+        rows = RowVersion(settings, reports)
         self.ownership = Ownership(
             settings,
             self.clock,
@@ -83,12 +86,13 @@ class Engine:
             self.table,
             self.journal,
             self.due,
-            lambda number: Partition(number, settings, self.clock, self.journal, destinations, self.limits, self.due),
+            lambda number: Partition(
+                number, settings, self.clock, self.journal, destinations, self.limits, self.due, rows
+            ),
             progress.report,
             end_process,
         )
         self.ownership.intake = intake = GroupIntake(self._app)
-        reports = Reports(settings, self.cluster)
         watermark = Watermark(
             settings, self.cluster, self.clock, reports, self.due.partitions, intake, self.limits.producers_time
         )

@@ -94,7 +94,8 @@ class Ingest:
         position = step.changes.positions.get(topic) or self._store.positions.get(topic)
         if position is None:
             return Position(0, -1, 0)
-        if position.stamp_ms < 0:  # written before stamps were kept
+        # Before stamps were kept, that of the last record says the same but for leaders' clocks.
+        if position.stamp_ms < 0 <= position.timestamp_ms <= step.broker_ms + AHEAD_MS:
             return msgspec.structs.replace(position, stamp_ms=position.timestamp_ms)
         return position
 
@@ -202,6 +203,9 @@ class Ingest:
         self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
     ) -> None:
         """Take in a message that the cold tier sends back, unless it did not know the latest about its id."""
+        if not self._cold.there:
+            sentence = "delay-parked is for what the cold tier sends back, and there is none here. Leave it out."
+            raise Refusal(Reason.MALFORMED, sentence)
         if self._cold.is_stale(step, parked):
             self._duplicate(step, asked, "stale-promotion")
             return

@@ -27,9 +27,11 @@ from app.limits import Limits
 from app.order_memory import OrderMemory
 from app.outcome import Delivered, Outcome, Outcomes, Unsent
 from app.policy import Policy
+from app.row_version import Downgrade
 from app.settings import Settings
 from app.step import Step
 from tables import Entry, PartitionStore, keys
+from tables.entry import VERSION
 
 log = logging.getLogger(__name__)
 
@@ -122,8 +124,10 @@ class Partition:
         topics: Topics,
         limits: Limits,
         firing: Firing,
+        row_version: Callable[[], int] = lambda: VERSION,
     ) -> None:
-        """Begin without a store; `firing` finds what is due."""
+        """Begin without a store; `firing` finds what is due, rows are written in `row_version`."""
+        self._row_version = row_version
         self.number, self._settings, self._clock, self._journal = number, settings, clock, journal
         self._topics, self._limits, self._firing = topics, limits, firing
         self._policy = Policy(settings)
@@ -168,6 +172,7 @@ class Partition:
         self.cursor, self.held, self._skipped, self._step = b"", {}, None, None
         for left in (self.claims, self._out, self._ways, self.flight, self._outcomes, self._loads, self._waiting):
             left.clear()
+        self._downgrade = Downgrade(self.number, self._settings.row_version, store)
         self._cold = cold = Cold(self.number, self._settings, store, self._limits)
         self.memory = memory = OrderMemory(self._settings, store)
         self._ingest = Ingest(self.number, self._settings, self._policy, store, self.claims, self._limits, cold, memory)
@@ -374,7 +379,7 @@ class Partition:
 
     def _new_step(self) -> Step:
         now_ms = self._clock.now_ms()  # before its offset: it notices jumps
-        return Step(now_ms, now_ms - self._clock.offset_ms)
+        return Step(now_ms, now_ms - self._clock.offset_ms, self._row_version())
 
     async def _gather(self, step: Step) -> "list[asyncio.Future[None]]":
         """Put what has come into one step, within bounds; give the futures of the records that are in it."""
@@ -395,6 +400,9 @@ class Partition:
             self._wake.set()
         if step.size < 2 * _STEP_BYTES:  # no large row is in it: there is room for what expires
             self._expire(step)
+            if not self._downgrade.over:
+                self._downgrade.rewrite(step, self.claims.__contains__)
+                self._wake.set()
         return done
 
     async def _take(self, step: Step, records: Sequence[Record]) -> int:

@@ -74,6 +74,7 @@ class Progress:
             "fired_to": fired_to,
             "read_to": partition.memory.read_to(now - self._clock.offset_ms),
             "reads": VERSION_READ,
+            "rows": store.row_version,
             "positions": {topic: position.offset for topic, position in store.positions.items()},
             "pending": {to: count for to, count in store.counts.destinations.items() if to},  # '' are callbacks
             "overdue": overdue(partition, oldest, now - _GRACE_MS),

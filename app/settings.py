@@ -11,6 +11,7 @@ from typing import Any
 
 from app.contract.times import parse_duration
 from app.errors import SettingInvalid
+from tables.entry import VERSION
 from tables.keys import topic_crc
 
 _DIALECTS = ("native",)
@@ -128,6 +129,7 @@ class Settings:
     fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", _whole(1, 1_000))
     give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
     min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), _whole(0))
+    row_version: int = _setting("DELAY_ROW_VERSION", "0", _whole(0, VERSION))
     accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", _words)
     worker_url: str = _setting("WORKER_URL", "")
     datadir: str = _setting("DATADIR", "")

@@ -27,7 +27,7 @@ from tables.changes import (
 from tables.counts import Counts
 from tables.database import Database
 from tables.doubt import Doubt
-from tables.entry import Entry, decode
+from tables.entry import VERSION, Entry, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
 from tables.memory import Memory
 from tables.orders import Orders, decode_orders
@@ -189,6 +189,15 @@ class PartitionStore:
         """Go through all rows in order. The database must not be closed meanwhile."""
         for key, raw in self._db.items(b"\x00", keys.ROWS_END):
             yield key, decode(raw)
+
+    def raw_rows(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Go through rows from a key on, undecoded. The database must not be closed or written to meanwhile."""
+        return self._db.items(max(start, self.low), keys.ROWS_END)
+
+    @property
+    def row_version(self) -> int:
+        """The newest version of a row that there may be."""
+        return VERSION if self._needed == FORMAT else 1
 
     # writes ----------------------------------------------------------------------------------------------------------
     def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:

@@ -407,14 +407,12 @@ def test_exactly_once_it_is_told_in_the_same_step(tmp_path: Path) -> None:
 
 
 # without a cold topic ------------------------------------------------------------------------------------------------
-def test_without_a_cold_topic_it_is_taken_in_once_and_nobody_is_told(tmp_path: Path) -> None:
+def test_without_a_cold_topic_nothing_comes_back_from_there(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1")
-    bench.promote("a", NOW, OLD)
-    bench.run(bench.delivered(bench.claim("a")))
-    bench.promote("a", NOW, OLD)
+    forged = bench.promote("a", NOW, OLD)
 
-    assert [event for event, _, _ in bench.told()] == ["accepted", "delivered", "duplicate"]
-    assert bench.sends == []
+    assert bench.told() == [("refused", forged, None)]
+    assert dict(bench.sends[0].headers)["delay-reason"] == b"malformed"
     bench.close()
 
 

@@ -55,6 +55,7 @@ class Workbench:
         self.forwards = Log(self.settings.forwards, number)
         #: The largest timestamp that partition 2 has shown.
         self._elsewhere_ms = 0
+        self._others: dict[int, Log] = {}
         self.open()
 
     def open(self) -> None:
@@ -97,6 +98,17 @@ class Workbench:
         asked.stamp_ms = self._elsewhere_ms = max(self._elsewhere_ms, stamp)
         forward = self.forwards.record(self.now_ms)
         return replace(forward, headers=[], key=asked.id.encode(), value=request.encode(asked))
+
+    def late(self, partition: int, stamp: int, /, **said: str | bytes | None) -> str:
+        """Take in the forward of an order that was given at `stamp` in another partition; give its source."""
+        log = self._others.setdefault(partition, Log(self.settings.requests, partition))
+        record = log.record(stamp, **said)
+        asked = native.decode(record)
+        if asked.asked_at_ms is not None:
+            asked.stamp_ms = min(stamp, asked.asked_at_ms)
+        forward = self.forwards.record(self.now_ms)
+        self.run(replace(forward, headers=[], key=asked.id.encode(), value=request.encode(asked)))
+        return source(record)
 
     def run(self, *work: Record | Outcome) -> list[Event]:
         """Put records and outcomes into one step and apply it; give the step's events."""

@@ -19,6 +19,7 @@ from app.ownership import Ownership
 from app.partition import Partition
 from app.progress import Progress
 from app.reports import Reports
+from app.row_version import RowVersion
 from app.settings import Settings
 from app.step import Step
 from app.topics import TopicLimits
@@ -192,6 +193,8 @@ class Worker:
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
         progress = Progress(settings, clock, sender, self.due)
+        reports = Reports(settings, self.cluster)
+        rows = RowVersion(settings, reports)
         self.ownership = Ownership(
             settings,
             clock,
@@ -199,12 +202,11 @@ class Worker:
             self.table,
             journal,
             self.due,
-            lambda number: Partition(number, settings, clock, journal, destinations, limits, self.due),
+            lambda number: Partition(number, settings, clock, journal, destinations, limits, self.due, rows),
             progress.report,
             self.fatal,
         )
         self.consumer = self.ownership.intake = Consumer(self, self._broker, self._rnd)
-        reports = Reports(settings, self.cluster)
         watermark = Watermark(settings, self.cluster, clock, reports, self.due.partitions, self.consumer, ())
         self.ownership.watermark = watermark
         self._turn = asyncio.Lock()
