@@ -63,6 +63,11 @@ class Plan:
     slowest_marker_s: float
     shifts_ms: list[int]
     session_s: float
+    #: How far the brokers' clocks are off, by which they stamp what users send.
+    brokers_ms: tuple[int, int]
+    #: How many commands a message may get, and how many of the orders had waited elsewhere.
+    commands: int
+    waited: float
     #: How the workers of the run end before the last one reads everything anew.
     orderly: bool
     env: dict[str, str] = field(default_factory=dict)
@@ -80,7 +85,8 @@ def plan(rnd: random.Random) -> Plan:
         "DELAY_GUARANTEE": "exactly_once" if exact else "at_least_once",
         "DELAY_FIRE_BATCH": str(rnd.choice((1, 2, 4, 500))),
         "DELAY_FIRE_DEPTH": str(rnd.choice((1, 2))),
-        "DELAY_DEDUPE_WINDOW": rnd.choice(("0", "0", "PT1S", "PT1M")),
+        "DELAY_DEDUPE_WINDOW": rnd.choice(("0", "0", "0", "0", "PT1S", "PT1M")),
+        "DELAY_ROW_VERSION": rnd.choice(("0",) * 9 + ("1",)),
     }
     made = Plan(
         workers=rnd.randint(1, 3),
@@ -90,6 +96,9 @@ def plan(rnd: random.Random) -> Plan:
         slowest_marker_s=rnd.choice((0.005, 0.05, 0.05, 0.3)),
         shifts_ms=[rnd.choice((0, 0, rnd.randint(-80, 80), rnd.randint(-900, 900))) for _ in range(4)],
         session_s=rnd.choice((0.5, 1.5, 3.0)),
+        brokers_ms=(0, rnd.choice((0, 0, rnd.randint(-50, 50), rnd.randint(-900, 900)))),
+        commands=rnd.choice((1, 2, 2, 4)),
+        waited=rnd.choice((0.0, 0.0, 0.0, 0.2)),
         orderly=rnd.random() < 0.5,
         env=env,
     )

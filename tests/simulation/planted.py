@@ -11,9 +11,12 @@ from app.journal import Journal
 from app.kafka import Ack, Batch
 from app.kafka.ends import EndedId
 from app.kafka.reader import PartitionReader
+from app.order_memory import OrderMemory
 from app.ownership import Ownership
+from app.partition import Partition
 from app.step import Step
-from tables import Changes
+from app.watermark import Watermark
+from tables import Changes, Order
 from tables.restore import StaleFilter
 
 _FENCE = ExactJournal.fence
@@ -101,7 +104,32 @@ def _old_numbers(_: Any) -> Any:
     return planted
 
 
+def _by_arrival(_: Any) -> Any:
+    def planted(_self: Order, _other: Order) -> bool:
+        return False
+
+    return planted
+
+
+def _forgetful(_: Any) -> Any:
+    def planted(*_: Any, **__: Any) -> None:
+        return None
+
+    return planted
+
+
+def _hasty(move_on: Any) -> Any:
+    async def planted(self: Watermark, partition: Partition, _lowest_ms: int) -> None:
+        await move_on(self, partition, 1 << 50)
+
+    return planted
+
+
 BUGS: dict[str, list[Bug]] = {
+    "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
+    "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
+    "what ended an id is forgotten": [(OrderMemory, "end", _forgetful)],
+    "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
     "a message is removed before its destination has acknowledged it": [(Courier, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
     "a partition fires before it has caught up": [(Ownership, "_catch_up", _nothing)],

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tests.simulation.changelog import untrue
 from tests.simulation.commands import broken_commands
 from tests.simulation.evidence import Evidence
+from tests.simulation.last_order import overtaken
 from tests.simulation.lives import Lives
 from tests.simulation.loop import Stuck
 from tests.simulation.order import out_of_order
@@ -52,7 +53,7 @@ def run(seed: int, *, trace: bool = False) -> Result:
     """Run a seed."""
     world = World(seed, trace=trace)
     result = Result(seed, faults=[f"{world.settings.guarantee}, {world.plan.weather}", *map(str, world.plan.faults)])
-    with simulated(world.loop, world.disks):
+    with simulated(world.loop, world.disks, world.stamps):
         try:
             world.run()
         except Stuck as stuck:
@@ -68,7 +69,7 @@ def _judge(world: World, result: Result) -> None:
     evidence = Evidence(world)
     lives = Lives(evidence)
     result.troubles += lives.faults()
-    for check in (broken_commands, out_of_order, untrue):
+    for check in (broken_commands, overtaken, out_of_order, untrue):
         result.troubles += check(evidence)
     result.messages = sum(ask.op == "schedule" for ask in world.asks)
     result.deliveries = sum(map(len, evidence.copies.values()))

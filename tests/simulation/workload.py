@@ -7,6 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from app.contract.home import home_partition
 from app.settings import Settings
+from tests.simulation.faults import Plan
 from tests.simulation.loop import EPOCH_MS
 
 Headers = list[tuple[str, bytes | None]]
@@ -71,10 +72,10 @@ class Ask:
 class Author:
     """Makes up a workload."""
 
-    def __init__(self, rnd: random.Random, settings: Settings, span_s: float, destinations: dict[str, int]) -> None:
-        """Have it sent within `span_s` seconds."""
-        self._rnd, self._settings, self._span_s = rnd, settings, span_s
-        self._destinations, self._across = destinations, rnd.choice((0.1, 0.25, 0.6))
+    def __init__(self, rnd: random.Random, settings: Settings, plan: Plan, destinations: dict[str, int]) -> None:
+        """Have it sent within the plan's span."""
+        self._rnd, self._settings, self._plan, self._span_s = rnd, settings, plan, plan.span_s
+        self._destinations, self._across = destinations, rnd.choice((0.1, 0.25, 0.6, 1.0))
         self._asks: list[Ask] = []
 
     def write(self) -> list[Ask]:
@@ -112,7 +113,8 @@ class Author:
         self._asks.append(request)
         if id_ is None:
             return
-        for turn in range(rnd.choice((0, 0, 0, 1, 1, 2))):
+        most = self._plan.commands
+        for turn in range(rnd.choice((0, 0, 0, min(1, most), min(1, most), most))):
             self._command(number, turn, request)
 
     def _place(self, id_: str | None) -> int:
@@ -144,6 +146,15 @@ class Author:
         return Ask(at_s, self._place(id_), "schedule", id_, due, headers, key, value)
 
     def _command(self, number: int, turn: int, request: Ask) -> None:
+        rnd = self._rnd
+        before = len(self._asks)
+        self._give(number, turn, request)
+        if rnd.random() < self._plan.waited:
+            ask = self._asks[before]
+            asked_ms = EPOCH_MS + round(max(0.0, ask.at_s - rnd.uniform(0, 1.5)) * 1000)
+            ask.headers.append(("delay-asked-at", b"%d" % asked_ms))
+
+    def _give(self, number: int, turn: int, request: Ask) -> None:
         rnd = self._rnd
         assert request.id is not None
         assert request.due_ms is not None

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +18,12 @@ import tables.restore
 import tables.store
 import tables.table
 from app.contract.home import home_partition
+from app.ingest import Ingest
+from app.order_memory import order_of
 from app.partition import State
 from app.settings import Settings
 from tables import Entry, PartitionStore, keys
-from tests.simulation.broker import Broker
+from tests.simulation.broker import NODES, Broker
 from tests.simulation.disk import Disks
 from tests.simulation.faults import Fault, Plan, plan
 from tests.simulation.group import Group
@@ -39,8 +42,8 @@ _LAST = "last"
 
 
 @contextmanager
-def simulated(loop: Loop, disks: Disks) -> Iterator[None]:
-    """Put simulated time and disks where modules have the real ones."""
+def simulated(loop: Loop, disks: Disks, stamps: dict[str, set[int]]) -> Iterator[None]:
+    """Put simulated time and disks where modules have the real ones; `stamps` get those of all orders."""
     time: Any = VirtualTime(loop)
     replaced: list[tuple[Any, str, Any]] = [
         (module, "time", time) for module in (app.engine, app.lateness, tables.restore, tables.table)
@@ -48,6 +51,7 @@ def simulated(loop: Loop, disks: Disks) -> Iterator[None]:
     stores = (tables.store, tables.counts, tables.database, tables.memory, tables.doubt)
     replaced += [(module, "rocksdict", disks) for module in stores]
     replaced += [(tables.store, "shutil", disks), (PartitionStore, "_options", staticmethod(lambda: None))]
+    replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))
     before = [module.__dict__[name] for module, name, _ in replaced]
     for module, name, value in replaced:
         setattr(module, name, value)
@@ -56,6 +60,16 @@ def simulated(loop: Loop, disks: Disks) -> Iterator[None]:
     finally:
         for (module, name, _), value in zip(replaced, before, strict=True):
             setattr(module, name, value)
+
+
+def noting(route: Any, stamps: dict[str, set[int]]) -> Any:
+    """Give what routes requests as before, and notes their stamps."""
+
+    def _route(self: Ingest, step: Any, record: Any, asked: Any, partitions_of: Any) -> None:
+        stamps[asked.source].add(order_of(asked).stamp_ms)
+        route(self, step, record, asked, partitions_of)
+
+    return _route
 
 
 class World:
@@ -69,7 +83,7 @@ class World:
         self.settings = Settings.from_env(self.plan.env)
         self.exact = self.settings.guarantee == "exactly_once"
         self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}
-        self.asks: list[Ask] = Author(rnd, self.settings, self.plan.span_s, self.destinations).write()
+        self.asks: list[Ask] = Author(rnd, self.settings, self.plan, self.destinations).write()
         self.loop, self.disks = Loop(), Disks()
         self.process = Process("world")
         self.broker = Broker(self.loop, seed, self.process)
@@ -84,6 +98,8 @@ class World:
         self.troubles: list[str] = []
         self.crashes = 0
         self._calm = False
+        #: What each order was taken to have been given at; several, if it was read again after a crash.
+        self.stamps: dict[str, set[int]] = defaultdict(set)
 
     # the run ---------------------------------------------------------------------------------------------------------
     def run(self) -> None:
@@ -133,7 +149,9 @@ class World:
     def _send(self, ask: Ask) -> None:
         """Have a user send a record."""
         log = self.broker.logs[self.settings.requests][ask.partition]
-        ask.topic, ask.offset, ask.stamp_ms = log.topic, log.end, self.broker.now_ms()
+        leader = self.broker.leaders[log.topic, log.partition]
+        stamp_ms = self.broker.now_ms() + self.plan.brokers_ms[NODES.index(leader)]
+        ask.topic, ask.offset, ask.stamp_ms = log.topic, log.end, stamp_ms
         log.append(ask.batch(ask.stamp_ms), ask.stamp_ms, None)
 
     # workers ---------------------------------------------------------------------------------------------------------

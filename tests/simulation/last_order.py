@@ -1,0 +1,104 @@
+"""Per id the last order wins, whatever way each took (decision 10): an oracle that knows nothing of how."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from tables import Entry, keys
+from tests.simulation.evidence import Copy, Evidence
+from tests.simulation.loop import EPOCH_MS
+from tests.simulation.workload import Ask
+
+#: What a message comes to: its request and its due time.
+Outcome = tuple[str, int | None] | None
+#: An order that was read again after a crash may have another stamp; so many ways to sort an id's orders are tried.
+_WAYS = 16
+
+
+def overtaken(evidence: Evidence) -> Iterator[str]:
+    """Give a sentence for each delivery, and each message that waits, that a later order should have prevented."""
+    settings = evidence.world.settings
+    if settings.row_version == 1 or settings.dedupe_window_ms:
+        return  # such rows do not say when they were asked for, and repetitions that are dropped are no orders
+    rows = {entry.id: (entry.source, due) for due, entry in _waiting(evidence)}
+    for id_, asks in evidence.by_id.items():
+        if len(asks) < 2 or any(ask.said("delay-if-due") or ask.said("delay-dedupe") for ask in asks):
+            continue
+        sorted_ways = list(itertools.islice(_ways(evidence, asks), _WAYS))
+        for copy in (copy for ask in asks for copy in evidence.copies.get(ask.source, ())):
+            if not any(_explains(evidence, way, copy) for way in sorted_ways):
+                yield f"{copy}: there was a later order for {id_}; {_said(evidence, asks)}"
+        if id_ in rows and rows[id_] not in [outcome(way) for way in sorted_ways]:
+            yield f"{id_} waits as {rows[id_]}; {_said(evidence, asks)}"
+        yield from _missing(evidence, id_, sorted_ways, waits=id_ in rows)
+
+
+def outcome(asks: Iterable[Ask]) -> Outcome:
+    """Give what orders come to that are given one after the other."""
+    state: Outcome = None
+    for ask in asks:
+        if ask.op == "schedule":
+            state = (ask.source, ask.due_ms)
+        elif ask.op == "cancel":
+            state = None
+        elif state is not None:
+            state = (state[0], ask.stamp_ms if ask.op == "deliver-now" else ask.due_ms)
+    return state
+
+
+def _ways(evidence: Evidence, asks: Sequence[Ask]) -> Iterator[list[Ask]]:
+    """Give the orders sorted as contract section 3 says, once for each stamp that they may have."""
+    stamps = [sorted(evidence.world.stamps.get(ask.source, {ask.stamp_ms})) for ask in asks]
+    for chosen in itertools.product(*stamps):
+        known = dict(zip((ask.source for ask in asks), chosen, strict=True))
+        yield sorted(asks, key=lambda ask: (known[ask.source], ask.topic, ask.partition, ask.offset))
+
+
+def _explains(evidence: Evidence, way: list[Ask], copy: Copy) -> bool:
+    """Tell whether a copy is what the orders come to that had to be known, with some or none of the others."""
+    began_s = evidence.began(copy.sent, evidence.world.home(evidence.asks[copy.source]))
+    known = [_was_known(evidence, ask, copy, began_s) for ask in way]
+    others = [place for place, was in enumerate(known) if not was]
+    for count in range(len(others) + 1):
+        for chosen in itertools.combinations(others, count):
+            some = [ask for place, ask in enumerate(way) if known[place] or place in chosen]
+            if outcome(some) == (copy.source, copy.due_ms):
+                return True
+    return False
+
+
+def _was_known(evidence: Evidence, ask: Ask, copy: Copy, began_s: float) -> bool:
+    """Tell whether whoever sent a copy had to know an order: it came before that life, or in good time.
+
+    What says that it is older itself may come when all is over.
+    """
+    if ask.said("delay-asked-at"):
+        return False
+    return began_s > ask.at_s or (evidence.calm and copy.sent.at_s > ask.at_s + evidence.prompt_s)
+
+
+def _missing(evidence: Evidence, id_: str, ways: list[list[Ask]], *, waits: bool) -> Iterator[str]:
+    """See that a message that all orders leave for a far day waits, unless it was sent before they came."""
+    left = {outcome(way) for way in ways}
+    if waits or len(left) > 1:
+        return
+    [last] = left
+    if last is None or last[1] is None or last[1] < EPOCH_MS + 3_600_000 or evidence.copies.get(last[0]):
+        return
+    if evidence.account.ending(last[0]) not in ("dropped", "rejected"):
+        yield f"{id_} does not wait as {last}; {_said(evidence, ways[0])}"
+
+
+def _waiting(evidence: Evidence) -> Iterator[tuple[int, Entry]]:
+    for store in evidence.stores.values():
+        for row, entry in store.rows():
+            yield keys.due_of(row), entry
+
+
+def _said(evidence: Evidence, asks: Sequence[Ask]) -> str:
+    """Say which orders there were."""
+    said = (
+        f"{ask.op} {ask.source} at {ask.at_s:.3f} s, stamp {sorted(evidence.world.stamps.get(ask.source, ()))}, "
+        f"due {ask.due_ms}"
+        for ask in sorted(asks, key=lambda ask: ask.at_s)
+    )
+    return "; ".join(said)
