@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from tests.simulation.evidence import Copy, Evidence
-from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask
 
 
@@ -24,7 +23,7 @@ def broken_commands(evidence: Evidence) -> Iterator[str]:
             if _obeys(copy, command):
                 continue
             began_s = evidence.began(copy.sent, evidence.world.home(request))
-            commanded_s = (command.stamp_ms - EPOCH_MS) / 1000
+            commanded_s = command.at_s
             if began_s > commanded_s or (evidence.calm and copy.sent.at_s > commanded_s + evidence.prompt_s):
                 yield (
                     f"{copy}, sent in a life that began at {began_s:.3f} s, was told to {command.op} at "
