@@ -10,6 +10,8 @@ from typing import Any
 import aiokafka.errors
 
 from app import group
+from app.banner import serving
+from app.chatter import silent
 from app.clock import Clock
 from app.datadir import belongs, check, claim
 from app.deliver import Target
@@ -45,8 +47,18 @@ class Engine:
         self.clock = Clock()
         self.limits = TopicLimits()
         self.reader = ProgressReader(settings.bootstrap, settings.progress, **settings.kafka_options())
+        self.targets: dict[str | None, Target] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
+        #: The partitions that it last said it serves.
+        self._served: set[int] | None = None
+
+    def claim(self) -> None:
+        """Take the data directory, before anything is written to it.
+
+        Raises PunctualError if that is not possible.
+        """
+        self._lock = claim(self.settings.data_path)
 
     async def start(self) -> None:
         """Connect, create and check topics, begin to fire what will be owned.
@@ -54,18 +66,18 @@ class Engine:
         Raises PunctualError with a sentence if the worker cannot start.
         """
         settings = self.settings
-        self._lock = claim(settings.data_path)
-        self.limits = await ensure(settings)
+        with silent("aiokafka"):
+            self.limits = await ensure(settings)
         self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
+        targets = self.targets
+        targets[None] = Target(self.cluster, Sender(self.cluster, recalls=True))
         await self.cluster.start(settings.progress)
         belongs(settings.data_path, settings.app_id, await self.cluster.id())
         self.sender = Sender(self.cluster)
-        targets: dict[str | None, Target] = {None: Target(self.cluster, Sender(self.cluster, recalls=True))}
         for name, bootstrap in settings.clusters.items():
             targets[name] = await _connect(name, bootstrap, settings)
         for sender in (self.sender, targets[None].sender):
             await sender.start()
-        self.targets = targets
         self.courier, self.journal = courier_and_journal(
             settings, self.clock, targets, self.cluster, self.sender, self.table
         )
@@ -116,9 +128,8 @@ class Engine:
 
     async def disconnect(self) -> None:
         """Close the connections, last of all."""
-        if hasattr(self, "targets"):
-            for target in self.targets.values():
-                await target.cluster.stop()
+        for target in self.targets.values():
+            await target.cluster.stop()
 
     # records ---------------------------------------------------------------------------------------------------------
     def take(self, chunk: Chunk) -> None:
@@ -161,6 +172,7 @@ class Engine:
                 self.due.notify()
             self._mind_the_disk()
             self._mind_the_group()
+            self._tell_readiness()
             if time.monotonic() - learned > _METADATA_S:
                 learned = time.monotonic()
                 await self._refresh_destinations()
@@ -194,6 +206,13 @@ class Engine:
         consumer = self._app._consumer  # noqa: SLF001 - None until it starts
         if consumer is not None:
             group.check(consumer._thread._consumer)  # noqa: SLF001 - None until it starts
+
+    def _tell_readiness(self) -> None:
+        """Say once that this worker serves what it was given, and again when it was given something else."""
+        owned = set(self.ownership.partitions)
+        if owned != self._served and self.ready_reason() is None:
+            self._served = owned
+            log.info("%s", serving(self.settings, owned))
 
     # what the web view asks ------------------------------------------------------------------------------------------
     @property

@@ -7,6 +7,8 @@ import faust
 from aiohttp import web
 from faust.web.drivers import aiohttp as driver
 
+from app.errors import WebPortUnusable
+from app.fatal import end_process
 from app.web.routes import register
 from app.web.state import WorkerState
 
@@ -21,6 +23,13 @@ class Web(driver.Web):
     production_blueprints: ClassVar[list[Any]] = []
     debug_blueprints: ClassVar[list[Any]] = []
     optional_blueprints: ClassVar[list[Any]] = []
+
+    async def start_server(self) -> None:
+        """Listen; a port that cannot be had ends the process, for Faust's own end would hide why."""
+        try:
+            await super().start_server()
+        except OSError as error:
+            end_process(WebPortUnusable(self.app.conf.web_bind, self.app.conf.web_port, error))
 
 
 def attach(faust_app: faust.App, state: WorkerState) -> Web:
