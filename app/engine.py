@@ -10,6 +10,7 @@ from typing import Any
 import aiokafka.errors
 
 from app import group
+from app.agreement import Agreement
 from app.banner import serving
 from app.chatter import silent
 from app.clock import Clock
@@ -163,7 +164,7 @@ class Engine:
 
     # housekeeping ----------------------------------------------------------------------------------------------------
     async def _housekeeping(self) -> None:
-        learned = time.monotonic()
+        learned, agreement = time.monotonic(), Agreement(self.settings, self.clock.wall_ms())
         while True:
             await asyncio.sleep(_HOUSEKEEPING_S)
             ways = {way for partition in self.due.partitions.values() for way in (*partition.held, *partition.flight)}
@@ -173,6 +174,7 @@ class Engine:
             self._mind_the_disk()
             self._mind_the_group()
             self._tell_readiness()
+            agreement.look(self.reader.reports.values(), self.clock.wall_ms())
             if time.monotonic() - learned > _METADATA_S:
                 learned = time.monotonic()
                 await self._refresh_destinations()

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from app.agreement import fingerprint
 from app.clock import Clock
 from app.due import DueLoop
 from app.kafka import Batch, Sender
@@ -35,6 +36,7 @@ class Progress:
     def __init__(self, settings: Settings, clock: Clock, sender: Sender, due: DueLoop) -> None:
         """Report on the partitions of `due`."""
         self._settings, self._clock, self._sender, self._due = settings, clock, sender, due
+        self._told = fingerprint(settings)
 
     async def run(self) -> None:
         """Report until cancelled."""
@@ -79,6 +81,8 @@ class Progress:
             "lateness": lateness,
             "worker": self._settings.url,
             "version": VERSION,
+            # A worker's settings are told once, as its lateness is.
+            "settings": self._told if partition.number == min(self._due.partitions, default=-1) else {},
         }
 
 

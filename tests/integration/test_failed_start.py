@@ -120,3 +120,17 @@ def test_what_is_likely_to_be_a_mistake_is_warned_of(bootstrap: str, tmp_path: P
 
     assert "DELAY_DESTINATIONS is meant, perhaps" in warnings[0]
     assert "DELAY_DESTINATIONS is not set: no message will be accepted" in warnings[1]
+
+
+def test_workers_whose_settings_differ_warn_of_each_other(bootstrap: str, tmp_path: Path) -> None:
+    app_id = new_app_id("start")
+    one, other = (
+        Worker(bootstrap, app_id, tmp_path / name, env={"DELAY_MAX_DELAY": days})
+        for name, days in (("a", "P9D"), ("b", "P8D"))
+    )
+    with topics_removed(bootstrap, app_id), one, other:
+        one.start().wait_ready()
+        other.start().wait_ready()
+        for worker, neighbour in ((one, other), (other, one)):
+            said = f"the worker at {neighbour.url} has other settings: DELAY_MAX_DELAY."
+            eventually(lambda: said in worker.log, 20, "a warning")  # noqa: B023 - it is over before the next one

@@ -28,6 +28,7 @@ def _record(partition: int = 0, **changes: Any) -> dict[str, Any]:
         "lateness": {},
         "worker": "http://127.0.0.1:6066",
         "version": "0.1.0",
+        "settings": {},
     } | changes
 
 
