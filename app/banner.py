@@ -1,5 +1,6 @@
 """What a worker says of itself when it starts, and when it serves."""
 
+import logging
 import os
 import platform
 from collections.abc import Collection
@@ -7,6 +8,8 @@ from importlib.metadata import version
 
 from app.progress import VERSION
 from app.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 def banner(settings: Settings) -> str:
@@ -23,10 +26,20 @@ def banner(settings: Settings) -> str:
     return "\n".join([f"Punctual {VERSION}", *(f"  {name:<{width}}  {value}" for name, value in rows.items())])
 
 
-def serving(settings: Settings, owned: Collection[int]) -> str:
-    """Return what a worker that is ready does."""
-    share = f"{len(owned)} of {settings.partitions} partitions"
-    return f"serving {share}, delivering to {destinations(settings)}, {settings.url}"
+class Readiness:
+    """Says once that a worker serves what it was given, and again when it was given something else."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Have said nothing."""
+        self._settings = settings
+        self._served: set[int] | None = None
+
+    def look(self, owned: Collection[int], missing: str | None) -> None:
+        """Say it if that is new, and nothing is `missing`."""
+        if missing is None and self._served != set(owned):
+            self._served = set(owned)
+            share = f"{len(owned)} of {self._settings.partitions} partitions"
+            log.info("serving %s, delivering to %s, %s", share, destinations(self._settings), self._settings.url)
 
 
 def destinations(settings: Settings) -> str:

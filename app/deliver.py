@@ -15,6 +15,7 @@ from app.contract.request import Reason
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import Recalled, SendError, TooLarge
 from app.kafka.errors import Rejected as Refused
+from app.naming import described, named
 from app.outcome import Delivered, Rejected, reason_of
 from app.partition import ANY, Partition, Way
 from app.settings import Settings
@@ -75,6 +76,8 @@ class Courier:
         self._turn = itertools.count()
         self._gone: dict[tuple[str | None, str], float] = {}
         self._asking: dict[tuple[str | None, str], float] = {}
+        #: Why it is not known where a topic is.
+        self._unknown: dict[tuple[str | None, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
@@ -109,6 +112,15 @@ class Courier:
             return not known and (cluster, topic) in self._asking and not self.hopeless(way)
         return self._targets[cluster].sender.blocked(topic, partition)
 
+    def trouble(self, way: Way) -> str:
+        """Return why messages for this way wait, nothing if they do not or that is not known."""
+        cluster, topic, partition = way
+        if partition == ANY:
+            return next(filter(None, map(self.trouble, self._every(way))), "")
+        if partition < 0:
+            return self._unknown.get((cluster, topic), "")
+        return self._targets[cluster].sender.trouble(topic, partition)
+
     def _every(self, way: Way) -> list[Way]:
         """Give the ways to all partitions of a topic, as far as they are known."""
         cluster, topic, _ = way
@@ -142,6 +154,7 @@ class Courier:
 
     async def _find(self, cluster: str | None, topic: str) -> None:
         known, looks, warned = self._targets[cluster].cluster, 0, False
+        name = described(named(cluster, topic))
         try:
             while looks < _LOOKS:
                 try:
@@ -151,13 +164,16 @@ class Courier:
                         return
                     elif not warned:
                         warned = True
-                        log.warning("destination %s: brokers do not tell where it is. May the worker ask?", topic)
+                        self._unknown[cluster, topic] = "its brokers do not tell where it is"
+                        log.warning("destination %s: brokers do not tell where it is. May the worker ask?", name)
                 except aiokafka.errors.KafkaError as error:
-                    log.warning("destination %s: no metadata: %r", topic, error)
+                    self._unknown[cluster, topic] = str(error)
+                    log.warning("destination %s: no metadata: %r", name, error)
                 await asyncio.sleep(_LOOK_EVERY_S)
             self._gone[cluster, topic] = self._loop.time() + _GONE_S
         finally:
             self._asking.pop((cluster, topic), None)
+            self._unknown.pop((cluster, topic), None)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
         """Take a row along in this cycle, which is due `now`."""

@@ -11,7 +11,7 @@ import aiokafka.errors
 
 from app import group
 from app.agreement import Agreement
-from app.banner import serving
+from app.banner import Readiness
 from app.chatter import silent
 from app.clock import Clock
 from app.datadir import belongs, check, claim
@@ -22,6 +22,7 @@ from app.exact import courier_and_journal
 from app.fatal import end_process
 from app.host import Chunk, GroupIntake
 from app.kafka import Cluster, Sender
+from app.naming import named
 from app.ownership import Ownership
 from app.partition import Partition, State
 from app.progress import VERSION, Progress
@@ -51,8 +52,6 @@ class Engine:
         self.targets: dict[str | None, Target] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
-        #: The partitions that it last said it serves.
-        self._served: set[int] | None = None
 
     def claim(self) -> None:
         """Take the data directory, before anything is written to it.
@@ -165,6 +164,7 @@ class Engine:
     # housekeeping ----------------------------------------------------------------------------------------------------
     async def _housekeeping(self) -> None:
         learned, agreement = time.monotonic(), Agreement(self.settings, self.clock.wall_ms())
+        readiness = Readiness(self.settings)
         while True:
             await asyncio.sleep(_HOUSEKEEPING_S)
             ways = {way for partition in self.due.partitions.values() for way in (*partition.held, *partition.flight)}
@@ -173,7 +173,7 @@ class Engine:
                 self.due.notify()
             self._mind_the_disk()
             self._mind_the_group()
-            self._tell_readiness()
+            readiness.look(self.owned, self.ready_reason())
             agreement.look(self.reader.reports.values(), self.clock.wall_ms())
             if time.monotonic() - learned > _METADATA_S:
                 learned = time.monotonic()
@@ -209,13 +209,6 @@ class Engine:
         if consumer is not None:
             group.check(consumer._thread._consumer)  # noqa: SLF001 - None until it starts
 
-    def _tell_readiness(self) -> None:
-        """Say once that this worker serves what it was given, and again when it was given something else."""
-        owned = set(self.ownership.partitions)
-        if owned != self._served and self.ready_reason() is None:
-            self._served = owned
-            log.info("%s", serving(self.settings, owned))
-
     # what the web view asks ------------------------------------------------------------------------------------------
     @property
     def app_id(self) -> str:
@@ -245,6 +238,11 @@ class Engine:
     def now_ms(self) -> int:
         """The worker's wall clock in epoch milliseconds."""
         return self.clock.wall_ms()
+
+    def trouble(self, destination: str) -> str:
+        """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
+        held = {way for partition in self.due.partitions.values() for way in partition.held}
+        return next(filter(None, (self.courier.trouble(way) for way in held if named(*way[:2]) == destination)), "")
 
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""
@@ -277,7 +275,7 @@ class Engine:
 async def _connect(name: str, bootstrap: str, settings: Settings) -> Target:
     """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
     cluster = Cluster(bootstrap, **settings.kafka_options())
-    sender = Sender(cluster, recalls=True)
+    sender = Sender(cluster, recalls=True, name=name)
     try:
         await cluster.start("")
         await sender.start()

@@ -11,6 +11,7 @@ from app.agreement import fingerprint
 from app.clock import Clock
 from app.due import DueLoop
 from app.kafka import Batch, Sender
+from app.naming import named
 from app.partition import Partition, State
 from app.settings import Settings
 from tables import keys
@@ -67,8 +68,9 @@ class Progress:
         store, oldest = partition.store, partition.oldest()
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
         held: dict[str, int] = {}
-        for (_, topic, _), row in partition.held.items():
-            held[topic] = min(keys.due_of(row), held.get(topic, 1 << 62))
+        for (cluster, topic, _), row in partition.held.items():
+            name = named(cluster, topic)
+            held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
         return {
             "partition": partition.number,
             "at": now,

@@ -1,5 +1,6 @@
 """A document's code blocks, run as a reader would run them: literally, one after the other, in a fresh clone."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ from typing import NamedTuple, Self
 from tests.harness.worker import ROOT
 
 _STEP_S = 180.0
-_POLL_S = 0.1
+_STOP_S, _POLL_S = 60.0, 0.1
 #: How a shell ends whose command was interrupted.
 _STOPPED = (0, -signal.SIGINT, 128 + signal.SIGINT)
 #: What a reader's shell would not have: settings of ours, and what make and virtualenvs leave behind.
@@ -124,14 +125,14 @@ class Reader:
 
 
 def _interrupt(process: "subprocess.Popen[bytes]") -> None:
-    """Press Ctrl-C, and end what does not listen."""
-    if process.poll() is None:
+    """Press Ctrl-C, wait until all of the shell's processes are gone, and end those that do not listen."""
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGINT)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        deadline = time.monotonic() + _STOP_S
+        while True:
+            process.poll()
+            os.killpg(process.pid, 0 if time.monotonic() < deadline else signal.SIGKILL)
+            time.sleep(_POLL_S)
 
 
 def _tail(log: Path) -> str:
