@@ -38,8 +38,8 @@ def read(tree: Path) -> Iterator[Callable[[str], Says]]:
     for port, what in PORTS.items():
         try:
             require_free(port)
-        except PortTakenError as error:
-            pytest.fail(f"{what} of the documents' commands listens on {port}: {error}")
+        except PortTakenError:
+            pytest.fail(f"The documents' commands use port {port} for {what}. Stop what listens there, and try again.")
     left_out: list[str] = []
 
     def run(name: str) -> Says:
