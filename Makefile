@@ -12,13 +12,14 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka bench bench-full chaos lock clean
+.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka topic bench bench-full chaos lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
 	@echo 'make install-pipeline  the same, and Spark for `python -m pipeline`'
 	@echo 'make run      see it work: a broker, workers and messages that fall due'
 	@echo 'make kafka    a development broker in the foreground (KAFKA_PORT, KAFKA_DATA)'
+	@echo 'make topic    create the topic NAME, to deliver to'
 	@echo 'make demo-pipeline  a million messages through Spark and back: bulk, cold tier, delivery, account, report'
 	@echo 'make test     the whole test suite, on a real broker'
 	@echo 'make lint     format, lint, types and layers'
@@ -40,6 +41,9 @@ run: $(RUN_STAMP)
 
 kafka: $(RUN_STAMP)
 	@$(BIN)/python -m app.embedded
+
+topic: $(RUN_STAMP)
+	@$(BIN)/python -m app.embedded.topic $(NAME)
 
 demo-pipeline: $(PIPELINE_STAMP)
 	@$(BIN)/python -m pipeline.demo

@@ -15,6 +15,7 @@ from app.contract.request import Reason
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import PartitionGone, Recalled, SendError, TooLarge
 from app.kafka.errors import Rejected as Refused
+from app.naming import described, named
 from app.outcome import Delivered, Rejected, reason_of
 from app.partition import ANY, Partition, Way
 from app.settings import Settings
@@ -77,6 +78,8 @@ class Courier:
         #: Ways to what is not there, until when that is believed, and those that are looked for, since when.
         self._gone: dict[Way, float] = {}
         self._asking: dict[Way, float] = {}
+        #: Why it is not known where a topic is.
+        self._unknown: dict[tuple[str | None, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
@@ -114,6 +117,15 @@ class Courier:
         """Tell whether a partition is there, or a topic without one named, as last seen."""
         cluster, topic, partition = way
         return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
+
+    def trouble(self, way: Way) -> str:
+        """Return why messages for this way wait, nothing if they do not or that is not known."""
+        cluster, topic, partition = way
+        if partition == ANY:
+            return next(filter(None, map(self.trouble, self._every(way))), "")
+        if partition < 0:
+            return self._unknown.get((cluster, topic), "")
+        return self._targets[cluster].sender.trouble(topic, partition)
 
     def _every(self, way: Way) -> list[Way]:
         """Give the ways to all partitions of a topic, as far as they are known."""
@@ -159,6 +171,7 @@ class Courier:
         """Look for a topic, or for a partition that was asked for, until it is there or surely gone."""
         cluster, topic, _ = way
         known, looks, warned = self._targets[cluster].cluster, 0, False
+        name = described(named(cluster, topic))
         try:
             while looks < _LOOKS:
                 try:
@@ -169,15 +182,18 @@ class Courier:
                         looks += 1
                     elif not warned:
                         warned = True
-                        log.warning("destination %s: brokers do not tell where it is. May the worker ask?", topic)
+                        self._unknown[cluster, topic] = "its brokers do not tell where it is"
+                        log.warning("destination %s: brokers do not tell where it is. May the worker ask?", name)
                 except aiokafka.errors.KafkaError as error:
-                    log.warning("destination %s: no metadata: %r", topic, error)
+                    self._unknown[cluster, topic] = str(error)
+                    log.warning("destination %s: no metadata: %r", name, error)
                 await asyncio.sleep(_LOOK_EVERY_S)
             now = self._loop.time()
             self._gone = {gone: until for gone, until in self._gone.items() if until > now}
             self._gone[way] = now + _GONE_S
         finally:
             self._asking.pop(way, None)
+            self._unknown.pop((cluster, topic), None)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
         """Take a row along in this cycle, which is due `now`."""

@@ -10,7 +10,10 @@ from typing import Any
 import aiokafka.errors
 
 from app import group
+from app.agreement import Agreement
+from app.banner import Readiness
 from app.caller import CALLBACK
+from app.chatter import silent
 from app.clock import Clock
 from app.datadir import belongs, check, claim
 from app.deliver import Target
@@ -20,6 +23,7 @@ from app.exact import courier_and_journal
 from app.fatal import end_process
 from app.host import Chunk, GroupIntake
 from app.kafka import Cluster, Sender
+from app.naming import named
 from app.ownership import Ownership
 from app.partition import Partition, State
 from app.progress import VERSION, Progress
@@ -50,8 +54,16 @@ class Engine:
         self.clock = Clock()
         self.limits = TopicLimits()
         self.reader = ProgressReader(settings.bootstrap, settings.progress, **settings.kafka_options())
+        self.targets: dict[str | None, Target] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
+
+    def claim(self) -> None:
+        """Take the data directory, before anything is written to it.
+
+        Raises PunctualError if that is not possible.
+        """
+        self._lock = claim(self.settings.data_path)
 
     async def start(self) -> None:
         """Connect, create and check topics, begin to fire what will be owned.
@@ -59,18 +71,18 @@ class Engine:
         Raises PunctualError with a sentence if the worker cannot start.
         """
         settings = self.settings
-        self._lock = claim(settings.data_path)
-        self.limits = await ensure(settings)
+        with silent("aiokafka"):
+            self.limits = await ensure(settings)
         self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
+        targets = self.targets
+        targets[None] = Target(self.cluster, Sender(self.cluster, recalls=True))
         await self.cluster.start(settings.progress)
         belongs(settings.data_path, settings.app_id, await self.cluster.id())
         self.sender = Sender(self.cluster)
-        targets: dict[str | None, Target] = {None: Target(self.cluster, Sender(self.cluster, recalls=True))}
         for name, bootstrap in settings.clusters.items():
             targets[name] = await _connect(name, bootstrap, settings)
         for sender in (self.sender, targets[None].sender):
             await sender.start()
-        self.targets = targets
         self.courier, self.journal = courier_and_journal(
             settings, self.clock, targets, self.cluster, self.sender, self.table
         )
@@ -129,9 +141,8 @@ class Engine:
 
     async def disconnect(self) -> None:
         """Close the connections, last of all."""
-        if hasattr(self, "targets"):
-            for target in self.targets.values():
-                await target.cluster.stop()
+        for target in self.targets.values():
+            await target.cluster.stop()
 
     # records ---------------------------------------------------------------------------------------------------------
     def take(self, chunk: Chunk) -> None:
@@ -166,6 +177,8 @@ class Engine:
     # housekeeping ----------------------------------------------------------------------------------------------------
     async def _housekeeping(self) -> None:
         learned = swept = time.monotonic()
+        agreement = Agreement(self.settings, self.clock.wall_ms())
+        readiness = Readiness(self.settings)
         while True:
             await asyncio.sleep(_HOUSEKEEPING_S)
             ways = {way for partition in self.due.partitions.values() for way in (*partition.held, *partition.flight)}
@@ -174,6 +187,8 @@ class Engine:
                 self.due.notify()
             self._mind_the_disk()
             self._mind_the_group()
+            readiness.look(self.owned, self.ready_reason())
+            agreement.look(self.reader.reports.values(), self.clock.wall_ms())
             if time.monotonic() - learned > _METADATA_S:
                 learned = time.monotonic()
                 await self._refresh_destinations()
@@ -242,6 +257,11 @@ class Engine:
         """The worker's wall clock in epoch milliseconds."""
         return self.clock.wall_ms()
 
+    def trouble(self, destination: str) -> str:
+        """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
+        held = {way for partition in self.due.partitions.values() for way in partition.held}
+        return next(filter(None, (self.courier.trouble(way) for way in held if named(*way[:2]) == destination)), "")
+
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""
         if not self._started:
@@ -273,7 +293,7 @@ class Engine:
 async def _connect(name: str, bootstrap: str, settings: Settings) -> Target:
     """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
     cluster = Cluster(bootstrap, **settings.kafka_options())
-    sender = Sender(cluster, recalls=True)
+    sender = Sender(cluster, recalls=True, name=name)
     try:
         await cluster.start("")
         await sender.start()

@@ -6,6 +6,7 @@ PunctualError
 ├── DataDirectoryTaken    another process uses the data directory
 ├── DataDirectoryForeign  the data directory is another installation's
 ├── DataDirectoryUnusable the data directory cannot be written, or is gone
+├── WebPortUnusable       the web view cannot listen on its port
 ├── TopicMismatch         a topic is there with settings that would lose messages
 ├── PartitionStopped      a partition cannot go on safely; the others do
 ├── InputGone             a topic that was being read is gone, or has begun anew
@@ -14,6 +15,7 @@ PunctualError
 └── NotOwner              another worker owns the partition now
 """
 
+import os
 from collections.abc import Iterable
 
 
@@ -71,6 +73,17 @@ class DataDirectoryUnusable(PunctualError):
         super().__init__(
             f"the data directory {path} cannot be used: {error}. See that its disk is there, has room and can be "
             "written (DATADIR says where it is), and start the worker again; nothing is lost, for the changelog has it."
+        )
+
+
+class WebPortUnusable(PunctualError):
+    """The web view cannot listen on its port."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        """Name the address and what the system says."""
+        super().__init__(
+            f"the web view cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Give this worker a PORT "
+            "that is free and a HOST that is this machine's, or stop what listens there."
         )
 
 

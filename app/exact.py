@@ -213,6 +213,7 @@ class ExactCourier(Courier):
         """Begin with every way free."""
         super().__init__(*args)
         self._failures = Failures(self._loop.time)
+        self._troubles: dict[Way, str] = {}
 
     def _load(self, way: Way) -> Load:
         return super()._load(way) if way[0] is not None else ExactLoad(way, self)
@@ -250,6 +251,7 @@ class ExactCourier(Courier):
         cluster = self._targets[None].cluster
         short = cluster.as_short_as(error.topic, error.partition) if error.short else ()
         backoff_s = self._failures.failed(way, [(None, error.topic, number) for number in short])
+        self._troubles[way] = str(error)
         if backoff_s is not None:
             log.warning("%s: tried again in %.1f s", error, backoff_s)
 
@@ -289,6 +291,11 @@ class ExactCourier(Courier):
     def taken(self, way: Way) -> None:
         """Hear that a way takes messages."""
         self._failures.taken(way)
+        self._troubles.pop(way, None)
+
+    def trouble(self, way: Way) -> str:
+        """Return why messages for this way wait, nothing if they do not or that is not known."""
+        return self._troubles.get(way) or super().trouble(way)
 
 
 def courier_and_journal(

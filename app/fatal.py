@@ -19,10 +19,18 @@ def end_process(error: BaseException) -> NoReturn:
     from tables import TableError  # noqa: PLC0415 - the same
 
     if isinstance(error, (PunctualError, TableError)):
-        log.critical("%s", error)
-        print(f"punctual: {error}", file=sys.stderr)  # noqa: T201 - the last word, whatever the log level
+        log.critical("punctual: %s", error)
+        if not _log_is_seen():
+            print(f"punctual: {error}", file=sys.__stderr__)
     else:
         log.critical("the worker ends: %r", error, exc_info=error)
     logging.shutdown()
-    sys.stderr.flush()
+    if sys.__stderr__ is not None:
+        sys.__stderr__.flush()
     os._exit(FAILED)
+
+
+def _log_is_seen() -> bool:
+    """Whether the log is written to stderr; `faust -f` writes it to a file alone."""
+    streams = [getattr(handler, "stream", None) for handler in logging.root.handlers]
+    return sys.__stderr__ in streams or sys.stderr in streams

@@ -12,7 +12,6 @@ from typing import Any
 import aiokafka
 import faust
 import uvloop
-from faust.cli.params import CaseInsensitiveChoice
 from faust.tables.manager import TableManager
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -330,14 +329,3 @@ class Tables(TableManager):
         for table in self.values():
             await table.maybe_start()
         self._tables_registered.set()
-
-
-_convert = CaseInsensitiveChoice.convert
-
-
-def _accept_level_names(self: CaseInsensitiveChoice, value: str, param: Any, ctx: Any) -> Any:
-    return _convert(self, {"warning": "warn", "critical": "crit"}.get(value.lower(), value), param, ctx)
-
-
-# Faust's command line knows `-l warn`, not Python's own `-l warning` (faust/cli/base.py:123).
-CaseInsensitiveChoice.convert = _accept_level_names

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from app.agreement import fingerprint
 from app.clock import Clock
 from app.due import DueLoop
 from app.kafka import Batch, Sender
+from app.naming import named
 from app.partition import Partition, State
 from app.settings import Settings
 from tables import keys
@@ -36,6 +38,7 @@ class Progress:
     def __init__(self, settings: Settings, clock: Clock, sender: Sender, due: DueLoop) -> None:
         """Report on the partitions of `due`."""
         self._settings, self._clock, self._sender, self._due = settings, clock, sender, due
+        self._told = fingerprint(settings)
 
     async def run(self) -> None:
         """Report until cancelled."""
@@ -66,8 +69,9 @@ class Progress:
         store, oldest = partition.store, partition.oldest()
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
         held: dict[str, int] = {}
-        for (_, topic, _), row in partition.held.items():
-            held[topic] = min(keys.due_of(row), held.get(topic, 1 << 62))
+        for (cluster, topic, _), row in partition.held.items():
+            name = named(cluster, topic)
+            held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
         return {
             "partition": partition.number,
             "at": now,
@@ -83,6 +87,8 @@ class Progress:
             "lateness": lateness,
             "worker": self._settings.url,
             "version": VERSION,
+            # A worker's settings are told once, as its lateness is.
+            "settings": self._told if partition.number == min(self._due.partitions, default=-1) else {},
         }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 from typing import Any
 
@@ -9,10 +10,13 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
+from app import commands
+from app.chatter import Chatter
 from app.client.faust_methods import DelayMethods
 from app.datadir import member_id
 from app.engine import Engine
-from app.errors import ClusterUnusable, PunctualError
+from app.environment import doubts
+from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.fatal import end_process
 from app.group import Assignor
 from app.host import ChunkSchema, Tables, Transport
@@ -56,6 +60,12 @@ class Worker(faust.Worker):
         super().on_setup_root_logger(logger, level)
         for handler in logger.handlers:
             handler.addFilter(Repeats())
+            if level > logging.DEBUG:
+                handler.addFilter(Chatter())
+
+    def _on_sigint(self) -> None:
+        """Stop as SIGTERM does, without a word on the terminal (mode/worker.py:235)."""
+        self._on_sigterm()
 
     async def _sentinel_task(self) -> None:
         await asyncio.sleep(0)
@@ -69,6 +79,18 @@ class Punctual(DelayMethods, faust.App):
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
+
+    async def on_first_start(self) -> None:
+        """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
+        try:
+            self.engine.claim()
+            await super().on_first_start()
+            for doubt in doubts(self.settings, os.environ):
+                log.warning("%s", doubt)
+        except PunctualError as error:
+            end_process(error)
+        except OSError as error:
+            end_process(DataDirectoryUnusable(self.settings.data_path, error))
 
     async def on_start(self) -> None:
         """Connect and check everything before the group is joined."""
@@ -90,7 +112,8 @@ class Punctual(DelayMethods, faust.App):
     async def on_shutdown(self) -> None:
         """Leave the group at once: a static member that only falls silent keeps its partitions for a session."""
         await super().on_shutdown()
-        await leave_group(self.engine.cluster, self.conf.id, self.conf.consumer_group_instance_id)
+        if self.conf.consumer_group_instance_id:  # else the start was interrupted
+            await leave_group(self.engine.cluster, self.conf.id, self.conf.consumer_group_instance_id)
         await self.engine.disconnect()
 
 
@@ -166,6 +189,7 @@ def credentials(settings: Settings) -> Any:
     )
 
 
+commands.install()
 try:
     app = create_app(Settings.from_env())
 except PunctualError as error:

@@ -1,8 +1,15 @@
 """`python -m pipeline COMMAND`, or spark-submit with this file: the pipeline's jobs."""
 
+import sys
+from importlib.util import find_spec
+
+from pipeline import bare
+
+if find_spec("pyspark") is None:
+    sys.exit(bare.main(sys.argv[1:]))
+
 import argparse
 import os
-import sys
 from types import ModuleType
 
 from py4j.protocol import Py4JError

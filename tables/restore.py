@@ -79,6 +79,10 @@ class Progress:
             self._reported = time.monotonic()
             log.info(str(self))
 
+    def finish(self) -> None:
+        """Say in the log that it is done, if it has been heard of there."""
+        log.log(logging.INFO if self._reported > self._started else logging.DEBUG, "%s: done", self)
+
     def __str__(self) -> str:
         """Say it in a sentence."""
         left = "" if self.seconds_left is None else f", {self.seconds_left:.0f} s left"
@@ -142,6 +146,5 @@ async def restore(
         if records or position > store.offset:
             stale.replay(store, records, position, now_ms() if position >= progress.end else since)
             progress.advance(position, len(records))
-    if progress.rows:
-        log.info("%s: done", progress)
+    progress.finish()
     return store.doubt.keys

@@ -1,6 +1,6 @@
 """The native dialect: headers say what to do, key and value pass through (contract sections 2 and 3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from app.contract import headers as names
@@ -49,9 +49,9 @@ def decode(record: Record) -> Request:
     if op == "schedule":
         request.key, request.value, request.headers = record.key, record.value, users
         _destination(request, said)
-        request.due_ms = _due(said, stamp_ms)
+        request.due_ms = _due(said, users, stamp_ms)
     elif op == "reschedule":
-        request.due_ms = _due(said, stamp_ms)
+        request.due_ms = _due(said, users, stamp_ms)
     elif op == "deliver-now":
         request.due_ms = stamp_ms
     return request
@@ -87,7 +87,7 @@ def _read(record: Record) -> tuple[dict[str, str], Headers]:
             raise Refusal(
                 Reason.MALFORMED,
                 f"there is no header {name[:64]!r}. Headers that begin with 'delay-' are Punctual's own: "
-                "rename yours, or see docs/reference/records.md for the names.",
+                f"rename yours, or see docs/reference/records.md for the names.{_in_capitals([name], ours)}",
             )
     return said, users
 
@@ -106,7 +106,8 @@ def _id(said: dict[str, str], op: str, source: str) -> str:
 def _destination(request: Request, said: dict[str, str]) -> None:
     to = said.get(names.TO)
     if not to:
-        raise Refusal(Reason.MISSING_DESTINATION, f"{names.TO} is missing: name the topic to deliver to.")
+        hint = _in_capitals([name for name, _ in request.headers], {names.TO})
+        raise Refusal(Reason.MISSING_DESTINATION, f"{names.TO} is missing: name the topic to deliver to.{hint}")
     request.to = to
     if len(said) - (names.ID in said) <= 2:  # noqa: PLR2004 - destination and due time: nothing rarer is there
         return
@@ -122,7 +123,7 @@ def _destination(request: Request, said: dict[str, str]) -> None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: late by how much?")
 
 
-def _due(said: dict[str, str], stamp_ms: int) -> int:
+def _due(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
     at, after = said.get(names.AT), said.get(names.AFTER)
     if at is not None and after is not None:
         raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both there. Send one of them.")
@@ -133,7 +134,14 @@ def _due(said: dict[str, str], stamp_ms: int) -> int:
             return stamp_ms + parse_duration(after)
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{names.AT if at is not None else names.AFTER}: {error}.") from error
-    raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing: when is it due?")
+    hint = _in_capitals([name for name, _ in users], {names.AT, names.AFTER})
+    raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing: when is it due?{hint}")
+
+
+def _in_capitals(given: Iterable[str], wanted: Container[str]) -> str:
+    """Say that names are lower case, if one that was given would be one of ours then."""
+    meant = next((name for name in given if name.lower() in wanted), None)
+    return f" Names of headers are lower case: {meant[:64]!r} is not {meant.lower()!r}." if meant else ""
 
 
 def _parked(record: Record, said: dict[str, str], op: str) -> Parked:

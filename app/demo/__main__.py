@@ -26,15 +26,19 @@ def main() -> int:
     if not os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         screen.say("Starting Kafka (the first time, its 45 MB of jars are fetched) ...")
     try:
-        with installation(options) as place:
+        with installation(options, _say) as place:
             asyncio.run(run(options, place, screen))
             screen.say("Stopping ...")
     except KeyboardInterrupt:
         return 0
     except (DemoError, BrokerError, DelayError, PunctualError) as error:
-        sys.stderr.write(f"{error}\n")
+        _say(str(error))
         return 1
     return 0
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
 
 
 if __name__ == "__main__":

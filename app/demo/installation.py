@@ -11,6 +11,7 @@ from pathlib import Path
 from app.demo.options import Options
 from app.demo.worker import Worker
 from app.embedded import Broker
+from app.embedded.waiting import Say
 from app.settings import Settings
 
 DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
@@ -24,6 +25,8 @@ class Installation:
     settings: Settings
     workers: list[Worker]
     broker: Broker | None
+    #: Hears how far starts are.
+    say: Say
 
     def check(self) -> None:
         """Raise a DemoError or BrokerError when a part ended by itself."""
@@ -34,8 +37,10 @@ class Installation:
 
 
 @contextmanager
-def installation(options: Options) -> Iterator[Installation]:
+def installation(options: Options, say: Say) -> Iterator[Installation]:
     """Yield a cluster that serves and workers to start; at the end stop workers first, then the broker.
+
+    `say` hears how far starts are that take long.
 
     Without --data everything is removed at the end, but after an error the workers' logs stay.
     """
@@ -44,14 +49,15 @@ def installation(options: Options) -> Iterator[Installation]:
     try:
         with ExitStack() as running:
             given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
-            broker = None if given else running.enter_context(Broker(home / "kafka" if keep else None))
+            data = home / "kafka" if keep else None
+            broker = None if given else running.enter_context(Broker(data, say=say))
             defaults = DEFAULTS | ({"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap} if broker else {})
             env = {name: os.environ.get(name) or value for name, value in defaults.items()}
             ports = range(options.port, options.port + options.workers)
             workers = [Worker(home / f"worker-{port}", port, env, temporary=not keep) for port in ports]
             for worker in workers:
                 running.callback(worker.stop)
-            yield Installation(Settings.from_env(os.environ | env), workers, broker)
+            yield Installation(Settings.from_env(os.environ | env), workers, broker, say)
     except Exception:
         keep = True
         raise

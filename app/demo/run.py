@@ -17,6 +17,7 @@ from app.demo.story import orders
 from app.demo.tally import Tally
 from app.demo.topics import create_topics
 from app.demo.traffic import Traffic
+from app.embedded.waiting import telling
 
 SUMMARY_EVERY_S = 10.0
 WATCH_EVERY_S = 0.5
@@ -55,7 +56,8 @@ async def _start_workers(place: Installation, screen: Screen) -> None:
     for worker in place.workers:
         worker.start()
         screen.say(f"Worker      {worker.url}   log: {worker.log}")
-    await asyncio.gather(*[worker.wait_ready() for worker in place.workers])
+    with telling(place.say, lambda seconds: f"The worker is starting, {seconds:.0f} s so far ..."):
+        await asyncio.gather(*[worker.wait_ready() for worker in place.workers])
     screen.say(f"Web view    {place.workers[0].url}\nCtrl-C      stops everything.\n")
 
 

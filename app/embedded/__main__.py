@@ -28,7 +28,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     _say(f"Starting Apache Kafka {KAFKA_VERSION} (the first time, its jars are fetched: 45 MB) …")
     try:
-        with Broker(data, int(port)) as broker:
+        with Broker(data, int(port), say=_say) as broker:
             sys.stdout.write(f"Kafka serves on {broker.bootstrap}\n")
             sys.stdout.flush()
             _say(f"Data and broker.log are in {broker.directory}. Ctrl-C stops it.")

@@ -18,6 +18,7 @@ from app.embedded.ports import HOST, free_port, port_taken, require_free
 from app.embedded.process import GuardedProcess
 from app.embedded.properties import Node, new_cluster_id, server_properties, write_properties
 from app.embedded.ready import answers
+from app.embedded.waiting import Say, silently, telling
 
 START_TIMEOUT_S = 90.0  # about 3 s on an idle machine; a starved one may take long without being broken
 ATTEMPTS = 3  # a free port may be taken between choosing it and listening on it
@@ -40,15 +41,22 @@ class Broker:
         port: where it listens on 127.0.0.1; None takes a free one. It stays the same across `stop` and `start`.
         java: as `app.embedded.java.find_java` takes it.
         node: its place in a cluster; by default a cluster of its own.
+        say: hears now and then how far a start is that takes long.
     """
 
     def __init__(
-        self, data: Path | None = None, port: int | None = None, *, java: str | None = None, node: Node | None = None
+        self,
+        data: Path | None = None,
+        port: int | None = None,
+        *,
+        java: str | None = None,
+        node: Node | None = None,
+        say: Say = silently,
     ) -> None:
         self._data = data
         self._port = port or 0  # 0: not chosen yet
         self._port_is_chosen = port is not None
-        self._java = java
+        self._java, self._say = java, say
         self._given = node or Node()
         self._node = self._given
         self._directory: Path | None = None
@@ -99,7 +107,8 @@ class Broker:
         for attempt in range(1, ATTEMPTS + 1):
             self.launch()
             try:
-                self.wait()
+                with telling(self._say, lambda seconds: f"Kafka is starting, {seconds:.0f} s so far ..."):
+                    self.wait()
             except BaseException as error:
                 self.stop()
                 if attempt == ATTEMPTS or not isinstance(error, PortTakenError):
@@ -161,7 +170,7 @@ class Broker:
         logs, settings = self.directory / "logs", self.directory / "server.properties"
         stored = storage.stored_cluster_id(logs, self._node.id)
         self._node = self._settled(stored)
-        java, jars = find_java(self._java), kafka_jars()
+        java, jars = find_java(self._java), kafka_jars(self._say)
         write_properties(settings, server_properties(self._node, self._port, logs))
         options = _JVM_OF_SEVERAL if len(self._node.voters) > 1 else _JVM
         command = [str(java), *options, f"-Djava.io.tmpdir={storage.emptied(self.directory / 'tmp')}"]

@@ -2,12 +2,15 @@
 
 import fcntl
 import hashlib
+import logging
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from app.embedded.errors import JarsUnavailableError
+from app.embedded.waiting import Say, silently, telling
 
 KAFKA_VERSION = "4.3.0"
 KAFKA = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
@@ -18,13 +21,16 @@ LOG_BINDING_VERSION = "2.25.4"
 SUMS = Path(__file__).with_name("jars.sha256")
 
 
-def kafka_jars() -> list[Path]:
+def kafka_jars(say: Say = silently) -> list[Path]:
     """Return the jars of a Kafka broker, fetching them (45 MB) the first time; sorted by name.
+
+    Args:
+        say: hears now and then how far that is.
 
     Raises:
         JarsUnavailableError: they could not be fetched, or are not the pinned ones.
     """
-    with one_at_a_time():
+    with one_at_a_time(), _Fetched().heard() as fetched, telling(say, fetched.so_far):
         jars = _resolve()
         verify(jars, read_sums())  # while nobody resolves again, which lays the files out anew
     return jars
@@ -64,6 +70,34 @@ def _resolve() -> list[Path]:
         ) from error
     jars += [Path(jar) for jar in logging if Path(jar).name.startswith(LOG_BINDING)]
     return sorted(jars, key=lambda jar: jar.name)
+
+
+class _Fetched(logging.Handler):
+    """Counts the files that jgo says it has fetched; jgo itself tells nothing else of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    @contextmanager
+    def heard(self) -> Iterator[Self]:
+        """Listen to jgo, which goes on saying nothing to others."""
+        log = logging.getLogger("jgo.maven._resolver")
+        before = log.level, log.propagate
+        log.level, log.propagate = logging.DEBUG, False
+        log.addHandler(self)
+        try:
+            yield self
+        finally:
+            log.removeHandler(self)
+            log.level, log.propagate = before
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._count += record.getMessage().startswith("Downloaded")
+
+    def so_far(self, seconds: float) -> str:
+        """Return how far it is."""
+        return f"Fetching Kafka from Maven Central: {self._count} files so far, {seconds:.0f} s ..."
 
 
 @contextmanager

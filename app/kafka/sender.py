@@ -78,6 +78,7 @@ class Lane:
         "stale",
         "topic",
         "used",
+        "why",
     )
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -92,6 +93,7 @@ class Lane:
         self.sequence = 0
         self.failures = self.gone = 0
         self.retry_at = self.failing_since = 0.0
+        self.why = ""  # of its last failure
 
 
 class Flight:
@@ -113,12 +115,16 @@ class Flight:
 class Sender:
     """Sends batches to any topic of one cluster; submit() never blocks."""
 
-    def __init__(self, cluster: Cluster, *, recalls: bool = False, timeout_ms: int = 10_000) -> None:
+    def __init__(
+        self, cluster: Cluster, *, recalls: bool = False, timeout_ms: int = 10_000, name: str | None = None
+    ) -> None:
         """Send through `cluster`; a broker gives up waiting for its replicas after `timeout_ms`, and is asked again.
 
         With `recalls`, what waits behind a batch that fails is given back as Recalled, and nothing waits for company.
+        In the log the cluster has this `name`, if it is not our own.
         """
         self._cluster, self._recalls, self._timeout_ms = cluster, recalls, timeout_ms
+        self._where = f" on cluster {name}" if name else ""
         self._lanes: dict[tuple[str, int], Lane] = {}
         self._producer: tuple[int, int] | None = None
         self._ready: dict[Lane, None] = {}
@@ -169,6 +175,11 @@ class Sender:
         """Give for how many seconds a partition has been failing, 0 if it has not."""
         lane = self._lanes.get((topic, partition))
         return self._loop.time() - lane.failing_since if lane is not None and lane.failures else 0.0
+
+    def trouble(self, topic: str, partition: int) -> str:
+        """Return why a partition's last try has failed, nothing if it has not or that is not known yet."""
+        lane = self._lanes.get((topic, partition))
+        return lane.why if lane is not None and lane.failures else ""
 
     def give_up(self, topic: str, partition: int) -> None:
         """Give back, as GaveUp, the batch that a failing partition is stuck with, unless it is on its way right now."""
@@ -281,7 +292,7 @@ class Sender:
         try:
             missing = await self._cluster.refresh({lane.topic for lane in lanes})
         except kafka.KafkaError as error:
-            log.warning("no metadata: %r", error)
+            log.warning("no metadata%s: %r", self._where, error)
         for lane in lanes:
             fewer = 0 < self._cluster.partitions(lane.topic) <= lane.partition
             if self._cluster.leader(lane.topic, lane.partition) is not None:
@@ -358,7 +369,7 @@ class Sender:
             self._healthy = next(road for road in itertools.count() if not self._flights["healthy", road])
         for lane in lanes:
             if not lane.failures:
-                lane.failing_since = self._loop.time()
+                lane.failing_since, lane.why = self._loop.time(), "its broker's answer is slow"
                 self._recall(lane)
             lane.failures += 1
             lane.alone = True
@@ -418,10 +429,11 @@ class Sender:
         if not lane.failures:
             lane.failing_since = lane.failing_since if lane.given_up else self._loop.time()
             self._recall(lane)
-        lane.failures += 1
+        lane.failures, lane.why = lane.failures + 1, why
         backoff = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** min(lane.failures, 10)) * random.uniform(0.5, 1)  # noqa: S311
         if lane.failures in (1, 10) or lane.failures % 100 == 0:
-            log.warning("%s-%d: not sent (%s), try %d", lane.topic, lane.partition, why, lane.failures)
+            place = f"{lane.topic}-{lane.partition}{self._where}"
+            log.warning("%s: not sent (%s), try %d", place, why, lane.failures)
         lane.retry_at = self._loop.time() + backoff
         lane.flying = False
         self._wake(lane)
@@ -457,6 +469,6 @@ class Sender:
         try:
             await self._cluster.refresh(topics)
         except kafka.KafkaError as error:
-            log.warning("no metadata: %r", error)
+            log.warning("no metadata%s: %r", self._where, error)
         finally:
             self._refreshing -= topics

@@ -1,7 +1,7 @@
 """Adds up the progress reports of all partitions into what an operator wants to know."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -14,11 +14,15 @@ STALE_AFTER_MS: Final = 10_000
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits for one destination; `held_since_ms` is the oldest due time that it could not be given (epoch ms)."""
+    """What waits for one destination; `held_since_ms` is the oldest due time that it could not be given (epoch ms).
+
+    `held_because` says why, if the worker that answers knows.
+    """
 
     destination: str
     pending: int
     held_since_ms: int | None
+    held_because: str | None = None
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,10 +73,13 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[Partition]
 
 
-def overview(reports: Mapping[int, Report], partitions: int, now_ms: int) -> Overview:
+def overview(
+    reports: Mapping[int, Report], partitions: int, now_ms: int, trouble: Callable[[str], str] = lambda _: ""
+) -> Overview:
     """Return the sum of the reports of an installation that has that many partitions.
 
-    Destinations come with the most pending first, workers by their URL, partitions by their number.
+    Destinations come with the most pending first, workers by their URL, partitions by their number. `trouble` says why
+    a destination takes nothing, as far as that is known.
     """
     rows = [_row(number, reports.get(number), now_ms) for number in sorted({*range(partitions), *reports})]
     fresh = [reports[row.partition] for row in rows if row.state == "reporting"]
@@ -86,7 +93,7 @@ def overview(reports: Mapping[int, Report], partitions: int, now_ms: int) -> Ove
         partitions_expected=partitions,
         partitions_stale=[row.partition for row in rows if row.state == "stale"],
         partitions_missing=[row.partition for row in rows if row.state == "missing"],
-        destinations=_destinations(reports.values()),
+        destinations=_destinations(reports.values(), trouble),
         workers=_workers(rows, reports),
         partitions=rows,
     )
@@ -111,7 +118,7 @@ def _row(number: int, report: Report | None, now_ms: int) -> Partition:
     )
 
 
-def _destinations(reports: Iterable[Report]) -> list[Destination]:
+def _destinations(reports: Iterable[Report], trouble: Callable[[str], str]) -> list[Destination]:
     pending: Counter[str] = Counter()
     held_ms: dict[str, int] = {}
     for report in reports:
@@ -120,7 +127,15 @@ def _destinations(reports: Iterable[Report]) -> list[Destination]:
             held_ms[name] = min(due_ms, held_ms.get(name, due_ms))
     names = [name for name in {**pending, **held_ms} if pending[name] or name in held_ms]
     names.sort(key=lambda name: (-pending[name], name))
-    return [Destination(destination=name, pending=pending[name], held_since_ms=held_ms.get(name)) for name in names]
+    return [
+        Destination(
+            destination=name,
+            pending=pending[name],
+            held_since_ms=held_ms.get(name),
+            held_because=(trouble(name) or None) if name in held_ms else None,
+        )
+        for name in names
+    ]
 
 
 def _workers(rows: Iterable[Partition], reports: Mapping[int, Report]) -> list[Worker]:

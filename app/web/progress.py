@@ -41,7 +41,8 @@ class Progress(
     """What one partition held, and how far it was, at one moment: the value of a record on the progress topic.
 
     Times are epoch milliseconds. `lateness` counts deliveries of the last minute by the upper bound of their
-    lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second.
+    lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second; `settings` are
+    hashes of those that all workers must have alike.
     Unknown fields are ignored, so that newer workers can add some.
     """
 
@@ -56,6 +57,7 @@ class Progress(
     next_due_ms: Count | None = None
     held_ms: dict[str, Count] = msgspec.field(default_factory=dict)
     lateness: dict[str, Count] = msgspec.field(default_factory=dict)
+    settings: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Report(msgspec.Struct, frozen=True):

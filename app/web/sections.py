@@ -5,6 +5,7 @@ from html import escape
 from typing import Final
 from urllib.parse import urlencode
 
+from app.naming import described
 from app.web import wording
 from app.web.overview import Destination, Overview, Partition, Worker
 from app.web.state import Recovery
@@ -13,6 +14,7 @@ from app.web.state import Recovery
 DESTINATIONS_SHOWN: Final = 200
 FILTER_FROM: Final = 10
 USUAL_AGE_MS: Final = 3_000
+_WHY_IS_ELSEWHERE: Final = "the log of the worker that has them says it"
 
 
 def moment(at_ms: int) -> str:
@@ -45,7 +47,8 @@ def _held(overview: Overview) -> Iterable[str]:
     for held in overview.destinations:
         if held.held_since_ms is not None:
             since = wording.relative(held.held_since_ms, overview.at_ms)
-            yield f"<b>{escape(held.destination)}</b> does not take messages: the oldest one was due {since}."
+            name, why = escape(described(held.destination)), escape(held.held_because or _WHY_IS_ELSEWHERE)
+            yield f"<b>{name}</b> does not take messages: the oldest one was due {since}. Why: {why}."
 
 
 def _partitions(numbers: list[int]) -> str:
@@ -133,7 +136,7 @@ def _sortable(name: str, by: str, order: str, wanted: str, *, number: bool = Fal
 def _destination(row: Destination, most: int, now_ms: int) -> str:
     held = wording.DASH if row.held_since_ms is None else _when(row.held_since_ms, now_ms)
     mark = ' class="warn"' if row.held_since_ms is not None else ""
-    return f"""<tr{mark}><th scope="row">{escape(row.destination)}</th>
+    return f"""<tr{mark}><th scope="row">{escape(described(row.destination))}</th>
 <td class="number">{wording.number(row.pending)}</td>
 <td class="share">{_bar(row.pending, most)}</td><td>{held}</td></tr>"""
 

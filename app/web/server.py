@@ -9,6 +9,8 @@ import faust
 from aiohttp import web
 from faust.web.drivers import aiohttp as driver
 
+from app.errors import WebPortUnusable
+from app.fatal import end_process
 from app.web import connections, guard
 from app.web.routes import register
 from app.web.state import WorkerState
@@ -35,7 +37,10 @@ class Web(driver.Web):
         await self._runner.setup()
         assert self._runner.server is not None, "setup() makes it"
         connections.bound(self._runner.server)
-        await self._create_site().start()
+        try:
+            await self._create_site().start()
+        except OSError as error:  # Faust's own end would hide why
+            end_process(WebPortUnusable(self.app.conf.web_bind, self.app.conf.web_port, error))
 
 
 def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()) -> Web:

@@ -49,5 +49,8 @@ class WorkerState(Protocol):
     def recovery(self) -> Sequence[Recovery]:
         """The partitions that this worker is restoring; empty when there are none."""
 
+    def trouble(self, destination: str) -> str:
+        """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
+
     def now_ms(self) -> int:
         """The worker's wall clock in epoch milliseconds."""

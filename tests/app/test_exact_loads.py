@@ -116,6 +116,7 @@ async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path:
             await stage.schedule(id_, late, delay_to_partition="1")
         stage.fire()
         await stage.until(lambda: journal.refused and not stage.partition.claims)
+        assert stage.courier.trouble((None, "orders", 1)).startswith("orders-1: ")
         await stage.until(lambda: not stage.courier.blocked((None, "orders", 1)))
 
         stage.fire()

@@ -6,6 +6,7 @@ from typing import Any, cast
 import msgspec
 from aiokafka.record.memory_records import MemoryRecords
 
+from app.agreement import fingerprint
 from app.kafka import Ack, Batch
 from app.partition import State
 from app.progress import Progress
@@ -52,6 +53,7 @@ async def test_it_says_where_the_partition_is_and_what_it_holds(tmp_path: Path) 
             "held": {},
             "lateness": {},
             "worker": "http://worker-1",
+            "settings": fingerprint(stage.settings),
         }
 
 

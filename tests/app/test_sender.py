@@ -133,9 +133,11 @@ async def test_a_retriable_error_on_one_lane_holds_up_no_other(cluster: Scripted
 
     assert not stuck.done()
     assert sender.blocked("orders", 0)
+    assert sender.trouble("orders", 0) == "NotLeaderForPartitionError"
     assert not sender.blocked("orders", 1)
     await stuck
     assert not sender.blocked("orders", 0)
+    assert not sender.trouble("orders", 0)
     assert len(cluster.attempts) == 24
 
 

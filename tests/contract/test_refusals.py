@@ -23,6 +23,18 @@ def refusal(*headers: tuple[str, bytes | None]) -> Refusal:
         ([AT, ("delay-to", None)], "missing-destination", "delay-to is missing: name the topic to deliver to."),
         ([TO], "missing-due", "delay-at or delay-after is missing: when is it due?"),
         (
+            [AT, ("Delay-To", b"orders")],
+            "missing-destination",
+            "name the topic to deliver to. Names of headers are lower case: 'Delay-To' is not 'delay-to'.",
+        ),
+        ([TO, ("Delay-After", b"PT5S")], "missing-due", "lower case: 'Delay-After' is not 'delay-after'."),
+        (
+            [("delay-op", b"reschedule"), ("delay-id", b"a"), ("DELAY-AT", b"1")],
+            "missing-due",
+            "lower case: 'DELAY-AT' is not 'delay-at'.",
+        ),
+        ([TO, AT, ("delay-ID", b"a")], "malformed", "lower case: 'delay-ID' is not 'delay-id'."),
+        (
             [TO, AT, ("delay-after", b"1")],
             "ambiguous-due",
             "delay-at and delay-after are both there. Send one of them.",
@@ -103,7 +115,7 @@ def test_an_unknown_delay_header_is_a_slip_of_the_pen_not_the_users(name: str) -
     refused = refusal(TO, AT, (name, b"1"))
 
     assert refused.reason == "malformed"
-    assert refused.sentence == (
+    assert refused.sentence.startswith(
         f"there is no header {name!r}. Headers that begin with 'delay-' are Punctual's own: rename yours, or see "
         "docs/reference/records.md for the names."
     )

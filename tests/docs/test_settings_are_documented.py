@@ -4,6 +4,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
+from app.agreement import fingerprint
 from app.settings import Settings
 
 _PAGE = Path(__file__).parents[2] / "docs/reference/settings.md"
@@ -20,3 +21,9 @@ def test_every_setting_is_documented() -> None:
 
 def test_every_documented_setting_exists() -> None:
     assert _documented() - _BROKER == {setting.metadata["env"] for setting in fields(Settings)}
+
+
+def test_what_workers_compare_is_what_the_page_says_is_the_same_for_all() -> None:
+    [section] = re.findall(r"^## The installation$(.*?)^## ", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    said = set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE))
+    assert fingerprint(Settings.from_env({})).keys() == said - {"DELAY_APP_ID"}

@@ -1,10 +1,14 @@
 """Destinations on another cluster: they are delivered to, and hold up nobody while that cluster is away."""
 
+import json
 import os
 import signal
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -47,6 +51,13 @@ def send(installation: Installation, to: str, due: int, count: int, *, other: bo
             headers |= {"delay-to-cluster": "other", "delay-to-partition": "2"}
         installation.requests.send(headers, b"%d" % number, b"%d" % number, partition=1)
     installation.requests.flush()
+
+
+def ask(installation: Installation, path: str) -> str:
+    """Ask the worker's web view."""
+    with urllib.request.urlopen(f"{installation.worker.url}{path}") as answer:  # noqa: S310 - our own worker
+        text: str = answer.read().decode()
+        return text
 
 
 def reach(installation: Installation, broker: Broker, to: str) -> None:
@@ -155,6 +166,22 @@ def test_a_worker_can_start_while_a_cluster_is_away(installation: Installation, 
     send(installation, there, due, 50)
     send(installation, here, due, 50, other=False)
     assert len(installation.wait_for(here, 50)) == 50
+
+    held: dict[str, Any] = {}
+
+    def told() -> bool:
+        try:
+            rows = json.loads(ask(installation, "/api/v1/destinations"))["destinations"]
+        except urllib.error.HTTPError:  # it has not read yet what was reported
+            return False
+        held.update({row["destination"]: row for row in rows if row["held_since_ms"]})
+        return f"{there}@other" in held
+
+    eventually(told, what="a word about what is held")
+    assert held.keys() == {f"{there}@other"}
+    assert "KafkaConnectionError" in held[f"{there}@other"]["held_because"]
+    assert f"<b>{there} on cluster other</b> does not take messages" in ask(installation, "/")
+    assert f"destination {there} on cluster other: no metadata" in installation.worker.log
 
     broker.start()
     records = wait_for(broker.bootstrap, there, 50)

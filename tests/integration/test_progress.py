@@ -20,6 +20,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     "lateness": dict,
     "worker": str,
     "version": str,
+    "settings": dict,
 }
 
 

@@ -177,3 +177,16 @@ class TestProgress:
         assert [message[:34] for message in caplog.messages] == [
             f"restoring partition 3: {records} records," for records in (16, 32, 48)
         ]
+        progress.finish()
+        assert caplog.messages[-1].endswith(": done")
+
+    def test_the_log_hears_nothing_of_one_that_takes_a_moment(
+        self, progress: Progress, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level("INFO", "tables.restore")
+        progress.start(0, 100)
+        self.now += 1
+        progress.advance(100, 100)
+        progress.finish()
+
+        assert not caplog.messages

@@ -28,6 +28,7 @@ def _record(partition: int = 0, **changes: Any) -> dict[str, Any]:
         "lateness": {},
         "worker": "http://127.0.0.1:6066",
         "version": "0.1.0",
+        "settings": {},
     } | changes
 
 
@@ -58,6 +59,7 @@ class FakeState:
     reason: str | None = None
     restores: list[Recovery] = field(default_factory=list)
     now: int = NOW_MS
+    troubles: dict[str, str] = field(default_factory=dict)
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 
     def ready_reason(self) -> str | None:
@@ -65,6 +67,9 @@ class FakeState:
 
     def recovery(self) -> list[Recovery]:
         return self.restores
+
+    def trouble(self, destination: str) -> str:
+        return self.troubles.get(destination, "")
 
     def now_ms(self) -> int:
         return self.now

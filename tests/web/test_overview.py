@@ -100,3 +100,11 @@ def test_a_partition_keeps_its_positions_and_how_far_it_fired(record: Record, re
     row = overview(reports(record(0, positions={"delay-requests": 9, "blackbox": 2})), 1, NOW_MS).partitions[0]
     assert row.positions == {"delay-requests": 9, "blackbox": 2}
     assert row.fired_to_ms == NOW_MS - 5
+
+
+def test_of_a_held_destination_it_is_said_why_as_far_as_that_is_known(record: Record, reports: Reports) -> None:
+    held = reports(record(0, held={"orders": 5, "orders@other": 6}))
+    found = overview(held, 1, NOW_MS, {"orders@other": "its brokers do not answer"}.get)  # type: ignore[arg-type]
+
+    because = {row.destination: row.held_because for row in found.destinations}
+    assert because == {"orders": None, "orders@other": "its brokers do not answer"}

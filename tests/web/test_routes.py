@@ -44,7 +44,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
         "partitions_expected": 2,
         "partitions_stale": [],
         "partitions_missing": [0],
-        "destinations": [{"destination": "orders", "pending": 10, "held_since_ms": NOW_MS - 900}],
+        "destinations": [{"destination": "orders", "pending": 10, "held_since_ms": NOW_MS - 900, "held_because": None}],
         "workers": [
             {
                 "worker": "http://127.0.0.1:6066",
@@ -263,4 +263,15 @@ async def test_stale_partitions_and_held_destinations_are_announced(
     texts = "".join(Page(await (await client.get("/")).text()).texts)
     left = "their messages wait until a worker takes them over."
     assert f"No report lately from partitions 0\N{EN DASH}1: {left}" in texts
-    assert "orders does not take messages: the oldest one was due 1 min 1 s ago." in texts
+    elsewhere = "Why: the log of the worker that has them says it."
+    assert f"orders does not take messages: the oldest one was due 1 min 1 s ago. {elsewhere}" in texts
+
+
+async def test_of_another_clusters_destination_the_cluster_and_the_cause_are_named(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.report(record(0, held={"orders@other": NOW_MS - 61_000}))
+    state.troubles = {"orders@other": "its brokers do not answer"}
+    texts = "".join(Page(await (await client.get("/")).text()).texts)
+    since = "the oldest one was due 1 min 1 s ago"
+    assert f"orders on cluster other does not take messages: {since}. Why: its brokers do not answer." in texts

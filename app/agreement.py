@@ -1,0 +1,76 @@
+"""Settings that every worker of an installation must have alike: told with each report, and compared."""
+
+import logging
+import zlib
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+
+from app.settings import Settings
+from app.web.overview import STALE_AFTER_MS
+from app.web.progress import Report
+
+log = logging.getLogger(__name__)
+
+#: Settings of the installation whose values are a worker's own business, or said by the topics that it reads.
+OF_A_WORKER = frozenset(
+    {
+        "DELAY_APP_ID",
+        "DELAY_CATCH_UP",
+        "DELAY_FIRE_BATCH",
+        "DELAY_FIRE_DEPTH",
+        "DELAY_MIN_FREE_DISK",
+        "DELAY_ACCEPT_RECREATED",
+    }
+)
+
+
+def fingerprint(settings: Settings) -> dict[str, str]:
+    """Return a short hash of each setting that must be alike, by its name: values stay where they are."""
+    told = {}
+    for setting in fields(settings):
+        name = setting.metadata["env"]
+        if name.startswith("DELAY_") and name not in OF_A_WORKER:
+            value = msgspec.json.encode(_unordered(getattr(settings, setting.name)))
+            told[name] = f"{zlib.crc32(value):08x}"
+    return told
+
+
+def _unordered(value: Any) -> Any:
+    """Give a value of which the order of parts says nothing."""
+    if isinstance(value, dict):
+        return sorted((name, _unordered(part)) for name, part in value.items())
+    return sorted(value) if isinstance(value, tuple) else value
+
+
+class Agreement:
+    """Warns, once, of each worker that has other settings than this one."""
+
+    def __init__(self, settings: Settings, started_ms: int) -> None:
+        """Compare with what is reported from `started_ms` on: before, all may have been told something else."""
+        self._ours, self._url, self._started_ms = fingerprint(settings), settings.url, started_ms
+        self._differing: dict[str, list[str]] = {}
+
+    def look(self, reports: Iterable[Report], now_ms: int) -> None:
+        """Compare with the latest reports."""
+        since = max(self._started_ms, now_ms - STALE_AFTER_MS)
+        for report in reports:
+            worker, theirs = report.progress.worker, report.progress.settings
+            if worker == self._url or report.appended_ms < since or not theirs:
+                continue
+            differing = sorted(name for name in self._ours.keys() & theirs.keys() if self._ours[name] != theirs[name])
+            if differing != self._differing.get(worker, []):
+                self._differing[worker] = differing
+                self._warn(worker, differing)
+
+    @staticmethod
+    def _warn(worker: str, differing: list[str]) -> None:
+        if differing:
+            log.warning(
+                "the worker at %s has other settings: %s. All workers of an installation need the same, for what "
+                "becomes of a message depends on them. Set them alike, and restart.",
+                worker,
+                ", ".join(differing),
+            )

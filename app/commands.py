@@ -1,0 +1,62 @@
+"""The command line, `faust -A app …`: of Faust's commands the one that is of use here, and sentences for the others."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+from faust.cli.base import cli
+from faust.cli.params import CaseInsensitiveChoice
+from faust.cli.worker import worker as worker_command
+
+from app.banner import banner
+
+_HELP = """Punctual: delayed messages for Kafka, on time.
+
+    `faust -A app worker -l info` runs a worker, configured by environment variables alone: docs/reference/settings.md
+    lists them. DELAY_DESTINATIONS says which topics may be delivered to.
+    """
+_WORKER_HELP = """Run a worker until SIGTERM or Ctrl-C.
+
+    Environment variables say all but how it logs, KAFKA_BOOTSTRAP_SERVERS and DELAY_DESTINATIONS first of all:
+    docs/reference/settings.md. Start more workers, each with a PORT of its own, to share the partitions among them.
+    """
+#: Options that other things say here: the environment, or nothing.
+_HIDDEN = {"with_web", "web_port", "web_bind", "web_host", "web_transport", "datadir", "json", "loop", "console_port"}
+_INSTEAD = {
+    "reset": "To begin with an empty data directory, stop the worker and remove it (DATADIR says where it is): it is "
+    "only a copy of the changelog.",
+    "send": "To schedule a message, write a record to the requests topic with any producer (docs/reference/records.md) "
+    "or use app.DelayClient.",
+}
+_SEE = "What a worker holds is on its page (docs/how-to/see-what-is-pending.md)."
+
+
+def install() -> None:
+    """Make `faust -A app` Punctual's; to be called when the app is loaded, which Faust does before it looks for one."""
+    cli.help = _HELP
+    cli.commands["worker"].help = _WORKER_HELP
+    for option in (*cli.params, *cli.commands["worker"].params):
+        option.hidden = getattr(option, "hidden", False) or option.name in _HIDDEN
+    for name in cli.commands.keys() - {"worker"}:
+        cli.commands[name] = _refused(name)
+    worker_command.banner = lambda self, _: banner(self.app.settings)
+    CaseInsensitiveChoice.convert = _accept_level_names
+
+
+def _refused(name: str) -> click.Command:
+    """Give a command that only says why there is none of this name, whatever its arguments."""
+
+    def refuse() -> None:
+        sys.exit(f"punctual: there is no command {name!r} here. {_INSTEAD.get(name, _SEE)}")
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, callback=refuse, hidden=True, add_help_option=False, context_settings=anything)
+
+
+_convert: Callable[..., Any] = CaseInsensitiveChoice.convert
+
+
+def _accept_level_names(self: CaseInsensitiveChoice, value: str, param: Any, ctx: Any) -> Any:
+    """Take Python's names of levels too: Faust's command line knows `-l warn`, not `-l warning` (cli/base.py:123)."""
+    return _convert(self, {"warning": "warn", "critical": "crit"}.get(value.lower(), value), param, ctx)

@@ -1,0 +1,30 @@
+"""What in the environment is likely to be a mistake, though a worker can start with it."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+
+from app.settings import Settings
+
+_PREFIX = "DELAY_"
+#: What Kubernetes tells a container of services whose names begin with `delay` (docs: Service, environment variables).
+_OF_KUBERNETES = re.compile(
+    r"DELAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+
+
+def doubts(settings: Settings, env: Mapping[str, str]) -> Iterable[str]:
+    """Yield a sentence for each thing that is likely to be a mistake, with what to do."""
+    known = {setting.metadata["env"] for setting in fields(Settings)}
+    names = {name.removeprefix(_PREFIX): name for name in sorted(known)}
+    for name in sorted(env.keys() - known):
+        if name.startswith(_PREFIX) and not _OF_KUBERNETES.fullmatch(name):
+            near = difflib.get_close_matches(name.removeprefix(_PREFIX), names, 1)
+            meant = f"{names[near[0]]} is meant, perhaps" if near else "nothing reads it"
+            yield f"{name} is set, but there is no such setting: {meant}. docs/reference/settings.md lists them all."
+    if not settings.destinations:
+        yield (
+            "DELAY_DESTINATIONS is not set: no message will be accepted, each request becomes a dead letter. Set it to "
+            "the topics that may be delivered to, such as 'orders.*,reminders', or to '*' for all but internal ones."
+        )

@@ -1,0 +1,26 @@
+"""The command line where Spark is not installed: which commands there are, and how to get what they run on."""
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_JOBS = Path(__file__).with_name("jobs")
+_HOW = "The pipeline's commands need Spark, which is not installed here. `make install-pipeline` installs it."
+
+
+def main(arguments: Sequence[str]) -> int:
+    """List the commands if that is asked for; give the exit code: 0, or 1 for what cannot be done without Spark."""
+    if set(arguments) & {"-h", "--help"}:
+        sys.stdout.write("\n".join(["usage: python -m pipeline COMMAND", "", *commands(), "", _HOW, ""]))
+        return 0
+    sys.stderr.write(f"{_HOW}\n")
+    return 1
+
+
+def commands() -> Iterator[str]:
+    """Yield a line for each command, read from the files of the jobs: importing them takes Spark."""
+    for file in sorted(_JOBS.glob("[!_]*.py")):
+        tree = ast.parse(file.read_text())
+        if {"add_options", "run"} <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
+            yield f"  {file.stem:<11} {(ast.get_docstring(tree) or '').splitlines()[0]}"

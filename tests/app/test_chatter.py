@@ -1,0 +1,35 @@
+"""What others say below a warning is left out; all that is ours is written."""
+
+import logging
+
+import pytest
+
+from app.chatter import Chatter, silent
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "message", "written"),
+    [
+        ("faust.app.base", logging.INFO, "Executing _on_partitions_assigned", False),
+        ("mode.worker", logging.INFO, "any", False),
+        ("aiokafka.consumer.group_coordinator", logging.INFO, "(Re-)joining group delay", False),
+        ("aiokafka.conn", logging.ERROR, "Unable connect", True),
+        ("app.worker", logging.INFO, "[^-Punctual]: Starting...", False),
+        ("app.worker", logging.ERROR, "[^-Punctual]: Crashed", True),
+        ("app.host", logging.INFO, "assigned partitions [0]", True),
+        ("tables.restore", logging.INFO, "restoring partition 3", True),
+    ],
+)
+def test_of_others_only_warnings_are_written(name: str, level: int, message: str, written: bool) -> None:  # noqa: FBT001
+    record = logging.LogRecord(name, level, __file__, 1, message, (), None)
+
+    assert Chatter().filter(record) is written
+
+
+def test_a_logger_is_silent_for_as_long_as_it_is_asked_to(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("aiokafka.conn")
+    with silent("aiokafka"):
+        log.error("in between")
+    log.error("after")
+
+    assert caplog.messages == ["after"]

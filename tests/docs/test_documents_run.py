@@ -1,0 +1,88 @@
+"""README.md and the tutorial do what they say: each of their blocks is run as it stands, in a fresh clone.
+
+Nothing is prepared but a clone; ports and directories are the default ones, so that these tests have the machine's 9092
+and 6066 to themselves. One thing differs from what a reader does: Spark (430 MB) is not installed once more, its
+packages are those that the tests run with.
+"""
+
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.embedded.errors import PortTakenError
+from app.embedded.ports import require_free
+from tests.harness.document import Block, Reader, blocks, clone
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PORTS = {9092: "Kafka", 6066: "the web view"}
+INSTALL = Block("sh", ".venv/bin/pip install --quiet confluent-kafka\n", "")
+Says = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone that both documents begin in; the first `make install` is the only one that installs."""
+    directory = tmp_path_factory.mktemp("fresh") / "punctual"
+    clone(directory)
+    return directory
+
+
+@pytest.fixture
+def read(tree: Path) -> Iterator[Callable[[str], Says]]:
+    """Runs a document's blocks: `read("README.md")` gives what each has written."""
+    for port, what in PORTS.items():
+        try:
+            require_free(port)
+        except PortTakenError:
+            pytest.fail(f"The documents' commands use port {port} for {what}. Stop what listens there, and try again.")
+    left_out: list[str] = []
+
+    def run(name: str) -> Says:
+        said: Says = {}
+        with Reader(tree) as reader:
+            for block in blocks(tree / name):
+                if "kcat" in block.code and shutil.which("kcat") is None:
+                    left_out.append(block.code)
+                    continue
+                if "confluent_kafka" in block.code:
+                    reader.run(INSTALL)  # as the text says
+                spark = {"PYTHONPATH": sysconfig.get_path("purelib")} if "-m pipeline" in block.code else {}
+                said[block.code] = reader.run(block, **spark)
+        return said
+
+    yield run
+    git = shutil.which("git") or "git"
+    subprocess.run([git, "clean", "-fdxq", "-e", ".venv"], cwd=tree, check=True)
+    if left_out:
+        pytest.skip(f"kcat is not installed (a Debian package), and {len(left_out)} blocks need it: the rest has run")
+
+
+def of(said: Says, part: str) -> str:
+    """Give what the block with `part` in it has written; nothing if it was left out for want of kcat."""
+    return next((written for code, written in said.items() if part in code), "")
+
+
+def test_the_readme_does_what_it_says(read: Callable[[str], Says]) -> None:
+    said = read("README.md")
+
+    assert "the topic orders is there" in of(said, "make topic")
+    assert "acknowledged: delay-requests-" in of(said, "on_delivery")
+    assert "1 requests are on delay-requests" in of(said, "pipeline bulk")
+    assert "balanced" in of(said, "pipeline bulk")
+    if shutil.which("kcat"):
+        assert "customer-7: remind me (delay-id=delay-requests-" in of(said, "-t orders -c 1")
+        assert "delay-reason=unknown-topic" in of(said, "oders")
+
+
+def test_the_tutorial_does_what_it_says(read: Callable[[str], Says]) -> None:
+    said = read("docs/tutorial.md")
+
+    assert of(said, "DelayClient").startswith("b'world' {'delay-id': b'delay-requests-")
+    if shutil.which("kcat"):
+        assert of(said, "echo again") == "again\n"
+        assert "'Delay-To' is not 'delay-to'" in of(said, "Delay-To")

@@ -1,0 +1,139 @@
+"""A document's code blocks, run as a reader would run them: literally, one after the other, in a fresh clone."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from tests.harness.worker import ROOT
+
+_STEP_S = 180.0
+_STOP_S, _POLL_S = 60.0, 0.1
+#: How a shell ends whose command was interrupted.
+_STOPPED = (0, -signal.SIGINT, 128 + signal.SIGINT)
+#: What a reader's shell would not have: settings of ours, and what make and virtualenvs leave behind.
+_ASIDE = ("DELAY_", "KAFKA_", "HOOK_", "MAKE", "MFLAGS", "PYTHON", "VIRTUAL_ENV", "PYTEST_", "DATADIR", "PORT", "HOST")
+#: Commands that run until they are stopped, and what they have written when they do what they are for.
+_FOREVER = {
+    "make run": r"  arrived +\S+",
+    "make kafka": r"Kafka serves on",
+    "faust -A app worker": r"serving 16 of 16 partitions",
+}
+
+
+class Block(NamedTuple):
+    """A block of code; a program has the name of the file that the text before it tells to save it in."""
+
+    language: str
+    code: str
+    file: str
+
+
+def blocks(document: Path) -> list[Block]:
+    """Give the blocks of a document that a reader runs."""
+    found, before = [], ""
+    for text, language, code in re.findall(
+        r"(.*?)^```(\w*)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL
+    ):
+        before += text
+        if language in ("sh", "python"):
+            [*_, file] = ["program.py", *re.findall(r"`(\w+\.py)`", text)]
+            found.append(Block(language, code, file))
+    return found
+
+
+def clone(directory: Path) -> None:
+    """Clone this repository, with what is not committed yet: nothing else that lies about here."""
+    git = ["git", "-c", "safe.directory=*"]
+    subprocess.run([*git, "clone", "--quiet", str(ROOT), str(directory)], check=True)
+    changed = subprocess.run(
+        [*git, "-C", str(ROOT), "diff", "--binary", "HEAD"], check=True, capture_output=True
+    ).stdout
+    if changed:
+        subprocess.run([*git, "-C", str(directory), "apply", "-"], input=changed, check=True)
+
+
+class Reader:
+    """Runs blocks in a clone; what runs forever goes on, and is stopped when the `with` block ends."""
+
+    def __init__(self, directory: Path) -> None:
+        """Begin in `directory`."""
+        self._directory, self._running = directory, list[subprocess.Popen[bytes]]()
+        self._env = {name: value for name, value in os.environ.items() if not name.startswith(_ASIDE)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._running):
+            _interrupt(process)
+
+    def run(self, block: Block, **env: str) -> str:
+        """Run a block and give what it has written; one that runs forever is left running once it does its work."""
+        code = block.code
+        if block.language == "python":
+            (self._directory / block.file).write_text(code)
+            code = f".venv/bin/python {block.file}"
+        ready = next((said for command, said in _FOREVER.items() if command in code), None)
+        log = self._directory.with_name(f"{self._directory.name}-{len(list(self._directory.parent.iterdir()))}.log")
+        process = self._start(code, log, env)
+        if ready is None:
+            return self._finished(process, code, log)
+        self._running.append(process)
+        self._await(process, code, log, ready)
+        if "make run" in code:
+            self._running.remove(process)
+            _interrupt(process)
+            assert process.returncode in _STOPPED, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
+        return log.read_text()
+
+    def _start(self, code: str, log: Path, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+        # A shell's own session is what a terminal interrupts with Ctrl-C.
+        with log.open("wb") as out:
+            return subprocess.Popen(
+                [shutil.which("bash") or "sh", "-e", "-c", code],
+                cwd=self._directory,
+                env={**self._env, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def _finished(self, process: "subprocess.Popen[bytes]", code: str, log: Path) -> str:
+        try:
+            process.wait(_STEP_S)
+        except subprocess.TimeoutExpired:
+            _interrupt(process)
+            raise AssertionError(f"{code}\nis not done after {_STEP_S:.0f} s:\n{_tail(log)}") from None
+        assert process.returncode == 0, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
+        return log.read_text()
+
+    @staticmethod
+    def _await(process: "subprocess.Popen[bytes]", code: str, log: Path, ready: str) -> None:
+        began = time.monotonic()
+        while not re.search(ready, log.read_text(errors="replace")):
+            assert process.poll() is None, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
+            assert time.monotonic() - began < _STEP_S, f"{code}\ndid not say {ready!r}:\n{_tail(log)}"
+            time.sleep(_POLL_S)
+
+
+def _interrupt(process: "subprocess.Popen[bytes]") -> None:
+    """Press Ctrl-C, wait until all of the shell's processes are gone, and end those that do not listen."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+        deadline = time.monotonic() + _STOP_S
+        while True:
+            process.poll()
+            os.killpg(process.pid, 0 if time.monotonic() < deadline else signal.SIGKILL)
+            time.sleep(_POLL_S)
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-40:])
