@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from app.agreement import fingerprint
+from app.caller import CALLBACK
 from app.clock import Clock
 from app.due import DueLoop
 from app.kafka import Batch, Sender
@@ -69,8 +70,8 @@ class Progress:
         store, oldest = partition.store, partition.oldest()
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
         held: dict[str, int] = {}
-        for (cluster, topic, _), row in partition.held.items():
-            name = named(cluster, topic)
+        for (cluster, topic, number), row in partition.held.items():
+            name = named(None if number == CALLBACK else cluster, topic)
             held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
         return {
             "partition": partition.number,

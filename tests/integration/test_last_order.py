@@ -1,0 +1,201 @@
+"""Per id the last order wins, whatever way it took: README-style use, while the worker is away and while it serves."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.harness.account import Account
+from tests.harness.kafka import Requests, now_ms, read
+from tests.harness.worker import Worker, eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation
+
+#: Ids of each kind, and how far apart the orders of one are.
+_IDS, _GAP_S = 40, 0.8
+_OVER_MS = 3_600_000
+GUARANTEES = ["at_least_once", "exactly_once"]
+
+
+@dataclass
+class Case:
+    """What is asked for the ids of one kind, in turn, and what is delivered of each: value and due time, or nothing."""
+
+    name: str
+    orders: list[Callable[["Sender", str], None]]
+    delivered: Callable[["Sender"], tuple[bytes, int] | None]
+
+
+@dataclass
+class Sender:
+    """Sends as users do: requests by customer, commands without a key, replacements by whatever key."""
+
+    requests: Requests
+    to: str
+    due: int
+    later: int
+    rnd: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 - the same ways each time
+
+    def _key(self) -> bytes:
+        return b"customer-%d" % self.rnd.randrange(1_000)
+
+    def schedule(self, id_: str, value: bytes, due: int) -> None:
+        headers = {"delay-id": id_, "delay-to": self.to, "delay-at": str(due)}
+        self.requests.send(headers, self._key(), value)
+
+    def command(self, op: str, id_: str, **more: str) -> None:
+        self.requests.send({"delay-op": op, "delay-id": id_, **{f"delay-{name}": text for name, text in more.items()}})
+
+
+def _ask(value: bytes, *, late: bool = False) -> Callable[[Sender, str], None]:
+    return lambda sender, id_: sender.schedule(id_, value, sender.later if late else sender.due)
+
+
+def _cancel(sender: Sender, id_: str) -> None:
+    sender.command("cancel", id_)
+
+
+def _move(*, late: bool) -> Callable[[Sender, str], None]:
+    return lambda sender, id_: sender.command("reschedule", id_, at=str(sender.later if late else sender.due))
+
+
+CASES = [
+    Case("updated, then cancelled", [_ask(b"1"), _ask(b"2"), _cancel], lambda _: None),
+    Case("cancelled, then scheduled anew", [_ask(b"1"), _cancel, _ask(b"2")], lambda sender: (b"2", sender.due)),
+    Case("brought forward", [_ask(b"1", late=True), _move(late=False)], lambda sender: (b"1", sender.due)),
+    Case("put off", [_ask(b"1"), _move(late=True)], lambda sender: (b"1", sender.later)),
+    Case("updated, then put off", [_ask(b"1"), _ask(b"2"), _move(late=True)], lambda sender: (b"2", sender.later)),
+    Case("put off, then updated", [_ask(b"1"), _move(late=True), _ask(b"2")], lambda sender: (b"2", sender.due)),
+    Case("replaced twice", [_ask(b"1"), _ask(b"2"), _ask(b"3")], lambda sender: (b"3", sender.due)),
+    Case("cancelled twice", [_ask(b"1"), _cancel, _ask(b"2"), _cancel], lambda _: None),
+]
+
+
+def ids_of(case: Case) -> list[str]:
+    return [f"{case.name.replace(' ', '-').replace(',', '')}-{number}" for number in range(_IDS)]
+
+
+def send_all(sender: Sender, between: Callable[[], None]) -> None:
+    """Send what each case asks for, turn by turn; each order is acknowledged before the next one of its id is sent."""
+    for turn in range(max(len(case.orders) for case in CASES)):
+        for case in CASES:
+            if turn < len(case.orders):
+                for id_ in ids_of(case):
+                    case.orders[turn](sender, id_)
+        sender.requests.flush()
+        between()
+
+
+def wrong(installation: Installation, sender: Sender) -> dict[str, int]:
+    """Count, by case, the ids of which something else has come than what was asked for last."""
+    found: dict[str, set[tuple[bytes, int]]] = {}
+    for record in read(installation.bootstrap, sender.to):
+        found.setdefault(record.header("delay-id"), set()).add((record.value or b"", int(record.header("delay-due"))))
+    counts = {}
+    for case in CASES:
+        wanted = case.delivered(sender)
+        expected = {wanted} if wanted is not None else set()
+        counts[case.name] = sum(found.get(id_, set()) != expected for id_ in ids_of(case))
+    return counts
+
+
+def await_the_last(installation: Installation, sender: Sender) -> None:
+    """Wait until everything is due and delivered."""
+    count = sum(_IDS for case in CASES if case.delivered(sender) is not None)
+    time.sleep(max(0.0, (sender.later - now_ms()) / 1000))
+    eventually(lambda: Account.read(installation.bootstrap, installation.app_id).sums.get("pending", 0) == 0, 30)
+    assert len({record.header("delay-id") for record in read(installation.bootstrap, sender.to)}) >= count
+
+
+@pytest.fixture(params=GUARANTEES)
+def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
+    with run("last-order", env=lambda _: {"DELAY_GUARANTEE": request.param}) as made:
+        yield made
+
+
+def new_sender(installation: Installation, ahead_s: float) -> Sender:
+    due = now_ms() + int(ahead_s * 1000)
+    return Sender(installation.requests, installation.topic(4), due, due + 2_000)
+
+
+@pytest.mark.slow
+def test_what_was_asked_for_last_holds_after_an_outage(installation: Installation) -> None:
+    installation.worker.kill()
+    sender = new_sender(installation, 12)
+    send_all(sender, lambda: time.sleep(_GAP_S))
+    installation.worker.start().wait_ready()
+    await_the_last(installation, sender)
+
+    assert wrong(installation, sender) == dict.fromkeys((case.name for case in CASES), 0)
+    Account.settled(installation.bootstrap, installation.app_id)
+
+
+@pytest.mark.slow
+def test_what_was_asked_for_last_holds_while_workers_die_and_partitions_move(
+    installation: Installation, tmp_path: Path
+) -> None:
+    second = Worker(installation.bootstrap, installation.app_id, tmp_path / "second", env=installation.worker.env)
+    sender = new_sender(installation, 16)
+    faults: Iterator[Callable[[], object]] = iter(
+        [second.start, installation.worker.kill, installation.worker.start, second.kill]
+    )
+
+    def go_wrong() -> None:
+        next(faults)()
+        time.sleep(0.2)
+
+    with second:
+        send_all(sender, go_wrong)
+        second.start().wait_ready()
+        installation.worker.wait_ready()
+        await_the_last(installation, sender)
+
+    assert wrong(installation, sender) == dict.fromkeys((case.name for case in CASES), 0)
+    Account.settled(installation.bootstrap, installation.app_id)
+
+
+def test_orders_that_follow_each_other_at_once_hold(installation: Installation) -> None:
+    """A replacement takes the way through another partition, its cancel goes straight home."""
+    to, requests, due = installation.topic(), installation.requests, now_ms() + 4_000
+    ids = [installation.new_id(home=0) for _ in range(_IDS)]
+    for id_ in ids:
+        requests.schedule(id_, due, to, b"1", partition=0)
+        requests.flush()
+        requests.schedule(id_, due, to, b"2", partition=1)
+        requests.flush()
+        requests.cancel(id_, partition=0)
+        requests.flush()
+        time.sleep(0.02)
+    time.sleep(max(0.0, (due + 1_000 - now_ms()) / 1000))
+    requests.schedule("end", now_ms(), to, b"end")
+    requests.flush()
+    records = installation.wait_for(to, 1)
+
+    late = _acked_in_the_same_millisecond(installation, ids)
+    assert {record.header("delay-id") for record in records} - late == {"end"}
+
+
+def _acked_in_the_same_millisecond(installation: Installation, ids: list[str]) -> set[str]:
+    """Give the ids whose last two orders brokers have stamped alike: contract section 3 sorts them by partition."""
+    stamps: dict[str, list[int]] = {}
+    for record in sorted(read(installation.bootstrap, installation.requests.topic), key=lambda one: one.timestamp_ms):
+        stamps.setdefault(record.header("delay-id"), []).append(record.timestamp_ms)
+    return {id_ for id_ in ids if stamps[id_][-1] == stamps[id_][-2]}
+
+
+def test_an_older_request_that_comes_after_the_delivery_of_a_newer_one_is_not_delivered_too(
+    installation: Installation,
+) -> None:
+    to, requests, id_ = installation.topic(), installation.requests, installation.new_id(home=0)
+    asked_ms = now_ms()
+    requests.schedule(id_, now_ms() + 100, to, b"newer", partition=0)
+    requests.flush()
+    installation.wait_for(to, 1)
+    requests.schedule(id_, now_ms() + 100, to, b"older", partition=1, asked_at=str(asked_ms - 1_000))
+    requests.flush()
+    installation.await_event("replaced", id_)
+
+    assert [record.value for record in read(installation.bootstrap, to)] == [b"newer"]
