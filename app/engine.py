@@ -44,7 +44,9 @@ class Engine:
         self.settings, self.table, self._app = settings, table, app
         self.clock = Clock()
         self.limits = TopicLimits()
-        self.reader = ProgressReader(settings.bootstrap, settings.progress, **settings.kafka_options())
+        self.reader = ProgressReader(
+            settings.bootstrap, settings.progress, partitions=settings.partitions, **settings.kafka_options()
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
 
@@ -71,7 +73,7 @@ class Engine:
         )
         self.due = DueLoop(settings, self.clock, self.courier)
         destinations = Destinations(self.cluster)
-        progress = Progress(settings, self.clock, self.sender, self.due)
+        progress = Progress(settings, self.clock, self.sender, self.due, self.reader.last)
         self.ownership = Ownership(
             settings,
             self.clock,
@@ -220,6 +222,15 @@ class Engine:
     def version(self) -> str:
         """The version of this worker."""
         return VERSION
+
+    def destinations(self, partition: int) -> dict[str, tuple[int, int | None]] | None:
+        """What waits for each destination in a partition that is served here, and since when it is held."""
+        served = self.ownership.partitions.get(partition) if self._started else None
+        if served is None or not served.working:
+            return None
+        held = served.held_ms()
+        counts = served.store.counts.destinations
+        return {to: (counts.get(to, 0), held.get(to)) for to in {**counts, **held} if to}
 
     def now_ms(self) -> int:
         """The worker's wall clock in epoch milliseconds."""

@@ -12,7 +12,7 @@ from typing import Protocol
 import aiokafka.errors
 from prometheus_client import Counter
 
-from app.backlog import Backlog
+from app.backlog import SILENT_S, Backlog
 from app.clock import Clock
 from app.due import DueLoop
 from app.errors import PartitionStopped
@@ -74,6 +74,8 @@ class Ownership:
         #: Those that may still be waited for, the latest last, which began at this time.
         self._backlogs: list[Backlog] = []
         self._backlog_s = 0.0
+        #: Partitions of others that were not waited for since the assignment.
+        self._silent = set[int]()
         self._topics = (*settings.inputs, settings.forwards)
 
     @property
@@ -108,6 +110,7 @@ class Ownership:
         for number in sorted(numbers):
             if number not in self.partitions:
                 self.partitions[number] = self._new(number)
+        self._silent.clear()
         backlog = self._new_backlog()
         for number in sorted(numbers):
             task = asyncio.get_running_loop().create_task(self._acquire(self.partitions[number], generation, backlog))
@@ -165,7 +168,9 @@ class Ownership:
         return self._backlogs[-1] if self._backlogs and together else self._new_backlog()
 
     def _new_backlog(self) -> Backlog:
-        backlog = Backlog(self._settings, self._cluster, self.partitions, self._caught_up, self._report)
+        backlog = Backlog(
+            self._settings, self._cluster, self.partitions, self._caught_up, self._report, frozenset(self._silent)
+        )
         self._backlogs = [*(one for one in self._backlogs if not one.over), backlog]
         self._backlog_s = asyncio.get_running_loop().time()
         return backlog
@@ -299,10 +304,23 @@ class Ownership:
     async def _read_all(self, partition: Partition, ends: dict[str, int], backlog: Backlog) -> None:
         await self._ingest(partition, ends)
         await backlog.cleared()
+        self._note_silent(backlog.without)
         forwards = self._settings.forwards
         # Exactly once, what was forwarded may not be readable yet.
         written = await self._reader(forwards, partition.number).written_end()
         await self._ingest(partition, {forwards: written})
+
+    def _note_silent(self, silent: set[int]) -> None:
+        """Say and count that some partitions have not been waited for."""
+        if silent - self._silent:
+            log.error(
+                "firing begins before partitions %s have read what waits in their inputs: no worker has told of them "
+                "for %g s, or they are stopped. See to them: a cancel among that may come too late",
+                sorted(silent),
+                SILENT_S,
+            )
+            _CUT_SHORT.inc()
+        self._silent |= silent
 
     async def _ends(self, number: int) -> dict[str, int]:
         """Give where a partition's inputs end."""

@@ -322,6 +322,13 @@ class Partition:
             way = (way[0], way[1], ANY)
         self.held[way] = min(row, self.held.get(way, row))
 
+    def held_ms(self) -> dict[str, int]:
+        """Give the oldest due time that waits for each destination that takes nothing."""
+        held: dict[str, int] = {}
+        for (_, topic, _), row in self.held.items():
+            held[topic] = min(keys.due_of(row), held.get(topic, 1 << 62))
+        return held
+
     # the writer ------------------------------------------------------------------------------------------------------
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -49,5 +49,11 @@ class WorkerState(Protocol):
     def recovery(self) -> Sequence[Recovery]:
         """The partitions that this worker is restoring; empty when there are none."""
 
+    def destinations(self, partition: int) -> "dict[str, tuple[int, int | None]] | None":
+        """What waits for each destination in a partition, and since when it is held (epoch ms; None if it is not).
+
+        None if this worker does not serve the partition.
+        """
+
     def now_ms(self) -> int:
         """The worker's wall clock in epoch milliseconds."""

@@ -58,6 +58,7 @@ class FakeState:
     reason: str | None = None
     restores: list[Recovery] = field(default_factory=list)
     now: int = NOW_MS
+    waiting: dict[int, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 
     def ready_reason(self) -> str | None:
@@ -65,6 +66,9 @@ class FakeState:
 
     def recovery(self) -> list[Recovery]:
         return self.restores
+
+    def destinations(self, partition: int) -> dict[str, tuple[int, int | None]] | None:
+        return self.waiting.get(partition)
 
     def now_ms(self) -> int:
         return self.now
