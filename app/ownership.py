@@ -14,6 +14,7 @@ from prometheus_client import Counter
 
 from app.backlog import SILENT_S, Backlog
 from app.clock import Clock
+from app.contract.request import TOPIC_NAME
 from app.due import DueLoop
 from app.errors import PartitionStopped
 from app.ingest import crc_of
@@ -24,7 +25,7 @@ from app.partition import Partition, State
 from app.settings import Settings
 from app.sight import BLIND_S
 from app.topics import TOMBSTONES_MS
-from tables import Changes, DelayTable, PartitionStore, Position
+from tables import Changes, DelayTable, Inspection, PartitionStore, Position, RecordsGarbled, RecordUnreadable
 
 log = logging.getLogger(__name__)
 
@@ -144,11 +145,13 @@ class Ownership:
         """Bring a partition from assignment to firing."""
         number = partition.number
         partition.state, partition.reason = State.RESTORING, ""
-        store = await self._restore(number)
         try:
+            store = await self._restore(number)
             offsets = await self._positions(number, store)
-        except PartitionStopped as error:
+        except (PartitionStopped, RecordsGarbled, RecordUnreadable) as error:
             partition.stop(str(error))
+            if not isinstance(error, PartitionStopped):
+                self._table.close(number)  # what it holds in memory may be half of something
             return
         began = asyncio.get_running_loop().time()
         ends = await self._ends(number)
@@ -181,7 +184,20 @@ class Ownership:
             self._due.notify()
 
     async def _restore(self, number: int) -> PartitionStore:
-        """Restore to the changelog's end and become the only writer."""
+        """Restore to the changelog's end and become the only writer.
+
+        Raises RecordUnreadable if a record cannot be read; RecordsGarbled if such ones keep coming meanwhile.
+        """
+        try:
+            return await self._take_over(number)
+        except RecordsGarbled as error:
+            log.warning("partition %d: %s; each record is looked at", number, error)
+            self._table.close(number)
+            return await self._take_over(number, looked_at=True)
+
+    async def _take_over(self, number: int, *, looked_at: bool = False) -> PartitionStore:
+        name = f"{self._settings.changelog}-{number}"
+        skip = self._settings.skipped(name)
         await self._journal.fence(number)
         now = self._clock.wall_ms()
         store = self._table.open(number, now - self.tombstones_ms // 2)
@@ -197,7 +213,7 @@ class Ownership:
             )
             store = self._table.renew(number)
         reader = self._journal.reader(number, max(begin, store.offset))
-        await self._table.restore(number, reader)
+        await self._table.restore(number, reader, skip, Inspection(name, skip) if looked_at else None)
         sent_ms, jumps = self._clock.now_ms(), self._clock.jumps
         # Before anything is fired, the clock is known not to be fast.
         self._clock.confirm(sent_ms, jumps, await self._journal.claim(number, sent_ms))
@@ -274,7 +290,7 @@ class Ownership:
 
     async def _learn_destinations(self, store: PartitionStore) -> None:
         try:
-            await self._cluster.refresh([topic for topic in store.counts.destinations if topic])
+            await self._cluster.refresh([topic for topic in store.counts.destinations if TOPIC_NAME.fullmatch(topic)])
         except aiokafka.errors.KafkaError as error:
             log.warning("destinations: no metadata yet: %r", error)
 

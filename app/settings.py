@@ -127,6 +127,8 @@ class Settings:
     give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
     min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), _whole(0))
     accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", _words)
+    skip_records: tuple[str, ...] = _setting("DELAY_SKIP_RECORDS", "", _words)
+    max_destinations: int = _setting("DELAY_MAX_DESTINATIONS", "10000", _whole(1))
     worker_url: str = _setting("WORKER_URL", "")
     datadir: str = _setting("DATADIR", "")
     host: str = _setting("HOST", "127.0.0.1")
@@ -164,6 +166,10 @@ class Settings:
                 str(self.min_insync_replicas),
                 f"it cannot be above DELAY_REPLICATION_FACTOR ({self.replication_factor})",
             )
+        for record in self.skip_records:
+            if not re.fullmatch(rf"{re.escape(self.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
+                why = f"a record of the changelog is named {self.changelog}-<partition>-<offset>"
+                raise SettingInvalid("DELAY_SKIP_RECORDS", record, why)
         if self.horizon_ms:
             self._check_horizon()
         self._check_security()
@@ -263,6 +269,11 @@ class Settings:
     def cancels_ms(self) -> int:
         """How long a cancel of an id that is not pending is remembered."""
         return max(self.cancel_memory_ms, self.dedupe_window_ms) if self.horizon_ms else self.cancel_memory_ms
+
+    def skipped(self, log: str) -> frozenset[int]:
+        """Give the offsets in a changelog partition, `topic-partition`, whose records are left out."""
+        named = (record.rpartition("-") for record in self.skip_records)
+        return frozenset(int(offset) for name, _, offset in named if name == log)
 
     # places ----------------------------------------------------------------------------------------------------------
     @property

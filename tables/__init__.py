@@ -6,7 +6,17 @@ request looks or how a message is delivered: that is `app`.
 
 from tables.changes import Cancel, Changes, Position, Told
 from tables.entry import Command, Entry
-from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable, TableError, UnknownRecordKind, UnknownRowVersion
+from tables.errors import (
+    RecordsGarbled,
+    RecordUnreadable,
+    StoreCorrupt,
+    StoreLocked,
+    StoreUnusable,
+    TableError,
+    UnknownRecordKind,
+    UnknownRowVersion,
+)
+from tables.inspection import Inspection
 from tables.store import PartitionStore
 from tables.table import DelayTable
 
@@ -16,8 +26,11 @@ __all__ = [
     "Command",
     "DelayTable",
     "Entry",
+    "Inspection",
     "PartitionStore",
     "Position",
+    "RecordUnreadable",
+    "RecordsGarbled",
     "StoreCorrupt",
     "StoreLocked",
     "StoreUnusable",

@@ -39,6 +39,8 @@ GOOD = {
     "DELAY_GIVE_UP": ("PT1H", 3_600_000),
     "DELAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
+    "DELAY_SKIP_RECORDS": ("delay-delays-changelog-3-17,", ("delay-delays-changelog-3-17",)),
+    "DELAY_MAX_DESTINATIONS": ("5", 5),
     "WORKER_URL": ("http://worker:1", "http://worker:1"),
     "DATADIR": ("/data", "/data"),
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
@@ -65,6 +67,8 @@ BAD = {
     "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
     "DELAY_GIVE_UP": ("never", "'never' is no duration."),
     "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
+    "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
+    "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
 }
 
@@ -212,3 +216,9 @@ def test_security_becomes_what_kafka_clients_take() -> None:
         "sasl_plain_password": "p",
     }
     assert "ssl_context" in Settings.from_env({"KAFKA_SECURITY_PROTOCOL": "SSL"}).kafka_options()
+
+
+def test_records_to_be_left_out_are_those_of_their_partition() -> None:
+    settings = Settings.from_env({"DELAY_SKIP_RECORDS": "delay-delays-changelog-3-7,delay-delays-changelog-13-8"})
+    assert settings.skipped("delay-delays-changelog-3") == {7}
+    assert settings.skipped("delay-delays-changelog-1") == frozenset()

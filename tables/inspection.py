@@ -1,0 +1,125 @@
+"""Changelog records looked at one by one: which of them cannot be read, and whether a later one has mended it."""
+
+import struct
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from tables import keys
+from tables.changes import decode_cancel, decode_delivered, decode_position, decode_told
+from tables.entry import decode
+from tables.errors import RecordUnreadable, TableError, UnknownRecordKind
+
+#: What decoding can raise, whatever the bytes.
+GARBLED = (msgspec.MsgspecError, ValueError, ArithmeticError, IndexError, RecursionError, struct.error, TableError)
+_LONG = 8
+_MOST = 1_000
+#: Rows' counts per hour, expiry times and offsets are written as 8 bytes, offsets with others added to them.
+_LARGEST = 1 << 62
+
+_MARKS: dict[bytes, Callable[[bytes], Any]] = {
+    keys.CANCEL: decode_cancel,
+    keys.DELIVERED: decode_delivered,
+    keys.TOLD: decode_told,
+}
+
+
+class Record(Protocol):
+    """A changelog record and its place."""
+
+    @property
+    def offset(self) -> int:
+        """Where it is."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """What it is about."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """What it says, None for a tombstone."""
+        ...
+
+
+def trouble(key: bytes, value: bytes | None) -> str | None:
+    """Say why a record cannot be read, or give None."""
+    try:
+        _read(key, value)
+    except GARBLED as error:
+        return str(error) or repr(error)
+    return None
+
+
+def odd(key: bytes, value: bytes | None) -> bool:
+    """Tell whether a record is none that a table writes, of those that nothing else would notice."""
+    kind = key[:1]
+    if kind == b"\x00":
+        return len(key) != keys.ROW_SIZE
+    return kind in (keys.ORIGIN, keys.POSITION) and value is not None and trouble(key, value) is not None
+
+
+def _read(key: bytes, value: bytes | None) -> None:
+    kind = key[:1]
+    if keys.is_row(key):
+        _assure(len(key) == keys.ROW_SIZE, f"the key of a row has {keys.ROW_SIZE} bytes, not {len(key)}")
+        if value is not None:
+            decode(value)
+    elif kind in _MARKS:
+        key[1:].decode()
+        if value is not None:
+            _assure(0 <= _MARKS[kind](value).expires_ms < _LARGEST, "it expires at no time that there is")
+    elif kind == keys.POSITION:
+        key[1:].decode()
+        if value is not None:
+            found = decode_position(value)
+            _assure(0 <= found.offset < _LARGEST and -_LARGEST < found.base < _LARGEST, "no log has such offsets")
+    elif kind in (keys.ORIGIN, keys.WRITER):
+        _assure(value is None or len(value) == _LONG, f"its value should have {_LONG} bytes")
+    else:
+        raise UnknownRecordKind(key)
+
+
+def _assure(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - an assertion
+    if not condition:
+        raise ValueError(otherwise)
+
+
+class Inspection:
+    """Takes records out that cannot be read, and knows of which nothing better has been written since."""
+
+    def __init__(self, name: str, skip: Collection[int] = ()) -> None:
+        """Look at the changelog partition called `name`; records at the offsets `skip` are left out for good."""
+        self._name, self._skip = name, skip
+        self._found: dict[bytes, tuple[int, str]] = {}
+        #: Keys of what was left out for good: the truth about them has to be written again.
+        self.skipped: set[bytes] = set()
+
+    @property
+    def clean(self) -> bool:
+        """Whether all is well so far."""
+        return not self._found
+
+    def readable(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Give the records that can be read."""
+        for record in records:
+            key = record.key or b""
+            why = trouble(key, record.value)
+            if why is None:
+                self._found.pop(key, None)
+                yield record
+            elif record.value is None:  # there is nothing of this kind, so nothing to be removed
+                self._found.pop(key, None)
+            elif record.offset in self._skip:
+                self._found.pop(key, None)
+                self.skipped.add(key)
+            elif len(self._found) < _MOST:
+                self._found[key] = (record.offset, why)
+
+    def conclude(self) -> None:
+        """Raise RecordUnreadable if something is left that cannot be read."""
+        if self._found:
+            offset, why = min(self._found.values())
+            raise RecordUnreadable(self._name, offset, why, len(self._found))
