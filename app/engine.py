@@ -10,10 +10,12 @@ from typing import Any
 import aiokafka.errors
 
 from app import group
+from app.admission import Admission
+from app.census import Census
 from app.clock import Clock
 from app.datadir import belongs, check, claim
 from app.deliver import Target
-from app.destinations import Destinations
+from app.destinations import Destinations, Elsewhere, Neighbours
 from app.due import DueLoop
 from app.exact import courier_and_journal
 from app.fatal import end_process
@@ -60,7 +62,8 @@ class Engine:
         self.limits = await ensure(settings)
         self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
         await self.cluster.start(settings.progress)
-        belongs(settings.data_path, settings.app_id, await self.cluster.id())
+        own_id = await self.cluster.id()
+        belongs(settings.data_path, settings.app_id, own_id)
         self.sender = Sender(self.cluster)
         targets: dict[str | None, Target] = {None: Target(self.cluster, Sender(self.cluster, recalls=True))}
         for name, bootstrap in settings.clusters.items():
@@ -73,6 +76,13 @@ class Engine:
         )
         self.due = DueLoop(settings, self.clock, self.courier)
         destinations = Destinations(self.cluster)
+        admission = Admission(
+            settings,
+            destinations,
+            Neighbours.at_home(self.cluster),
+            {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
+            Census(settings.max_destinations, self.table.stores, self.reader.reports, asyncio.get_running_loop().time),
+        )
         progress = Progress(settings, self.clock, self.sender, self.due, self.reader.last)
         self.ownership = Ownership(
             settings,
@@ -81,7 +91,9 @@ class Engine:
             self.table,
             self.journal,
             self.due,
-            lambda number: Partition(number, settings, self.clock, self.journal, destinations, self.limits, self.due),
+            lambda number: Partition(
+                number, settings, self.clock, self.journal, destinations, self.limits, self.due, admission
+            ),
             progress.report,
             end_process,
         )

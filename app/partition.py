@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from app import beat
+from app.admission import Admission
 from app.clock import Clock
 from app.cold import Cold
 from app.contract.native import Record
@@ -121,11 +122,12 @@ class Partition:
         topics: Topics,
         limits: Limits,
         firing: Firing,
+        admission: Admission | None = None,
     ) -> None:
-        """Begin without a store; `firing` finds what is due."""
+        """Begin without a store; `firing` finds what is due, `admission` knows what clusters do of destinations."""
         self.number, self._settings, self._clock, self._journal = number, settings, clock, journal
         self._topics, self._limits, self._firing = topics, limits, firing
-        self._policy = Policy(settings)
+        self._policy = Policy(settings, admission)
         self.state = State.RESTORING
         self.reason = ""
         #: Rows whose sends are outstanding, until the step that ends them is committed; `_out` those without outcome.
@@ -417,6 +419,7 @@ class Partition:
             unknown = {topic for topic, partition in wanted if self._topics.partitions(topic) <= partition}
             if unknown:
                 await self._topics.learn(unknown)
+            found = await self._policy.admitted(found, forwarded=records[0].topic == self._settings.forwards)
             limit = _STEP_BYTES // self._shorter
             taken = self._ingest.take(step, found, self._topics.partitions, limit)
             await asyncio.sleep(0)

@@ -247,7 +247,7 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, *self.inputs})
+        return frozenset({*named, f"{self.app_id}-controls", *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

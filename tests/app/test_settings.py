@@ -177,6 +177,7 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-progress",
         "shop-dead-letters",
         "shop-cold",
+        "shop-controls",
     }
 
 
