@@ -1,7 +1,7 @@
 """Changelog records looked at one by one: which of them cannot be read, and whether a later one has mended it."""
 
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import msgspec
@@ -14,7 +14,6 @@ from tables.errors import RecordUnreadable, TableError, UnknownRecordKind
 #: What decoding can raise, whatever the bytes.
 GARBLED = (msgspec.MsgspecError, ValueError, ArithmeticError, IndexError, RecursionError, struct.error, TableError)
 _LONG = 8
-_MOST = 1_000
 #: Rows' counts per hour, expiry times and offsets are written as 8 bytes, offsets with others added to them.
 _LARGEST = 1 << 62
 
@@ -54,11 +53,8 @@ def trouble(key: bytes, value: bytes | None) -> str | None:
 
 
 def odd(key: bytes, value: bytes | None) -> bool:
-    """Tell whether a record is none that a table writes, of those that nothing else would notice."""
-    kind = key[:1]
-    if kind == b"\x00":
-        return len(key) != keys.ROW_SIZE
-    return kind in (keys.ORIGIN, keys.POSITION) and value is not None and trouble(key, value) is not None
+    """Tell whether a mark is none that a table writes, of those that nothing else would notice."""
+    return key[:1] in (keys.ORIGIN, keys.POSITION) and value is not None and trouble(key, value) is not None
 
 
 def _read(key: bytes, value: bytes | None) -> None:
@@ -102,21 +98,17 @@ class Inspection:
         """Whether all is well so far."""
         return not self._found
 
-    def readable(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Give the records that can be read."""
-        for record in records:
-            key = record.key or b""
-            why = trouble(key, record.value)
-            if why is None:
-                self._found.pop(key, None)
-                yield record
-            elif record.value is None:  # there is nothing of this kind, so nothing to be removed
-                self._found.pop(key, None)
-            elif record.offset in self._skip:
-                self._found.pop(key, None)
-                self.skipped.add(key)
-            elif len(self._found) < _MOST:
-                self._found[key] = (record.offset, why)
+    def passes(self, offset: int, key: bytes, value: bytes | None) -> bool:
+        """Tell whether a record can be read, and keep in mind what cannot."""
+        why = trouble(key, value)
+        if why is None or value is None:  # a tombstone of what nobody knows removes nothing
+            self._found.pop(key, None)
+        elif offset in self._skip:
+            self._found.pop(key, None)
+            self.skipped.add(key)
+        else:
+            self._found[key] = (offset, why)
+        return why is None
 
     def conclude(self) -> None:
         """Raise RecordUnreadable if something is left that cannot be read."""

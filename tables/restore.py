@@ -17,7 +17,7 @@ CHUNK = 2_000
 _REPORT_EVERY_S = 2.0
 #: Each owner's epoch is one more than the last one's: nobody counts so far.
 EPOCHS = 1 << 62
-_LONG = 8
+_LONG, _ROW = 8, b"\x00"
 
 
 class ChangelogReader(Protocol):
@@ -117,25 +117,19 @@ class StaleFilter:
 
     def accept(self, records: Iterable[Record]) -> Iterator[tuple[bytes, bytes | None]]:
         """Give the records of rightful writers; a batch whose stamp no owner can have written is nobody's."""
-        for record in self._rightful(records) if self._inspection is None else self._readable(records):
-            yield record.key or b"", record.value
-
-    def _rightful(self, records: Iterable[Record]) -> Iterator[Record]:
         for record in records:
-            key = record.key
-            if key == keys.WRITER and record.value is not None:
-                epoch = epoch_of(record.value) if record.offset not in self._skip else None
+            key, value = record.key or b"", record.value
+            if key == keys.WRITER and value is not None:
+                epoch = epoch_of(value) if record.offset not in self._skip else None
                 self.inside = epoch is None or epoch < self.writer
                 self.writer = max(self.writer, epoch or 0)
             if not self.inside:
-                yield record
-            elif key is not None and key != keys.WRITER:
+                if self._inspection is None or self._inspection.passes(record.offset, key, value):
+                    yield key, value
+            elif key != keys.WRITER:
                 self.keys.add(key)
-
-    def _readable(self, records: Iterable[Record]) -> Iterator[Record]:
-        assert self._inspection is not None, "records are only looked at with an inspection"
-        yield from self._inspection.readable(self._rightful(records))
-        self.keys |= self._inspection.skipped
+        if self._inspection is not None:
+            self.keys |= self._inspection.skipped
 
     def replay(self, store: PartitionStore, records: Iterable[Record], position: int, now_ms: int) -> None:
         """Apply the records of rightful writers; the store's offset stays before a zombie's batch that may go on.
@@ -146,7 +140,7 @@ class StaleFilter:
         accepted = list(self.accept(records))
         stays = self.inside or not (self._inspection is None or self._inspection.clean)
         try:
-            if any(odd(key, value) for key, value in accepted):
+            if any(len(key) != keys.ROW_SIZE if key[:1] == _ROW else odd(key, value) for key, value in accepted):
                 raise ValueError("some are none of a table's")
             store.replay(accepted, store.offset if stays else position, now_ms)
         except (StoreCorrupt, StoreUnusable):
