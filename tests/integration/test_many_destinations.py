@@ -23,8 +23,8 @@ from tests.integration.installation import Event, Installation, late_ms
 PARTITIONS = int(os.environ.get("MANY_PARTITIONS", "16"))
 DESTINATIONS = int(os.environ.get("MANY_DESTINATIONS", "300"))
 NAMES = [f"{'long-' * 47}{number:06d}" for number in range(DESTINATIONS)]
-#: What waits for each destination in each partition, one more for the next.
-TOTAL = sum(range(1, DESTINATIONS + 1))
+#: What waits for each destination in each partition.
+WAITING = {name: 1 + number % 5 for number, name in enumerate(NAMES)}
 #: What a rebalance costs on a busy machine; catch-up would wait for a report for two minutes.
 PAUSE_MS = 15_000
 #: Records are so large at most, and the worker has so much memory.
@@ -47,16 +47,16 @@ def fill(installation: Installation) -> None:
     due, crc = now_ms() + 86_400_000, keys.topic_crc(installation.requests.topic)
     for number in range(PARTITIONS):
         offset = 1 << 40
-        for many, name in enumerate(NAMES, 1):
-            for _ in range(many if number == 0 else 1):  # as many rows as that need only be in one of them
+        for name, many in WAITING.items():
+            for _ in range(many):
                 offset += 1
                 id_ = f"{installation.requests.topic}-{number}-{offset}"
                 row = encode(Entry(id_, name, None, b"", [], id_))
                 producer.produce(
                     f"{installation.app_id}-delays-changelog", row, keys.row_key(due, offset, crc), partition=number
                 )
-                producer.poll(0)
-    producer.flush()
+            producer.poll(0)
+        producer.flush()  # or its queue gets full
 
 
 def complete(installation: Installation, since_ms: int) -> bool:
@@ -73,7 +73,7 @@ def complete(installation: Installation, since_ms: int) -> bool:
         for number, report in reports.items()
         if "state" not in report
     }
-    return all(sums.get(number, 0) >= (TOTAL if number == 0 else DESTINATIONS) for number in range(PARTITIONS))
+    return all(sums.get(number, 0) >= sum(WAITING.values()) for number in range(PARTITIONS))
 
 
 def memory_kib(worker: Worker) -> int:
@@ -101,7 +101,7 @@ def test_reports_are_complete_and_delivery_goes_on_when_workers_join_and_leave(
         second.stop()
     eventually(lambda: complete(installation, left), 60, "complete reports after one has left")
     records = installation.wait_for(to, 300, 60)
-    assert max(late_ms(record) for record in records) < PAUSE_MS
+    assert max(late_ms(record) for record in records) < PAUSE_MS, sorted(late_ms(record) for record in records)[-20:]
     assert memory_kib(first) < MEMORY_KIB
 
 
@@ -111,4 +111,4 @@ def test_all_destinations_are_listed_by_the_worker_that_has_the_partition(instal
         found = {row["destination"]: row["pending"] for row in json.load(answer)["destinations"]}
     assert time.monotonic() - began < 2
 
-    assert {name: found[name] for name in NAMES} == {name: many for many, name in enumerate(NAMES, 1)}
+    assert {name: found[name] for name in NAMES} == WAITING
