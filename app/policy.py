@@ -122,7 +122,10 @@ def assure_topic(asked: Request, partitions: int) -> None:
     """
     if partitions > (asked.partition or 0):
         return
-    sentence = f"topic {asked.to[:249]!r} does not exist. Create it, then send the request again."
+    where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
+    sentence = f"topic {asked.to[:249]!r}{where} does not exist. Create it, then send the request again."
     if partitions:
-        sentence = f"topic {asked.to} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
+        sentence = (
+            f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
+        )
     raise Refusal(Reason.UNKNOWN_TOPIC, sentence)

@@ -80,6 +80,7 @@ class Progress:
     async def _values(self, now: int) -> list[tuple[bytes, bytes]]:
         """Give the keys and values of the records."""
         lateness, found = self._due.lateness.histogram(), []
+        self._silent = Counter({number: of for number, of in self._silent.items() if number in self._due.partitions})
         for partition in list(self._due.partitions.values()):
             if partition.state in (State.LIVE, State.CATCHING_UP):
                 self._silent.pop(partition.number, None)

@@ -137,6 +137,8 @@ async def test_topics_of_another_cluster_must_be_there() -> None:
         asked("orders", "other"), asked("orders", "other", 1), asked("orders", "other", 2), asked("typo", "other")
     )
     assert found == ["", "", "unknown-topic", "unknown-topic"]
+    with pytest.raises(Refusal, match="topic 'typo' on cluster other does not exist"):
+        site.policy._admit(asked("typo", "other"))
     site.other.topics["orders"] = 3
     assert await site.judged(asked("orders", "other", 2)) == [""]
 

@@ -198,5 +198,10 @@ async def test_a_partition_that_begins_is_silent_until_the_last_word_of_its_form
         stage.due.partitions[0].state = State.RESTORING
         for _ in range(3):
             await progress.report()
+        given_away = stage.due.partitions.pop(0)
+        await progress.report()
+        stage.due.partitions[0] = given_away
+        for _ in range(3):
+            await progress.report()
 
         assert not topic.records
