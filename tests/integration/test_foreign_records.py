@@ -63,3 +63,16 @@ def test_workers_go_on_and_start_whatever_is_written_to_internal_topics(installa
     installation.worker.start().wait_ready()
     deliver(installation, to)
     assert installation.worker.alive
+
+
+def test_workers_go_on_whatever_is_forwarded(installation: Installation) -> None:
+    to = installation.topic()
+    for number in range(8):  # of which some live elsewhere
+        headers = {"delay-to": to, "delay-after": "PT30M", "delay-id": f"id-{number}"}
+        installation.requests.send(headers, b"", b"", partition=0)
+    deliver(installation, to)
+    forge(installation, "forwards")
+    deliver(installation, to)
+    installation.worker.kill()
+    installation.worker.start().wait_ready()
+    deliver(installation, to)
