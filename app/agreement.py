@@ -23,6 +23,9 @@ OF_A_WORKER = frozenset(
         "DELAY_FIRE_DEPTH",
         "DELAY_MIN_FREE_DISK",
         "DELAY_ACCEPT_RECREATED",
+        "DELAY_ROW_VERSION",
+        "DELAY_SKIP_RECORDS",
+        "DELAY_WEB_HOSTS",
     }
 )
 

@@ -7,10 +7,11 @@ what its forwards hold. What other workers have ingested is in their progress re
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
 
+from app.foreign import passed_over
 from app.kafka import Cluster
 from app.kafka.place import Place
 from app.kafka.reader import PartitionReader, Stored
@@ -18,6 +19,11 @@ from app.partition import Partition, State
 from app.settings import Settings
 
 _LOOK_S = 0.02
+#: A partition of which nobody has told anything for so long is waited for no more: workers tell each second of all that
+#: they have. A look that takes longer than a second counts as one, for the brokers may have been away.
+SILENT_S, _COUNTED_S = 10.0, 1.0
+#: One that was not waited for before is waited for so long: it may have been heard of again.
+_AGAIN_S = 1.5
 #: Progress records of each partition to begin with: the last ones, and some.
 _REPORTS = 8
 #: Ends that are so little ahead may be ends of transactions, which are no records.
@@ -29,6 +35,7 @@ class _Report(msgspec.Struct):
 
     partition: int
     positions: dict[str, int]
+    state: str = ""
 
 
 _decode = msgspec.json.Decoder(_Report).decode
@@ -44,14 +51,19 @@ class Backlog:
         partitions: dict[int, Partition],
         ingested: Callable[[Partition, str, int], bool],
         report: Callable[[], Awaitable[None]],
+        silent: Collection[int] = (),
     ) -> None:
         """Look after `partitions`, which are ours; `ingested` tells whether one has read a topic up to an offset.
 
-        `report` tells other workers how far ours are.
+        `report` tells other workers how far ours are; of those that are `silent` nothing was told lately.
         """
         self._settings, self._cluster, self._partitions = settings, cluster, partitions
-        self._ingested, self._report = ingested, report
+        self._ingested, self._report, self._silent = ingested, report, silent
         self._told: dict[Place, int] = {}
+        #: For how long nothing has been told of each partition of others; for one that is stopped that is for ever.
+        self._silent_s: dict[int, float] = {}
+        #: Partitions that were not waited for to the end.
+        self.without: set[int] = set()
         self._reports = PartitionReader(cluster, settings.progress, 0)
         self._task: asyncio.Task[None] | None = None
         #: When it was looked what waits.
@@ -82,9 +94,20 @@ class Backlog:
         while not all(self._done_here(place, end) for place, end in ends.items()):  # noqa: ASYNC110 - plain numbers
             await asyncio.sleep(_LOOK_S)
         await self._report()
-        behind = {place: end for place, end in ends.items() if place[1] not in self._partitions}
+        await self._wait_for_others({place: end for place, end in ends.items() if place[1] not in self._partitions})
+
+    async def _wait_for_others(self, behind: dict[Place, int]) -> None:
+        """Wait until partitions of other workers have read their inputs, as long as somebody tells of them."""
+        now = asyncio.get_running_loop().time
+        self._silent_s = {n: SILENT_S - _AGAIN_S if n in self._silent else 0.0 for _, n in behind}
         while behind := {place: end for place, end in behind.items() if not await self._done(place, end)}:
-            self._take(await self._reports.chunk(1_000))
+            began = now()
+            records = await self._reports.chunk(1_000)
+            passed = min(now() - began, _COUNTED_S)
+            self._silent_s = {number: silent + passed for number, silent in self._silent_s.items()}
+            self._take(records)
+            self.without |= {number for _, number in behind if self._silent_s[number] >= SILENT_S}
+            behind = {place: end for place, end in behind.items() if place[1] not in self.without}
 
     def _done_here(self, place: Place, end: int) -> bool:
         """Tell whether a partition of ours has read a topic up to `end`, or never will; others are not looked at."""
@@ -119,6 +142,21 @@ class Backlog:
 
     def _take(self, records: Sequence[Stored]) -> None:
         for record in records:
-            if record.value is not None:
-                report = _decode(record.value)
-                self._told.update({(topic, report.partition): offset for topic, offset in report.positions.items()})
+            if record.value is None:
+                continue
+            try:
+                report = _report_of(record.key, record.value)
+            except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+                passed_over(self._settings.progress, 0, record.offset, error)
+                continue
+            self._told.update({(topic, report.partition): offset for topic, offset in report.positions.items()})
+            self._silent_s[report.partition] = math.inf if report.state == State.STOPPED else 0.0
+
+
+def _report_of(key: bytes | None, value: bytes) -> _Report:
+    """Decode a progress record; raises ValueError or what msgspec raises if it is none."""
+    report = _decode(value)
+    if key != b"%d" % report.partition:
+        msg = f"the key is {key!r}, the partition {report.partition}"
+        raise ValueError(msg)
+    return report

@@ -8,7 +8,7 @@ import aiohttp
 import yarl
 
 from app.outcome import Called, Uncalled
-from app.partition import Partition, Way
+from app.partition import CALLBACK, Partition, Way
 from tables import Entry
 
 _TIMEOUT_S = 10
@@ -18,9 +18,7 @@ _AT_ONCE, _PER_HOST, _AFTER_TIMEOUT = 64, 4, 1
 #: Hosts may be the senders' choice: what is known of slow ones is bounded.
 _REMEMBERED = 10_000
 _OK = range(200, 300)
-#: The partition of the ways of callbacks, whose cluster is the host: what does not fit is held like a message whose
-#: destination is blocked, and reported under one name.
-CALLBACK = -2
+#: They are reported under one name.
 _NAME = "failure callbacks"
 
 

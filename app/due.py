@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections import Counter
 
-from app.caller import CALLBACK, Caller
+from app.caller import Caller
 from app.clock import Clock
 from app.contract.request import Reason
 from app.deliver import Courier
 from app.lateness import Lateness
 from app.outcome import Dropped, Unsent
-from app.partition import Partition, State, Way
+from app.partition import CALLBACK, Partition, State, Way
 from app.settings import Settings
 from app.sight import Sight
 from tables import Entry, keys

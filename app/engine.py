@@ -10,14 +10,15 @@ from typing import Any
 import aiokafka.errors
 
 from app import group
+from app.admission import Admission
 from app.agreement import Agreement
 from app.banner import Readiness
-from app.caller import CALLBACK
+from app.census import Census
 from app.chatter import silent
 from app.clock import Clock
 from app.datadir import belongs, check, claim
 from app.deliver import Target
-from app.destinations import Destinations
+from app.destinations import Destinations, Elsewhere, Neighbours
 from app.due import DueLoop
 from app.exact import courier_and_journal
 from app.fatal import end_process
@@ -25,7 +26,7 @@ from app.host import Chunk, GroupIntake
 from app.kafka import Cluster, Sender
 from app.naming import named
 from app.ownership import Ownership
-from app.partition import Partition, State
+from app.partition import CALLBACK, Partition, State
 from app.progress import VERSION, Progress
 from app.reports import Reports
 from app.row_version import RowVersion
@@ -53,7 +54,9 @@ class Engine:
         self.settings, self.table, self._app = settings, table, app
         self.clock = Clock()
         self.limits = TopicLimits()
-        self.reader = ProgressReader(settings.bootstrap, settings.progress, **settings.kafka_options())
+        self.reader = ProgressReader(
+            settings.bootstrap, settings.progress, partitions=settings.partitions, **settings.kafka_options()
+        )
         self.targets: dict[str | None, Target] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
@@ -77,7 +80,8 @@ class Engine:
         targets = self.targets
         targets[None] = Target(self.cluster, Sender(self.cluster, recalls=True))
         await self.cluster.start(settings.progress)
-        belongs(settings.data_path, settings.app_id, await self.cluster.id())
+        own_id = await self.cluster.id()
+        belongs(settings.data_path, settings.app_id, own_id)
         self.sender = Sender(self.cluster)
         for name, bootstrap in settings.clusters.items():
             targets[name] = await _connect(name, bootstrap, settings)
@@ -88,7 +92,14 @@ class Engine:
         )
         self.due = DueLoop(settings, self.clock, self.courier)
         destinations = Destinations(self.cluster)
-        progress = Progress(settings, self.clock, self.sender, self.due)
+        admission = Admission(
+            settings,
+            destinations,
+            Neighbours.at_home(self.cluster),
+            {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
+            Census(settings.max_destinations, self.table.stores, self.reader.reports, asyncio.get_running_loop().time),
+        )
+        progress = Progress(settings, self.clock, self.sender, self.due, self.reader.last)
         reports = Reports(settings, self.cluster)
         rows = RowVersion(settings, reports)
         self.ownership = Ownership(
@@ -99,7 +110,7 @@ class Engine:
             self.journal,
             self.due,
             lambda number: Partition(
-                number, settings, self.clock, self.journal, destinations, self.limits, self.due, rows
+                number, settings, self.clock, self.journal, destinations, self.limits, self.due, rows, admission
             ),
             progress.report,
             end_process,
@@ -252,6 +263,15 @@ class Engine:
     def version(self) -> str:
         """The version of this worker."""
         return VERSION
+
+    def destinations(self, partition: int) -> dict[str, tuple[int, int | None]] | None:
+        """What waits for each destination in a partition that is served here, and since when it is held."""
+        served = self.ownership.partitions.get(partition) if self._started else None
+        if served is None or not served.working:
+            return None
+        held = served.held_ms()
+        counts = served.store.counts.destinations
+        return {to: (counts.get(to, 0), held.get(to)) for to in {**counts, **held} if to}
 
     def now_ms(self) -> int:
         """The worker's wall clock in epoch milliseconds."""

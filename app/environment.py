@@ -16,7 +16,7 @@ _OF_KUBERNETES = re.compile(
 
 def doubts(settings: Settings, env: Mapping[str, str]) -> Iterable[str]:
     """Yield a sentence for each thing that is likely to be a mistake, with what to do."""
-    known = {setting.metadata["env"] for setting in fields(Settings)}
+    known = {setting.metadata[name] for setting in fields(Settings) for name in ("env", "was")}
     names = {name.removeprefix(_PREFIX): name for name in sorted(known)}
     for name in sorted(env.keys() - known):
         if name.startswith(_PREFIX) and not _OF_KUBERNETES.fullmatch(name):

@@ -127,7 +127,8 @@ class ExactJournal(Journal):
         Gives the broker's time of the stamp.
         """
         store = self._table.stores[partition]
-        epoch, batch = store.writer + 1, self._batch(Changes(), store.writer + 1, now_ms)
+        epoch = self._next_epoch(partition)
+        batch = self._batch(Changes(), epoch, now_ms)
         ack = await self._write(partition, batch)
         store.apply(Changes(), ack.offset + batch.count, epoch, now_ms)
         return ack.timestamp_ms

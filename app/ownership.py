@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 import aiokafka.errors
 from prometheus_client import Counter
 
-from app.backlog import Backlog
+from app.backlog import SILENT_S, Backlog
 from app.clock import Clock
+from app.contract.request import TOPIC_NAME
 from app.due import DueLoop
 from app.errors import PartitionStopped
 from app.ingest import crc_of
@@ -24,7 +25,7 @@ from app.partition import Partition, State
 from app.settings import Settings
 from app.sight import BLIND_S
 from app.topics import TOMBSTONES_MS
-from tables import Changes, DelayTable, PartitionStore, Position
+from tables import Changes, DelayTable, Inspection, PartitionStore, Position, RecordsGarbled, RecordUnreadable
 
 if TYPE_CHECKING:
     from app.watermark import Watermark
@@ -78,6 +79,8 @@ class Ownership:
         #: Those that may still be waited for, the latest last, which began at this time.
         self._backlogs: list[Backlog] = []
         self._backlog_s = 0.0
+        #: Partitions of others that were not waited for since the assignment.
+        self._silent = set[int]()
         self._topics = (*settings.inputs, settings.forwards)
 
     @property
@@ -112,6 +115,7 @@ class Ownership:
         for number in sorted(numbers):
             if number not in self.partitions:
                 self.partitions[number] = self._new(number)
+        self._silent.clear()
         backlog = self._new_backlog()
         for number in sorted(numbers):
             task = asyncio.get_running_loop().create_task(self._acquire(self.partitions[number], generation, backlog))
@@ -145,11 +149,13 @@ class Ownership:
         """Bring a partition from assignment to firing."""
         number = partition.number
         partition.state, partition.reason = State.RESTORING, ""
-        store = await self._restore(number)
         try:
+            store = await self._restore(number)
             offsets = await self._positions(number, store)
-        except PartitionStopped as error:
+        except (PartitionStopped, RecordsGarbled, RecordUnreadable) as error:
             partition.stop(str(error))
+            if not isinstance(error, PartitionStopped):
+                self._table.close(number)  # what it holds in memory may be half of something
             return
         began = asyncio.get_running_loop().time()
         ends = await self._ends(number)
@@ -171,7 +177,9 @@ class Ownership:
         return self._backlogs[-1] if self._backlogs and together else self._new_backlog()
 
     def _new_backlog(self) -> Backlog:
-        backlog = Backlog(self._settings, self._cluster, self.partitions, self._caught_up, self._report)
+        backlog = Backlog(
+            self._settings, self._cluster, self.partitions, self._caught_up, self._report, frozenset(self._silent)
+        )
         self._backlogs = [*(one for one in self._backlogs if not one.over), backlog]
         self._backlog_s = asyncio.get_running_loop().time()
         return backlog
@@ -182,7 +190,20 @@ class Ownership:
             self._due.notify()
 
     async def _restore(self, number: int) -> PartitionStore:
-        """Restore to the changelog's end and become the only writer."""
+        """Restore to the changelog's end and become the only writer.
+
+        Raises RecordUnreadable if a record cannot be read; RecordsGarbled if such ones keep coming meanwhile.
+        """
+        try:
+            return await self._take_over(number)
+        except RecordsGarbled as error:
+            log.warning("partition %d: %s; each record is looked at", number, error)
+            self._table.close(number)
+            return await self._take_over(number, looked_at=True)
+
+    async def _take_over(self, number: int, *, looked_at: bool = False) -> PartitionStore:
+        name = f"{self._settings.changelog}-{number}"
+        skip = self._settings.skipped(name)
         await self._journal.fence(number)
         now = self._clock.wall_ms()
         store = self._table.open(number, now - self.tombstones_ms // 2)
@@ -198,7 +219,7 @@ class Ownership:
             )
             store = self._table.renew(number)
         reader = self._journal.reader(number, max(begin, store.offset))
-        await self._table.restore(number, reader)
+        await self._table.restore(number, reader, skip, Inspection(name, skip) if looked_at else None)
         sent_ms, jumps = self._clock.now_ms(), self._clock.jumps
         # Before anything is fired, the clock is known not to be fast.
         self._clock.confirm(sent_ms, jumps, await self._journal.claim(number, sent_ms))
@@ -275,7 +296,7 @@ class Ownership:
 
     async def _learn_destinations(self, store: PartitionStore) -> None:
         try:
-            await self._cluster.refresh([topic for topic in store.counts.destinations if topic])
+            await self._cluster.refresh([topic for topic in store.counts.destinations if TOPIC_NAME.fullmatch(topic)])
         except aiokafka.errors.KafkaError as error:
             log.warning("destinations: no metadata yet: %r", error)
 
@@ -305,10 +326,23 @@ class Ownership:
     async def _read_all(self, partition: Partition, ends: dict[str, int], backlog: Backlog) -> None:
         await self._ingest(partition, ends)
         await backlog.cleared()
+        self._note_silent(backlog.without)
         forwards = self._settings.forwards
         # Exactly once, what was forwarded may not be readable yet.
         written = await self._reader(forwards, partition.number).written_end()
         await self._ingest(partition, {forwards: written})
+
+    def _note_silent(self, silent: set[int]) -> None:
+        """Say and count that some partitions have not been waited for."""
+        if silent - self._silent:
+            log.error(
+                "firing begins before partitions %s have read what waits in their inputs: no worker has told of them "
+                "for %g s, or they are stopped. See to them: a cancel among that may come too late",
+                sorted(silent),
+                SILENT_S,
+            )
+            _CUT_SHORT.inc()
+        self._silent |= silent
 
     async def _ends(self, number: int) -> dict[str, int]:
         """Give where a partition's inputs end."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from app import beat
+from app.admission import Admission
 from app.clock import Clock
 from app.cold import Cold
 from app.contract.native import Record
@@ -24,6 +25,7 @@ from app.journal import Journal
 from app.kafka.transaction import Untaken
 from app.life import ended
 from app.limits import Limits
+from app.naming import named
 from app.order_memory import OrderMemory
 from app.outcome import Delivered, Outcome, Outcomes, Unsent
 from app.policy import Policy
@@ -54,8 +56,9 @@ _EXPIRE = 1_000
 
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
 Way = tuple[str | None, str, int]
-#: The partition of a way that a message without a key waits for: any of the topic.
-ANY = -3
+#: The partition of a way that a message without a key waits for: any of the topic. And that of the ways of callbacks,
+#: whose cluster is the host: what does not fit is held like a message whose destination is blocked.
+ANY, CALLBACK = -3, -2
 
 
 class State(enum.StrEnum):
@@ -125,12 +128,16 @@ class Partition:
         limits: Limits,
         firing: Firing,
         row_version: Callable[[], int] = lambda: VERSION,
+        admission: Admission | None = None,
     ) -> None:
-        """Begin without a store; `firing` finds what is due, rows are written in `row_version`."""
+        """Begin without a store; `firing` finds what is due, rows are written in `row_version`.
+
+        `admission` knows what clusters do of destinations.
+        """
         self._row_version = row_version
         self.number, self._settings, self._clock, self._journal = number, settings, clock, journal
         self._topics, self._limits, self._firing = topics, limits, firing
-        self._policy = Policy(settings)
+        self._policy = Policy(settings, admission)
         self.state = State.RESTORING
         self.reason = ""
         #: Rows whose sends are outstanding, until the step that ends them is committed; `_out` those without outcome.
@@ -329,6 +336,14 @@ class Partition:
             way = (way[0], way[1], ANY)
         self.held[way] = min(row, self.held.get(way, row))
 
+    def held_ms(self) -> dict[str, int]:
+        """Give the oldest due time that waits for each destination that takes nothing."""
+        held: dict[str, int] = {}
+        for (cluster, topic, number), row in self.held.items():
+            name = named(None if number == CALLBACK else cluster, topic)
+            held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
+        return held
+
     # the writer ------------------------------------------------------------------------------------------------------
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -420,6 +435,7 @@ class Partition:
             unknown = {topic for topic, partition in wanted if self._topics.partitions(topic) <= partition}
             if unknown:
                 await self._topics.learn(unknown)
+            found = await self._policy.admitted(found, forwarded=records[0].topic == self._settings.forwards)
             limit = _STEP_BYTES // self._shorter
             taken = self._ingest.take(step, found, self._topics.partitions, limit)
             await asyncio.sleep(0)

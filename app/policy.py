@@ -1,9 +1,12 @@
 """Which requests may be accepted: destinations, clusters, limits."""
 
 import fnmatch
+from collections.abc import Sequence
 from functools import lru_cache
 
 from app import callbacks
+from app.admission import Admission
+from app.contract.native import Record
 from app.contract.request import TOPIC_NAME, Reason, Refusal, Request
 from app.settings import Settings
 from tables.keys import MAX_DUE_MS
@@ -11,13 +14,15 @@ from tables.keys import MAX_DUE_MS
 #: A record's timestamp may be this far ahead of the broker's clock (contract section 2).
 AHEAD_MS = 60_000
 
+Read = tuple[Record, Request | Refusal]
+
 
 class Policy:
     """Says no to requests that must not be accepted, with the reason."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Read the rules from the settings."""
-        self._settings = settings
+    def __init__(self, settings: Settings, admission: Admission | None = None) -> None:
+        """Read the rules from the settings; `admission` knows what clusters do."""
+        self._settings, self._admission = settings, admission
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
 
     def check(self, request: Request, broker_ms: int) -> None:
@@ -43,8 +48,55 @@ class Policy:
             forbidden = self._forbidden(request.input, request.to, request.cluster)
             if forbidden is not None:
                 raise Refusal(*forbidden)
+            if request.parked is not None:
+                self._admit(request)
             if request.on_failure is not None:
                 callbacks.check(request.on_failure, self._settings.callbacks)
+
+    async def admitted(self, found: list[Read], *, forwarded: bool) -> list[Read]:
+        """Find out what clusters know of requests' destinations; gives refusals in the place of those that must not be.
+
+        What the cold tier sends back is only learned about: check() refuses it. What is `forwarded` has been admitted.
+        """
+        admission = self._admission
+        if admission is None:
+            return found
+        doubtful = [
+            asked
+            for _, asked in found
+            if isinstance(asked, Request)
+            and asked.op == "schedule"
+            and not admission.usual(asked)
+            and not (forwarded and asked.parked is None)
+        ]
+        if not doubtful:
+            return found
+        await admission.learn(doubtful)
+        if forwarded:
+            return found
+        return [(record, self._judged(asked) if isinstance(asked, Request) else asked) for record, asked in found]
+
+    def _judged(self, asked: Request) -> Request | Refusal:
+        if asked.op == "schedule" and asked.parked is None:
+            try:
+                self._admit(asked)
+            except Refusal as refusal:
+                return refusal
+        return asked
+
+    def _admit(self, asked: Request) -> None:
+        """Refuse what the clusters' knowledge forbids. Raises Refusal."""
+        if self._admission is None or (asked.parked is None and self._admission.usual(asked)):
+            return
+        partitions = self._admission.check(asked, named=asked.to in self._patterns(asked.input))
+        if partitions is not None:
+            assure_topic(asked, partitions)
+        if asked.parked is None:  # that has been accepted before
+            self._admission.count(asked)
+
+    def _patterns(self, source: str) -> Sequence[str]:
+        rules = self._settings.destinations
+        return rules.get(source, ()) + rules.get("*", ())
 
     def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
         """Give why a destination is forbidden, or None if it is allowed."""
@@ -54,10 +106,10 @@ class Policy:
         if not TOPIC_NAME.fullmatch(to):
             sentence = f"no topic can have the name {to[:64]!r}: use letters, digits, dots, underscores, hyphens."
             return Reason.UNKNOWN_TOPIC, sentence
-        if cluster is None and (to in self._settings.internal_topics or to.startswith("__")):
+        patterns = self._patterns(source)
+        own = cluster is None and to in self._settings.internal_topics
+        if own or (to.startswith("__") and to not in patterns):
             return Reason.NOT_ALLOWED, f"{to!r} is an internal topic. Deliver to a topic of yours."
-        rules = self._settings.destinations
-        patterns = rules.get(source, ()) + rules.get("*", ())
         if any(fnmatch.fnmatchcase(to, pattern) for pattern in patterns):
             return None
         sentence = f"DELAY_DESTINATIONS does not allow topic {to!r} for requests on {source}. Add it there."
@@ -71,7 +123,10 @@ def assure_topic(asked: Request, partitions: int) -> None:
     """
     if partitions > (asked.partition or 0):
         return
-    sentence = f"topic {asked.to[:249]!r} does not exist. Create it, then send the request again."
+    where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
+    sentence = f"topic {asked.to[:249]!r}{where} does not exist. Create it, then send the request again."
     if partitions:
-        sentence = f"topic {asked.to} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
+        sentence = (
+            f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
+        )
     raise Refusal(Reason.UNKNOWN_TOPIC, sentence)

@@ -2,20 +2,21 @@
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msgspec
 
+from app import excerpt
 from app.agreement import fingerprint
-from app.caller import CALLBACK
 from app.clock import Clock
 from app.due import DueLoop
 from app.kafka import Batch, Sender
-from app.naming import named
 from app.partition import Partition, State
 from app.settings import Settings
-from tables import keys
+from tables import PartitionStore, keys
 from tables.entry import VERSION as VERSION_READ
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,11 @@ _EVERY_S = 1.0
 #: A message counts as overdue a second after its due time: what is being sent is not.
 _GRACE_MS = 1_000
 _COUNTED = 5_000
+#: A record has at most some 20 KiB (app/excerpt.py), and no sensible topic takes less than this.
+_BATCH_BYTES = 64 * 1024
+#: A partition that begins is silent for so many reports before its last one is repeated: it may be older than the last
+#: one that its former owner has written, which is read with some delay.
+_SILENT = 3
 
 try:
     VERSION = version("punctual")
@@ -36,9 +42,18 @@ encode = msgspec.json.Encoder().encode
 class Progress:
     """Writes the progress records of a worker's partitions, and measures the brokers' clock by them."""
 
-    def __init__(self, settings: Settings, clock: Clock, sender: Sender, due: DueLoop) -> None:
-        """Report on the partitions of `due`."""
-        self._settings, self._clock, self._sender, self._due = settings, clock, sender, due
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        sender: Sender,
+        due: DueLoop,
+        last: Callable[[int], bytes | None] = lambda _: None,
+    ) -> None:
+        """Report on the partitions of `due`; `last` gives the last report that there is of a partition."""
+        self._settings, self._clock, self._sender, self._due, self._last = settings, clock, sender, due, last
+        #: For how many reports each partition that is not at work has been silent.
+        self._silent = Counter[int]()
         self._told = fingerprint(settings)
 
     async def run(self) -> None:
@@ -48,31 +63,54 @@ class Progress:
             await asyncio.sleep(_EVERY_S)
 
     async def report(self) -> None:
-        """Write one record for each working partition, all in one batch."""
-        lateness = self._due.lateness.histogram()
+        """Write one record for each partition that has something to say, in as many batches as they need."""
         now, jumps = self._clock.now_ms(), self._clock.jumps
-        batch = Batch()
-        for partition in list(self._due.partitions.values()):
-            if partition.state in (State.LIVE, State.CATCHING_UP):
-                value = encode(self.record(partition, now, lateness))
-                batch.append(now, str(partition.number).encode(), value)
-                lateness = {}  # a worker's histogram is told once
-        if not batch.count:
+        batches: list[Batch] = []
+        for key, value in await self._values(now):
+            if not batches or not batches[-1].append(now, key, value):
+                batches.append(Batch(_BATCH_BYTES))
+                batches[-1].append(now, key, value)  # the first is taken whatever its size
+        if not batches:
             return
-        ack = await self._sender.submit(self._settings.progress, 0, batch)
+        first, *others = [self._sender.submit(self._settings.progress, 0, batch) for batch in batches]
+        ack = await first
         was_sure = self._clock.may_fire()
         self._clock.confirm(now, jumps, ack.timestamp_ms)
         if self._clock.may_fire() and not was_sure:
             self._due.notify()
+        await asyncio.gather(*others)
+
+    async def _values(self, now: int) -> list[tuple[bytes, bytes]]:
+        """Give the keys and values of the records."""
+        lateness, found = self._due.lateness.histogram(), []
+        self._silent = Counter({number: of for number, of in self._silent.items() if number in self._due.partitions})
+        for partition in list(self._due.partitions.values()):
+            if partition.state in (State.LIVE, State.CATCHING_UP):
+                self._silent.pop(partition.number, None)
+                value = encode(self.record(partition, now, lateness))
+                lateness = {}  # a worker's histogram is told once
+            elif (again := self._repeated(partition)) is not None:
+                value = again
+            else:
+                continue
+            found.append((b"%d" % partition.number, value))
+            await asyncio.sleep(0)  # one with very many destinations takes some ms
+        return found
+
+    def _repeated(self, partition: Partition) -> bytes | None:
+        """Give a partition's last report again while it is restored or stopped: others hear what they wait for."""
+        if partition.state not in (State.RESTORING, State.STOPPED):
+            return None
+        self._silent[partition.number] += 1
+        last = self._last(partition.number) if self._silent[partition.number] > _SILENT else None
+        if last is None:
+            return None
+        return encode({**msgspec.json.decode(last), "state": partition.state.value, "lateness": {}})
 
     def record(self, partition: Partition, now: int, lateness: dict[str, int]) -> dict[str, Any]:
         """Give a partition's record."""
         store, oldest = partition.store, partition.oldest()
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
-        held: dict[str, int] = {}
-        for (cluster, topic, number), row in partition.held.items():
-            name = named(None if number == CALLBACK else cluster, topic)
-            held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
         return {
             "partition": partition.number,
             "at": now,
@@ -81,16 +119,34 @@ class Progress:
             "reads": VERSION_READ,
             "rows": store.row_version,
             "positions": {topic: position.offset for topic, position in store.positions.items()},
-            "pending": {to: count for to, count in store.counts.destinations.items() if to},  # '' are callbacks
+            **_pending(store),
             "overdue": overdue(partition, oldest, now - _GRACE_MS),
             "next_due": None if oldest is None else keys.due_of(oldest),
-            "held": held,
+            **_held(partition.held_ms()),
             "lateness": lateness,
             "worker": self._settings.url,
             "version": VERSION,
             # A worker's settings are told once, as its lateness is.
             "settings": self._told if partition.number == min(self._due.partitions, default=-1) else {},
         }
+
+
+def _pending(store: PartitionStore) -> dict[str, Any]:
+    """Give what waits for the largest destinations, and for the rest as a sum; '' are callbacks, which don't count."""
+    counts = store.counts.destinations
+    named = excerpt.largest(counts)
+    others = len(counts) - ("" in counts) - len(named)
+    if not others:
+        return {"pending": named}
+    messages = store.counts.total - counts.get("", 0) - sum(named.values())
+    return {"pending": named, "pending_rest": {"destinations": others, "messages": messages}}
+
+
+def _held(held: dict[str, int]) -> dict[str, Any]:
+    """Give since when the longest-held destinations take nothing, and how many others there are."""
+    named = excerpt.smallest(held)
+    others = sum(1 for name in held if name) - len(named)
+    return {"held": named, "held_rest": {"destinations": others}} if others else {"held": named}
 
 
 def overdue(partition: Partition, oldest: bytes | None, before_ms: int) -> int:

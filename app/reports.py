@@ -55,8 +55,8 @@ class Reports:
     def _take(self, value: bytes | None) -> None:
         try:
             report = _decode(value or b"")
-        except msgspec.DecodeError:
-            return  # others may write to the topic
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            return  # others may write to the topic: those who read it for more say so (app/backlog.py)
         self._last[report.partition] = report
 
     def read_to(self, number: int, topic: str) -> int:

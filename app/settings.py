@@ -131,6 +131,8 @@ class Settings:
     min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), _whole(0))
     row_version: int = _setting("DELAY_ROW_VERSION", "0", _whole(0, VERSION))
     accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", _words)
+    skip_records: tuple[str, ...] = _setting("DELAY_SKIP_RECORDS", "", _words)
+    max_destinations: int = _setting("DELAY_MAX_DESTINATIONS", "10000", _whole(1))
     worker_url: str = _setting("WORKER_URL", "")
     datadir: str = _setting("DATADIR", "")
     host: str = _setting("HOST", "127.0.0.1")
@@ -171,6 +173,10 @@ class Settings:
                 str(self.min_insync_replicas),
                 f"it cannot be above DELAY_REPLICATION_FACTOR ({self.replication_factor})",
             )
+        for record in self.skip_records:
+            if not re.fullmatch(rf"{re.escape(self.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
+                why = f"a record of the changelog is named {self.changelog}-<partition>-<offset>"
+                raise SettingInvalid("DELAY_SKIP_RECORDS", record, why)
         if self.horizon_ms:
             self._check_horizon()
         self._check_security()
@@ -248,7 +254,7 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, *self.inputs})
+        return frozenset({*named, f"{self.app_id}-controls", *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property
@@ -270,6 +276,11 @@ class Settings:
     def orders_ms(self) -> int:
         """How long orders for an id that is not pending are remembered."""
         return max(self.command_memory_ms, self.dedupe_window_ms) if self.horizon_ms else self.command_memory_ms
+
+    def skipped(self, log: str) -> frozenset[int]:
+        """Give the offsets in a changelog partition, `topic-partition`, whose records are left out."""
+        named = (record.rpartition("-") for record in self.skip_records)
+        return frozenset(int(offset) for name, _, offset in named if name == log)
 
     # places ----------------------------------------------------------------------------------------------------------
     @property

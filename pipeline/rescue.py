@@ -69,7 +69,7 @@ def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0
     `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing.
     """
     anew = F.col("op").isin("schedule", "cancel") & (F.col("stamp_ms") >= since_ms)
-    nothing = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate", "conflict"))
+    nothing = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate", "conflict", "stale"))
     requests = lake.read("requests", REQUESTS).where(anew).withColumn("source", source())
     effective = requests.join(nothing.select(F.coalesce("by", "source").alias("source")), "source", "left_anti")
     later = effective.select("id", F.struct("stamp_ms", "offset").alias("later"))
@@ -140,5 +140,7 @@ def _headers(asked: Request) -> Headers:
         (names.IF_LATE, asked.if_late),
         (names.DEDUPE, max(DEDUPE_MS, asked.dedupe_ms or 0)),
         (names.ON_FAILURE, asked.on_failure),
+        # What has been asked for since has won, though the ledger may not know it yet.
+        (names.ASKED_AT, asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)),
     ]
     return [*asked.headers, *((name, str(value).encode()) for name, value in said if value is not None)]

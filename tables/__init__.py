@@ -6,7 +6,17 @@ request looks or how a message is delivered: that is `app`.
 
 from tables.changes import Changes, Position, Told
 from tables.entry import Entry
-from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable, TableError, UnknownRecordKind, UnknownRowVersion
+from tables.errors import (
+    RecordsGarbled,
+    RecordUnreadable,
+    StoreCorrupt,
+    StoreLocked,
+    StoreUnusable,
+    TableError,
+    UnknownRecordKind,
+    UnknownRowVersion,
+)
+from tables.inspection import Inspection
 from tables.orders import Command, Order, Orders
 from tables.store import PartitionStore
 from tables.table import DelayTable
@@ -16,10 +26,13 @@ __all__ = [
     "Command",
     "DelayTable",
     "Entry",
+    "Inspection",
     "Order",
     "Orders",
     "PartitionStore",
     "Position",
+    "RecordUnreadable",
+    "RecordsGarbled",
     "StoreCorrupt",
     "StoreLocked",
     "StoreUnusable",

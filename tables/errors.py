@@ -5,7 +5,9 @@ TableError
 ├── StoreCorrupt        the local database is damaged
 ├── StoreUnusable       the disk does not do what the local database asks of it
 ├── UnknownRowVersion   a row was written by a newer version of Punctual
-└── UnknownRecordKind   a changelog record was written by a newer version of Punctual
+├── UnknownRecordKind   a changelog record was written by a newer version of Punctual
+├── RecordsGarbled      some of the changelog's records cannot be read
+└── RecordUnreadable    a changelog record cannot be read, and this is the one
 """
 
 
@@ -65,4 +67,25 @@ class UnknownRecordKind(TableError):
         super().__init__(
             f"the changelog has a record of a kind that this worker does not know (its key is {key[:40]!r}). "
             "Upgrade this worker: a newer one has written to the changelog."
+        )
+
+
+class RecordsGarbled(TableError):
+    """Some of the changelog's records cannot be read; an inspection finds out which."""
+
+    def __init__(self, partition: str, end: int, cause: object) -> None:
+        """Name the changelog's partition, the offset before which they are and what came up."""
+        super().__init__(f"the changelog of partition {partition} cannot be read before offset {end}: {cause}")
+
+
+class RecordUnreadable(TableError):
+    """A changelog record cannot be read, and nothing better has been written for its key since."""
+
+    def __init__(self, name: str, offset: int, why: str, number: int) -> None:
+        """Name the changelog's partition, the first such record and why it cannot be read; how many there are."""
+        more = f" (and {number - 1:,} more)" if number > 1 else ""
+        super().__init__(
+            f"the changelog record {name}-{offset}{more} cannot be read: {why[:300]}. If a newer version of Punctual "
+            "has written it, upgrade this worker. If somebody else has, see who may write to this topic, set "
+            f"DELAY_SKIP_RECORDS={name}-{offset} and restart: it is left out, and its key written anew."
         )

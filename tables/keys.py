@@ -51,6 +51,11 @@ def is_row(key: bytes) -> bool:
     return key[:1] == b"\x00"
 
 
+def is_local(key: bytes) -> bool:
+    """Tell whether `key` is of a kind that the changelog never has."""
+    return key[:1] in (BUCKET, EXPIRY, ID, META, COUNT)
+
+
 def due_bound(due_ms: int) -> bytes:
     """Give the smallest key that is due after `due_ms`: an exclusive upper bound for what is due by then."""
     return _LONG.pack(due_ms + 1)

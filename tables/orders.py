@@ -26,8 +26,11 @@ class Order(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def _place(source: str) -> tuple[str, int, int]:
-    topic, partition, offset = source.rsplit("-", 2)
-    return topic, int(partition), int(offset)
+    topic, _, rest = source.rpartition("-")
+    topic, _, partition = topic.rpartition("-")
+    if not (partition.isdecimal() and rest.isdecimal()):  # nobody but a forger writes that
+        return source, 0, 0
+    return topic, int(partition), int(rest)
 
 
 class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -2,10 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from tables import keys
+from tables.errors import RecordsGarbled, StoreCorrupt, StoreUnusable
+from tables.inspection import GARBLED, Inspection, Record, odd
 from tables.store import PartitionStore
 
 log = logging.getLogger(__name__)
@@ -13,20 +15,9 @@ log = logging.getLogger(__name__)
 #: Rows a chunk: long enough to make one write worth its while, short enough (about 20 ms) for other tasks to run.
 CHUNK = 2_000
 _REPORT_EVERY_S = 2.0
-
-
-class Record(Protocol):
-    """A changelog record."""
-
-    @property
-    def key(self) -> bytes | None:
-        """What it is about."""
-        ...
-
-    @property
-    def value(self) -> bytes | None:
-        """What it says, None for a tombstone."""
-        ...
+#: Each owner's epoch is one more than the last one's: nobody counts so far.
+EPOCHS = 1 << 62
+_LONG, _ROW = 8, b"\x00"
 
 
 class ChangelogReader(Protocol):
@@ -92,6 +83,17 @@ class Progress:
         )
 
 
+def epoch_of(value: bytes | None) -> int | None:
+    """Give the epoch that a writer's stamp says, None if no owner can have written it.
+
+    The same one for everybody, whatever else was read: compaction may have removed what came before.
+    """
+    if value is None or len(value) != _LONG:
+        return None
+    epoch = int.from_bytes(value, "big")
+    return epoch if epoch < EPOCHS else None
+
+
 class StaleFilter:
     """Keeps out the batches of a writer that had lost the partition.
 
@@ -100,44 +102,74 @@ class StaleFilter:
     written again (compaction would keep the zombie's word, being the later one).
     """
 
-    def __init__(self, writer: int, suspects: set[bytes] | None = None) -> None:
-        """Begin with the highest epoch known; the zombie's keys are added to `suspects`."""
+    def __init__(
+        self,
+        writer: int,
+        suspects: set[bytes] | None = None,
+        skip: Collection[int] = (),
+        inspection: Inspection | None = None,
+    ) -> None:
+        """Begin with the highest epoch known; the zombie's keys are added to `suspects`.
+
+        Stamps at the offsets `skip` are nobody's. With an `inspection`, records that cannot be read are taken out.
+        """
         self.writer = writer
         self.keys: set[bytes] = set() if suspects is None else suspects
         #: Whether the last record was a zombie's: then the next one may belong to the same batch.
         self.inside = False
+        self._skip, self._inspection = skip, inspection
 
     def accept(self, records: Iterable[Record]) -> Iterator[tuple[bytes, bytes | None]]:
-        """Give the records of rightful writers."""
+        """Give the records of rightful writers; a batch whose stamp no owner can have written is nobody's."""
         for record in records:
             key, value = record.key or b"", record.value
             if key == keys.WRITER and value is not None:
-                epoch = int.from_bytes(value, "big")
-                self.inside = epoch < self.writer
-                self.writer = max(self.writer, epoch)
+                epoch = epoch_of(value) if record.offset not in self._skip else None
+                self.inside = epoch is None or epoch < self.writer
+                self.writer = max(self.writer, epoch or 0)
             if not self.inside:
-                yield key, value
+                if self._inspection is None or self._inspection.passes(record.offset, key, value):
+                    yield key, value
             elif key != keys.WRITER:
                 self.keys.add(key)
+        if self._inspection is not None:
+            self.keys |= self._inspection.skipped
 
     def replay(self, store: PartitionStore, records: Iterable[Record], position: int, now_ms: int) -> None:
         """Apply the records of rightful writers; the store's offset stays before a zombie's batch that may go on.
 
-        So whoever goes on from there sees whose batch it is.
+        So whoever goes on from there sees whose batch it is. It stays too before what an inspection has taken out.
+        Raises RecordsGarbled if some cannot be read: the store has to be opened again.
         """
         accepted = list(self.accept(records))
-        store.replay(accepted, store.offset if self.inside else position, now_ms)
+        stays = self.inside or not (self._inspection is None or self._inspection.clean)
+        try:
+            if any(len(key) != keys.ROW_SIZE if key[:1] == _ROW else odd(key, value) for key, value in accepted):
+                raise ValueError("some are none of a table's")
+            store.replay(accepted, store.offset if stays else position, now_ms)
+        except (StoreCorrupt, StoreUnusable):
+            raise
+        except GARBLED as error:
+            partition = store.path.stem.rpartition("-")[2]
+            raise RecordsGarbled(partition, position, error) from error
 
 
 async def restore(
-    store: PartitionStore, reader: ChangelogReader, progress: Progress, now_ms: Callable[[], int]
+    store: PartitionStore,
+    reader: ChangelogReader,
+    progress: Progress,
+    now_ms: Callable[[], int],
+    skip: Collection[int] = (),
+    inspection: Inspection | None = None,
 ) -> set[bytes]:
     """Bring `store` to the changelog's end; give the keys that a zombie has had the last word about.
 
     The reader must stand at `store.offset`. Can be cut off at any point and done again: until the end is reached the
     store counts as old as what it held before, for the tombstones of that may lie among what has not been read yet.
+    Stamps at the offsets `skip` are nobody's. Raises RecordsGarbled if records cannot be read or, with an `inspection`,
+    RecordUnreadable in the end.
     """
-    stale = StaleFilter(store.writer, store.doubt.keys)
+    stale = StaleFilter(store.writer, store.doubt.keys, skip, inspection)
     since = store.seen_ms if store.offset else now_ms()
     progress.start(store.offset, await reader.end())
     while progress.position < progress.end:
@@ -146,5 +178,7 @@ async def restore(
         if records or position > store.offset:
             stale.replay(store, records, position, now_ms() if position >= progress.end else since)
             progress.advance(position, len(records))
+    if inspection is not None:
+        inspection.conclude()
     progress.finish()
     return store.doubt.keys

@@ -3,12 +3,14 @@
 import logging
 import shutil
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import faust
 
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
+from tables.inspection import Inspection
 from tables.restore import ChangelogReader, Progress, restore
 from tables.store import PartitionStore
 
@@ -91,10 +93,21 @@ class DelayTable(faust.Table):
             except TableError as error:  # the changelog has what it holds
                 log.warning("partition %d: %s", partition, error)
 
-    async def restore(self, partition: int, reader: ChangelogReader) -> set[bytes]:
-        """Bring a partition's store to the changelog's end; give the keys that a zombie has written about."""
+    async def restore(
+        self,
+        partition: int,
+        reader: ChangelogReader,
+        skip: Collection[int] = (),
+        inspection: Inspection | None = None,
+    ) -> set[bytes]:
+        """Bring a partition's store to the changelog's end; give the keys that a zombie has written about.
+
+        Raises RecordsGarbled if records cannot be read: the store has to be opened and restored again, with an
+        `inspection`, which raises RecordUnreadable at the end if nothing has mended them.
+        """
         progress = self.progress[partition] = Progress(partition)
         try:
-            return await restore(self.stores[partition], reader, progress, lambda: time.time_ns() // 1_000_000)
+            store = self.stores[partition]
+            return await restore(store, reader, progress, lambda: time.time_ns() // 1_000_000, skip, inspection)
         finally:
             del self.progress[partition]

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     UNKNOWN_TOPIC = "unknown-topic"
     UNKNOWN_CLUSTER = "unknown-cluster"
     NOT_ALLOWED = "not-allowed"
+    TOO_MANY_DESTINATIONS = "too-many-destinations"
     UNDELIVERABLE = "undeliverable"
     INVALID_RECORD = "invalid-record"
     TOO_LATE = "too-late"

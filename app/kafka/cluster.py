@@ -19,6 +19,9 @@ from app.kafka.together import Together
 
 log = logging.getLogger(__name__)
 
+#: What stands for the id of a cluster that has none.
+NO_ID = "unknown"
+
 
 class _Client(AIOKafkaClient):
     """Tells of connections that end in the midst of use."""
@@ -86,7 +89,7 @@ class Cluster:
         Raises aiokafka.errors.KafkaError if no broker answers.
         """
         response = await self.ask(MetadataRequest([], allow_auto_topic_creation=False))
-        return getattr(response, "cluster_id", None) or "unknown"
+        return getattr(response, "cluster_id", None) or NO_ID
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Give the broker that leads a partition, as far as known, or None."""

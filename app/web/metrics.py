@@ -11,6 +11,9 @@ from app.web.state import WorkerState
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
+# No topic can have this name.
+UNNAMED = "(others)"
+
 
 class WorkerCollector(Collector):
     """Yields the gauges of the partitions that this worker owns, so that a sum over all workers counts each once."""
@@ -45,6 +48,8 @@ def _gauges(mine: Overview) -> Iterator[Metric]:
     pending = GaugeMetricFamily("delay_pending_messages", "Messages that wait for their time.", labels=["destination"])
     for row in mine.destinations:
         pending.add_metric([row.destination], row.pending)
+    if mine.pending_unnamed:
+        pending.add_metric([UNNAMED], mine.pending_unnamed)
     yield pending
     yield GaugeMetricFamily("delay_overdue_messages", "Messages that are due and not delivered yet.", mine.overdue)
     owner = InfoMetricFamily("delay_partition_owner", "The partitions that this worker owns.", labels=["partition"])

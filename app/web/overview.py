@@ -17,6 +17,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """What waits for one destination; `held_since_ms` is the oldest due time that it could not be given (epoch ms).
 
     `held_because` says why, if the worker that answers knows.
+    `pending` leaves out partitions whose report does not name it.
     """
 
     destination: str
@@ -29,7 +30,8 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     """The last that is known of one partition.
 
     `state` is "reporting", "stale" (the last report is older than 10 s) or "missing" (none at all, the rest is None).
-    `age_ms` is the age of the report, `positions` the next offset to read per input topic.
+    `age_ms` is the age of the report, `positions` the next offset to read per input topic. `pending_unnamed` are those
+    of `pending` whose destinations the report does not name.
     """
 
     partition: int
@@ -37,6 +39,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     age_ms: int | None = None
     pending: int | None = None
+    pending_unnamed: int | None = None
     overdue: int | None = None
     next_due_ms: int | None = None
     fired_to_ms: int | None = None
@@ -57,11 +60,13 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """All workers together at `at_ms`. Counts are exact; times are epoch milliseconds.
 
-    A stale partition still counts with what it last reported, except for the lateness.
+    A stale partition still counts with what it last reported, except for the lateness. `pending_unnamed` of what is
+    pending is for destinations that the reports don't name, and is in none of `destinations`.
     """
 
     at_ms: int
     pending: int
+    pending_unnamed: int
     overdue: int
     next_due_ms: int | None
     lateness: Percentiles
@@ -87,6 +92,7 @@ def overview(
     return Overview(
         at_ms=now_ms,
         pending=sum(row.pending or 0 for row in rows),
+        pending_unnamed=sum(row.pending_unnamed or 0 for row in rows),
         overdue=sum(row.overdue or 0 for row in rows),
         next_due_ms=min(due, default=None),
         lateness=percentiles(report.progress.lateness for report in fresh),
@@ -104,13 +110,15 @@ def _row(number: int, report: Report | None, now_ms: int) -> Partition:
         return Partition(partition=number, state="missing")
     progress = report.progress
     # The broker's clock may be a little ahead of ours; an age is never negative.
-    age_ms = max(0, now_ms - report.appended_ms)
+    # A report that is repeated is as old as what it says.
+    age_ms = max(0, now_ms - (report.appended_ms if progress.state is None else progress.at_ms))
     return Partition(
         partition=number,
         state="stale" if age_ms > STALE_AFTER_MS else "reporting",
         worker=progress.worker,
         age_ms=age_ms,
-        pending=sum(progress.pending.values()),
+        pending=progress.total,
+        pending_unnamed=progress.pending_rest.messages,
         overdue=progress.overdue,
         next_due_ms=progress.next_due_ms,
         fired_to_ms=progress.fired_to_ms,

@@ -11,6 +11,8 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
+from app.foreign import passed_over
+
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 1.0
@@ -25,24 +27,43 @@ FETCH_MIN_BYTES: Final = 1 << 20
 # Absorbing 500 records takes well under 2 ms, the longest that the worker's event loop may be held.
 RECORDS_PER_TURN: Final = 500
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+# Sums of these still fit into what JSON encoders take.
+LARGEST: Final = (1 << 61) - 1
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class MalformedProgressError(ValueError):
     """The record is not a progress report; compare it with the contract's section on progress."""
 
 
+class Rest(msgspec.Struct, frozen=True):
+    """The destinations that a report does not name, and the messages that wait for them."""
+
+    destinations: Count = 0
+    messages: Count = 0
+
+
+class HeldRest(msgspec.Struct, frozen=True):
+    """The destinations that take nothing and that a report does not name."""
+
+    destinations: Count = 0
+
+
 class Progress(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
+    omit_defaults=True,
     rename={"at_ms": "at", "fired_to_ms": "fired_to", "next_due_ms": "next_due", "held_ms": "held"},
 ):
     """What one partition held, and how far it was, at one moment: the value of a record on the progress topic.
 
     Times are epoch milliseconds. `lateness` counts deliveries of the last minute by the upper bound of their
     lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second; `settings` are
-    hashes of those that all workers must have alike.
+    hashes of those that all workers must have alike. `pending` and `held_ms` name as many destinations as there is room
+    for, and `pending_rest` and `held_rest` sum up the others. With a `state` ("restoring", "stopped") a report repeats
+    the partition's last one, of `at_ms`.
     Unknown fields are ignored, so that newer workers can add some.
     """
 
@@ -58,14 +79,34 @@ class Progress(
     held_ms: dict[str, Count] = msgspec.field(default_factory=dict)
     lateness: dict[str, Count] = msgspec.field(default_factory=dict)
     settings: dict[str, str] = msgspec.field(default_factory=dict)
+    pending_rest: Rest = Rest()
+    held_rest: HeldRest = HeldRest()
+    state: str | None = None
+    read_to: dict[str, int] = msgspec.field(default_factory=dict)
+    reads: int = 1
+    rows: int = 1
+
+    @property
+    def total(self) -> int:
+        """All messages that wait."""
+        return sum(self.pending.values()) + self.pending_rest.messages
+
+    @property
+    def destinations(self) -> int:
+        """How many destinations there are messages for."""
+        return len(self.pending) + self.pending_rest.destinations
 
 
 class Report(msgspec.Struct, frozen=True):
-    """A partition's latest progress with its place in the topic and the broker's time of writing (epoch ms)."""
+    """A partition's latest progress with its place in the topic and the broker's time of writing (epoch ms).
+
+    `value` is the record's, which may say more.
+    """
 
     progress: Progress
     offset: int
     appended_ms: int
+    value: bytes = b""
 
 
 _decoder = msgspec.json.Decoder(Progress)
@@ -76,8 +117,10 @@ def decode_progress(key: bytes | None, value: bytes) -> Progress:
     try:
         progress = _decoder.decode(value)
         bounds = [float(bound) for bound in progress.lateness]
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise MalformedProgressError(str(error)) from error
+    if progress.total > LARGEST:
+        raise MalformedProgressError(f"{progress.total} messages cannot be pending")
     if not all(bound >= 0 for bound in bounds):
         message = f"lateness bounds must be milliseconds or inf, not {sorted(progress.lateness)}"
         raise MalformedProgressError(message)
@@ -91,15 +134,17 @@ class ProgressReader:
     """Follows the progress topic from its beginning, through outages, until stopped.
 
     It belongs to no consumer group, never creates the topic and waits for it when it does not exist yet.
-    `options` go to `AIOKafkaConsumer` (security settings, client id). `start` never fails: while Kafka cannot be
+    `options` go to `AIOKafkaConsumer` (security settings, client id). With `partitions`, reports of others than the
+    first so many are malformed. `start` never fails: while Kafka cannot be
     reached, the last reports stay and their age shows it. `caught_up` is set once everything that had been
     written before the start has been read.
     """
 
-    def __init__(self, bootstrap: str, topic: str, **options: Any) -> None:
+    def __init__(self, bootstrap: str, topic: str, *, partitions: int | None = None, **options: Any) -> None:
         self.caught_up = asyncio.Event()
         self.malformed = 0
         self._topic = topic
+        self._partitions = partitions
         self._options = {
             "bootstrap_servers": bootstrap,
             "auto_offset_reset": "earliest",
@@ -116,6 +161,11 @@ class ProgressReader:
     def reports(self) -> Mapping[int, Report]:
         """The latest report of each partition that ever reported: a live, read-only view."""
         return MappingProxyType(self._reports)
+
+    def last(self, partition: int) -> bytes | None:
+        """Return the value of a partition's latest report, None if there is none."""
+        report = self._reports.get(partition)
+        return None if report is None else report.value
 
     async def start(self) -> None:
         """Begin reading in the background; calling it again changes nothing."""
@@ -140,11 +190,12 @@ class ProgressReader:
                 self._reports.pop(int(key or b""), None)
             else:
                 progress = decode_progress(key, value)
-                self._reports[progress.partition] = Report(progress, offset, appended_ms)
+                if self._partitions is not None and progress.partition >= self._partitions:
+                    raise MalformedProgressError(f"there is no partition {progress.partition}")
+                self._reports[progress.partition] = Report(progress, offset, appended_ms, value)
         except ValueError as error:
-            level = logging.DEBUG if self.malformed else logging.WARNING
             self.malformed += 1
-            logger.log(level, "%s at offset %d is not a progress report: %s", self._topic, offset, error)
+            passed_over(self._topic, ONLY_PARTITION, offset, error)
             return False
         return True
 

@@ -8,12 +8,13 @@ from aiohttp import web
 
 from app.web import guard, metrics, page
 from app.web.assets import Assets
-from app.web.overview import Overview, overview
+from app.web.overview import Destination, Overview, overview
 from app.web.state import WorkerState
 
 NOT_CAUGHT_UP: Final = "reading what the other workers have reported"
 RETRY_AFTER: Final = {"Retry-After": "2"}
 ORDERS: Final = ("pending", "name")
+DIGITS: Final = 9
 
 
 def register(web_app: web.Application, state: WorkerState) -> None:
@@ -26,6 +27,7 @@ def register(web_app: web.Application, state: WorkerState) -> None:
             web.get("/", view.show_page),
             web.get("/api/v1/overview", view.show_overview),
             web.get("/api/v1/partitions", view.show_partitions),
+            web.get("/api/v1/partitions/{partition}/destinations", view.show_all_destinations),
             web.get("/api/v1/destinations", view.show_destinations),
             web.get("/health/live", view.show_live),
             web.get("/health/ready", view.show_ready),
@@ -69,6 +71,22 @@ class View:
     async def show_destinations(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/destinations: what is pending for every destination."""
         return self._part("destinations")
+
+    async def show_all_destinations(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/partitions/{partition}/destinations: all of them, which reports have no room for."""
+        wanted = request.match_info["partition"]
+        state = self._state
+        number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) <= DIGITS else -1
+        found = state.destinations(number)
+        if found is None:
+            report = state.reader.reports.get(number)
+            other = f"; {report.progress.worker} was the last to report it" if report is not None else ""
+            return _json({"error": f"this worker does not serve partition {wanted[:DIGITS]}{other}"}, status=404)
+        rows = [
+            Destination(destination=name, pending=pending, held_since_ms=held_ms)
+            for name, (pending, held_ms) in sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
+        ]
+        return _json({"at_ms": state.now_ms(), "partition": number, "destinations": rows})
 
     async def show_live(self, _request: web.Request) -> web.Response:
         """Answer GET /health/live: 200 as long as the process answers at all."""

@@ -108,12 +108,21 @@ def destinations(overview: Overview, wanted: str, order: str) -> str:
         body = f'<tr><td colspan="4" class="empty">{text}</td></tr>'
     table = _table(heads, body)
     search = _filter(wanted, order) if wanted or len(overview.destinations) >= FILTER_FROM else ""
-    return _section("Destinations", f"{table}{_rest(len(rows) - len(shown))}", search)
+    notes = f"{_rest(len(rows) - len(shown))}{_unnamed(overview.pending_unnamed)}"
+    return _section("Destinations", f"{table}{notes}", search)
 
 
 def _rest(count: int) -> str:
     more = f'{wording.number(count)} more are in <a href="/api/v1/destinations">/api/v1/destinations</a>.'
     return f'<p class="note">{more}</p>' if count else ""
+
+
+def _unnamed(count: int) -> str:
+    if not count:
+        return ""
+    wait = wording.counted(count, "message")
+    return f"""<p class="note">{wait} more for smaller destinations, which reports sum up: their workers
+list them at /api/v1/partitions/<i>number</i>/destinations.</p>"""
 
 
 def _filter(wanted: str, order: str) -> str:

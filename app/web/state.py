@@ -52,5 +52,11 @@ class WorkerState(Protocol):
     def trouble(self, destination: str) -> str:
         """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
 
+    def destinations(self, partition: int) -> "dict[str, tuple[int, int | None]] | None":
+        """What waits for each destination in a partition, and since when it is held (epoch ms; None if it is not).
+
+        None if this worker does not serve the partition.
+        """
+
     def now_ms(self) -> int:
         """The worker's wall clock in epoch milliseconds."""

@@ -28,7 +28,7 @@ class Told:
     def of(cls, value: bytes) -> "Told":
         """Read a progress record."""
         said = json.loads(value)
-        pending = sum(said["pending"].values())
+        pending = sum(said["pending"].values()) + said.get("pending_rest", {}).get("messages", 0)
         return cls(said["at"], said["fired_to"], said["positions"], pending, said.get("held") or {})
 
 

@@ -76,8 +76,7 @@ def test_what_one_input_may_another_need_not() -> None:
         "delay-progress",
         "delay-dead-letters",
         "delay-cold",
-        "__consumer_offsets",
-        "__anything",
+        "delay-controls",
     ],
 )
 def test_internal_topics_are_never_allowed_on_our_own_cluster(to: str) -> None:
@@ -87,6 +86,15 @@ def test_internal_topics_are_never_allowed_on_our_own_cluster(to: str) -> None:
     assert refusal.reason == "not-allowed"
     assert refusal.sentence == f"{to!r} is an internal topic. Deliver to a topic of yours."
     rules.check(asked(to, cluster="emea"), NOW)
+
+
+def test_kafkas_own_topics_match_no_pattern_but_a_setting_may_name_one() -> None:
+    for cluster in (None, "emea"):
+        rules = policy(DELAY_DESTINATIONS="*,__*,__anything", DELAY_CLUSTERS="emea=127.0.0.1:1")
+        rules.check(asked("__anything", cluster=cluster), NOW)
+        refusal = refused(rules, asked("__consumer_offsets", cluster=cluster))
+        assert refusal.reason == "not-allowed"
+        assert refusal.sentence == "'__consumer_offsets' is an internal topic. Deliver to a topic of yours."
 
 
 @pytest.mark.parametrize("to", ["a/b", "x" * 250, "ü", "a b", "a,b", "\0", "x" * 40_000, "orders\n"])

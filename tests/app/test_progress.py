@@ -1,5 +1,6 @@
 """What each partition says of itself every second."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from app.agreement import fingerprint
 from app.kafka import Ack, Batch
 from app.partition import State
 from app.progress import Progress
+from tables import keys
 from tests.app.stage import Stage
 
 
@@ -19,17 +21,28 @@ class Topic:
     def __init__(self, stage: Stage) -> None:
         self._stage, self.fast_ms = stage, 0
         self.records: dict[bytes, Any] = {}
+        self.sizes: list[int] = []
 
     async def submit(self, topic: str, partition: int, batch: Batch) -> Ack:
         assert (topic, partition) == ("delay-progress", 0)
-        for record in MemoryRecords(batch.build(1, 0, 0)).next_batch():
+        raw = batch.build(1, 0, 0)
+        self.sizes.append(len(raw))
+        for record in MemoryRecords(raw).next_batch():
             self.records[record.key] = msgspec.json.decode(record.value)
         return Ack(0, self._stage.clock.wall - self.fast_ms)
 
 
-def reporting(stage: Stage) -> tuple[Progress, Topic]:
+def reporting(stage: Stage, last: Callable[[int], bytes | None] = lambda _: None) -> tuple[Progress, Topic]:
     topic = Topic(stage)
-    return Progress(stage.settings, stage.clock, cast("Any", topic), stage.due), topic
+    return Progress(stage.settings, stage.clock, cast("Any", topic), stage.due, last), topic
+
+
+def hold(stage: Stage, number: int, counts: dict[str, int]) -> None:
+    """Let a partition's store have counted so much."""
+    kept = stage.stores[number].counts
+    kept.destinations.clear()
+    kept.destinations.update(counts)
+    kept.total = sum(counts.values())
 
 
 async def test_it_says_where_the_partition_is_and_what_it_holds(tmp_path: Path) -> None:
@@ -133,3 +146,67 @@ async def test_failure_callbacks_are_no_pending_messages(tmp_path: Path) -> None
         await progress.report()
 
         assert topic.records[b"0"]["pending"] == {}
+
+
+async def test_reports_of_many_destinations_stay_small_and_still_add_up(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 64) as stage:
+        progress, topic = reporting(stage)
+        counts = {f"{number:04d}{'x' * 240}": number + 1 for number in range(1_000)}
+        for number in range(64):
+            hold(stage, number, {"": 7, **counts})
+        await progress.report()
+
+        assert len(topic.records) == 64
+        assert max(topic.sizes) < 80_000
+        for said in topic.records.values():
+            named, rest = said["pending"], said["pending_rest"]
+            assert sum(named.values()) + rest["messages"] == sum(counts.values())
+            assert len(named) + rest["destinations"] == 1_000
+            assert min(named.values()) == 1_001 - len(named)
+            assert len(msgspec.json.encode(said)) < 10_000
+
+
+async def test_destinations_that_take_nothing_are_named_as_far_as_there_is_room(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        progress, topic = reporting(stage)
+        stage.due.partitions[0].held.update(
+            {(None, f"to-{due}", 0): keys.row_key(due, 0, 0) for due in range(1_000, 1_300)}
+        )
+        await progress.report()
+
+        said = topic.records[b"0"]
+        assert said["held"] == {f"to-{due}": due for due in range(1_000, 1_100)}
+        assert said["held_rest"] == {"destinations": 200}
+
+
+async def test_a_partition_that_is_not_at_work_has_its_last_report_repeated(tmp_path: Path) -> None:
+    """Else nobody could tell one that is being restored from one that nobody has."""
+    last = {"partition": 0, "at": 5, "pending": {"orders": 3}, "lateness": {"5": 1}, "later": "kept"}
+    async with Stage(tmp_path, 2) as stage:
+        progress, topic = reporting(stage, {0: msgspec.json.encode(last)}.get)
+        for state in (State.RESTORING, State.STOPPED):
+            stage.due.partitions[0].state = state
+            topic.records.clear()
+            for _ in range(4):
+                await progress.report()
+            assert topic.records[b"0"] == {**last, "lateness": {}, "state": str(state)}
+        stage.due.partitions[0].state = State.LIVE
+        await progress.report()
+        assert "state" not in topic.records[b"0"]
+
+
+async def test_a_partition_that_begins_is_silent_until_the_last_word_of_its_former_owner_is_read(
+    tmp_path: Path,
+) -> None:
+    async with Stage(tmp_path) as stage:
+        progress, topic = reporting(stage, lambda _: b"{}")
+        stage.due.partitions[0].state = State.RESTORING
+        for _ in range(3):
+            await progress.report()
+        given_away = stage.due.partitions.pop(0)
+        await progress.report()
+        stage.due.partitions[0] = given_away
+        for _ in range(3):
+            await progress.report()
+
+        assert not topic.records

@@ -32,6 +32,7 @@ GOOD = {
     "DELAY_EVENTS": ("off", "off"),
     "DELAY_DEDUPE_WINDOW": ("PT1H", 3_600_000),
     "DELAY_COMMAND_MEMORY": ("PT1M", 60_000),
+    "DELAY_ROW_VERSION": ("1", 1),
     "DELAY_HORIZON": ("PT1H", 3_600_000),
     "DELAY_CATCH_UP": ("5000", 5_000),
     "DELAY_FIRE_BATCH": ("1", 1),
@@ -39,6 +40,8 @@ GOOD = {
     "DELAY_GIVE_UP": ("PT1H", 3_600_000),
     "DELAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
+    "DELAY_SKIP_RECORDS": ("delay-delays-changelog-3-17,", ("delay-delays-changelog-3-17",)),
+    "DELAY_MAX_DESTINATIONS": ("5", 5),
     "WORKER_URL": ("http://worker:1", "http://worker:1"),
     "DATADIR": ("/data", "/data"),
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
@@ -60,12 +63,15 @@ BAD = {
     "DELAY_EVENTS": ("yes", "one of on, off is needed"),
     "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is no duration."),
     "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is no duration."),
+    "DELAY_ROW_VERSION": ("3", "a whole number from 0 to 2 is needed"),
     "DELAY_HORIZON": ("59999", "at least PT1M is needed, or 0 for none"),
     "DELAY_CATCH_UP": ("soon", "'soon' is no duration."),
     "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
     "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
     "DELAY_GIVE_UP": ("never", "'never' is no duration."),
     "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
+    "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
+    "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
 }
 
@@ -174,6 +180,7 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-progress",
         "shop-dead-letters",
         "shop-cold",
+        "shop-controls",
     }
 
 
@@ -213,3 +220,9 @@ def test_security_becomes_what_kafka_clients_take() -> None:
         "sasl_plain_password": "p",
     }
     assert "ssl_context" in Settings.from_env({"KAFKA_SECURITY_PROTOCOL": "SSL"}).kafka_options()
+
+
+def test_records_to_be_left_out_are_those_of_their_partition() -> None:
+    settings = Settings.from_env({"DELAY_SKIP_RECORDS": "delay-delays-changelog-3-7,delay-delays-changelog-13-8"})
+    assert settings.skipped("delay-delays-changelog-3") == {7}
+    assert settings.skipped("delay-delays-changelog-1") == frozenset()

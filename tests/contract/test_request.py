@@ -70,6 +70,7 @@ def test_the_reason_codes_are_frozen() -> None:
         "too-far",
         "too-large",
         "too-late",
+        "too-many-destinations",
         "undeliverable",
         "unknown-cluster",
         "unknown-topic",

@@ -114,9 +114,11 @@ class Account:
 
 
 def pending_of(bootstrap: str, app_id: str) -> Counter[str]:
-    """Sum what the last progress record of each partition holds for each destination."""
+    """Sum what the last progress record of each partition holds for each destination, those it doesn't name as one."""
     last = {record.key: record.value for record in read(bootstrap, f"{app_id}-progress")}
     pending: Counter[str] = Counter()
     for value in last.values():
-        pending.update(json.loads(value or b"{}").get("pending", {}))
-    return pending
+        said = json.loads(value or b"{}")
+        pending.update(said.get("pending", {}))
+        pending["(others)"] += said.get("pending_rest", {}).get("messages", 0)
+    return +pending

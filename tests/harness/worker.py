@@ -147,6 +147,14 @@ class Worker:
         except OSError as error:
             return False, str(error)
 
+    def metric(self, name: str, **labels: str) -> float:
+        """Give what it says of a metric, 0 if it says nothing."""
+        shown = ",".join(f'{label}="{value}"' for label, value in labels.items())
+        wanted = f"{name}{{{shown}}}" if shown else name
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:  # noqa: S310 - our own port
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == wanted)
+
     def wait_ready(self, timeout: float = START_S) -> float:
         """Wait until it serves, and give the seconds that took."""
 

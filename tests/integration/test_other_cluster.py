@@ -31,8 +31,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="module")
-def installation(run: Run, broker: Broker) -> Iterator[Installation]:
-    settings = {"DELAY_CLUSTERS": f"other={broker.bootstrap}", "DELAY_GIVE_UP": f"PT{GIVE_UP_S}S"}
+def installation(run: Run, broker: Broker, bootstrap: str) -> Iterator[Installation]:
+    clusters = f"other={broker.bootstrap},same={bootstrap}"
+    settings = {"DELAY_CLUSTERS": clusters, "DELAY_GIVE_UP": f"PT{GIVE_UP_S}S"}
     with run("clusters", env=lambda _: settings) as made:
         yield made
 
@@ -101,6 +102,61 @@ def test_a_cluster_that_makes_up_topics_is_not_made_to(installation: Installatio
     assert list(read(broker.bootstrap, there))
     missing = {letter.header("delay-to") for letter in letters}
     assert not missing & set(installation.admin(broker.bootstrap).list_topics(timeout=10).topics)
+
+
+def refused(installation: Installation, *wanted: tuple[str, str]) -> list[tuple[str, str]]:
+    """Ask for destinations (cluster, topic), and give the reason and the sentence for each, none of which is taken."""
+    before = sum(ends(installation.bootstrap, f"{installation.app_id}-dead-letters").values())
+    for number, (cluster, to) in enumerate(wanted):
+        headers = {"delay-to": to, "delay-after": "0", "delay-to-cluster": cluster}
+        installation.requests.send(headers, b"%d" % number, b"", partition=1)
+    installation.requests.flush()
+    found = installation.wait_for(f"{installation.app_id}-dead-letters", before + len(wanted))[before:]
+    return [(letter.header("delay-reason"), letter.header("delay-error")) for letter in found]
+
+
+def test_our_own_topics_are_internal_under_another_name_of_our_cluster_too(installation: Installation) -> None:
+    here = installation.topic()
+    installation.requests.send({"delay-to": here, "delay-after": "0", "delay-to-cluster": "same"}, None, b"")
+    installation.requests.flush()
+    installation.wait_for(here, 1)
+
+    ours = [f"{installation.app_id}-{name}" for name in ("requests", "forwards", "delays-changelog", "progress")]
+    found = refused(installation, *(("same", topic) for topic in ours))
+    assert [reason for reason, _ in found] == ["not-allowed"] * len(ours)
+    assert all("our own cluster" in sentence for _, sentence in found)
+
+
+def test_another_installations_topics_are_internal_wherever_it_is(installation: Installation, broker: Broker) -> None:
+    theirs, users = new_app_id("shop"), new_app_id("users")
+    create_topic(broker.bootstrap, f"{theirs}-delays-changelog")
+    for topic in (f"{theirs}-forwards", f"{users}-events"):
+        create_topic(broker.bootstrap, topic, 3)
+    send(installation, f"{users}-events", now_ms(), 1)
+    wait_for(broker.bootstrap, f"{users}-events", 1)
+
+    ((reason, sentence),) = refused(installation, ("other", f"{theirs}-forwards"))
+    assert (reason, theirs in sentence) == ("not-allowed", True)
+
+
+def test_ten_thousand_invented_names_are_refused_and_hold_up_nobody(
+    installation: Installation, broker: Broker, there: str
+) -> None:
+    here, letters = installation.topic(), f"{installation.app_id}-dead-letters"
+    before, due = sum(ends(installation.bootstrap, letters).values()), now_ms() + 5_000
+    for number in range(10_000):
+        headers = {"delay-to": f"invented-{due}-{number}", "delay-at": str(due)}
+        if number % 2:
+            headers["delay-to-cluster"] = "other"
+        installation.requests.send(headers, None, b"", partition=1)
+    send(installation, there, due, 100)
+    send(installation, here, due, 100, other=False)
+
+    for bootstrap, to in ((broker.bootstrap, there), (installation.bootstrap, here)):
+        assert all(late_ms(record) <= ON_TIME_MS for record in wait_for(bootstrap, to, 100))
+    found = installation.wait_for(letters, before + 10_000, 60)[before:]
+    assert {letter.header("delay-reason") for letter in found} <= {"unknown-topic", "not-allowed"}
+    assert installation.worker.alive
 
 
 def test_a_cluster_that_hangs_holds_up_no_other_and_gets_all_in_order_later(

@@ -38,7 +38,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.step = Changes()
         self.rows: dict[bytes, Entry] = {}
         self.index: dict[str, bytes] = {}
-        self.cancels: dict[str, Orders] = {}
+        self.orders: dict[str, Orders] = {}
         self.delivered: dict[str, Delivered] = {}
         self.told: dict[str, Told] = {}
         self.positions: dict[str, Position] = {}
@@ -89,7 +89,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def remember(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
-        self.cancels[id_] = self.step.orders[id_] = Orders(NOW, expires, "orders-0-1")
+        self.orders[id_] = self.step.orders[id_] = Orders(NOW, expires, "orders-0-1")
 
     def remember_delivery(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
@@ -104,9 +104,9 @@ class StoreMachine(RuleBasedStateMachine):
             id_ = data.draw(st.sampled_from(sorted(self.told)))
             del self.told[id_]
             self.step.told[id_] = None
-        if self.cancels:
-            id_ = data.draw(st.sampled_from(sorted(self.cancels)))
-            del self.cancels[id_]
+        if self.orders:
+            id_ = data.draw(st.sampled_from(sorted(self.orders)))
+            del self.orders[id_]
             self.step.orders[id_] = None
         if self.delivered:
             id_ = data.draw(st.sampled_from(sorted(self.delivered)))
@@ -150,7 +150,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert dict(self.store.rows()) == self.rows
         assert self.store.find_many(IDS) == [self.index.get(id_) for id_ in IDS]
         assert [self.store.find(id_) for id_ in IDS] == [self.index.get(id_) for id_ in IDS]
-        assert self.store.orders.get_many(IDS) == [self.cancels.get(id_) for id_ in IDS]
+        assert self.store.orders.get_many(IDS) == [self.orders.get(id_) for id_ in IDS]
         assert [self.store.delivered.get(id_) for id_ in IDS] == [self.delivered.get(id_) for id_ in IDS]
         assert [self.store.told.get(id_) for id_ in IDS] == [self.told.get(id_) for id_ in IDS]
         assert (self.store.positions, self.store.origins) == (self.positions, self.origins)
@@ -173,10 +173,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(now=st.integers(NOW - 1, NOW + 6), limit=st.integers(1, 3))
     def what_is_remembered_ends_in_order(self, now: int, limit: int) -> None:
-        cancels = sorted((mark.expires_ms, id_) for id_, mark in self.cancels.items() if mark.expires_ms <= now)
+        marks = sorted((mark.expires_ms, id_) for id_, mark in self.orders.items() if mark.expires_ms <= now)
         delivered = sorted((mark.expires_ms, id_) for id_, mark in self.delivered.items() if mark.expires_ms <= now)
 
-        assert self.store.orders.expired(now, limit) == [id_ for _, id_ in cancels[:limit]]
+        assert self.store.orders.expired(now, limit) == [id_ for _, id_ in marks[:limit]]
         assert self.store.delivered.expired(now, limit) == [id_ for _, id_ in delivered[:limit]]
         told = sorted((mark.expires_ms, id_) for id_, mark in self.told.items() if mark.expires_ms <= now)
         assert self.store.told.expired(now, limit) == [id_ for _, id_ in told[:limit]]

@@ -8,7 +8,7 @@ import faust
 import pytest
 
 from tables import Changes, DelayTable, PartitionStore, StoreUnusable
-from tables.restore import Record
+from tables.inspection import Record
 from tests.tables.rows import entry, key, put
 
 DAY_MS = 86_400_000

@@ -60,6 +60,7 @@ class FakeState:
     restores: list[Recovery] = field(default_factory=list)
     now: int = NOW_MS
     troubles: dict[str, str] = field(default_factory=dict)
+    waiting: dict[int, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 
     def ready_reason(self) -> str | None:
@@ -70,6 +71,9 @@ class FakeState:
 
     def trouble(self, destination: str) -> str:
         return self.troubles.get(destination, "")
+
+    def destinations(self, partition: int) -> dict[str, tuple[int, int | None]] | None:
+        return self.waiting.get(partition)
 
     def now_ms(self) -> int:
         return self.now

@@ -36,6 +36,18 @@ def test_a_worker_counts_only_the_partitions_that_it_owns(state: "FakeState", re
     assert not [line for line in lines(state) if 'partition="1"' in line]
 
 
+def test_what_reports_do_not_name_is_counted_under_a_name_that_no_topic_has(state: "FakeState", record: Record) -> None:
+    state.report(record(0, pending_rest={"destinations": 2, "messages": 30}))
+    assert 'delay_pending_messages{destination="(others)"} 30.0' in lines(state)
+
+
+def test_a_report_that_is_repeated_while_the_partition_is_restored_counts_no_more(
+    state: "FakeState", record: Record
+) -> None:
+    state.report(record(0, at=NOW_MS - 20_000, state="restoring"), appended_ms=NOW_MS)
+    assert not [line for line in lines(state) if line.startswith("delay_pending_messages{")]
+
+
 def test_a_partition_that_is_no_longer_reported_is_not_counted(state: "FakeState", record: Record) -> None:
     state.report(record(0, overdue=2), appended_ms=NOW_MS - 20_000)
     found = lines(state)

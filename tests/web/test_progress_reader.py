@@ -117,7 +117,7 @@ async def test_a_malformed_record_hides_nothing(
             assert progress(reader) == {0: 7}
             assert reader.malformed == 4
     assert len(caplog.records) == 1
-    assert "is not a progress report" in caplog.text
+    assert "is no record of Punctual's" in caplog.text
 
 
 async def test_a_record_without_a_value_forgets_its_partition(
@@ -190,6 +190,9 @@ async def test_reading_goes_on_after_the_broker_was_away(record: Record) -> None
     [
         ({"overdue": -1}, b"0"),
         ({"pending": {"orders": "many"}}, b"0"),
+        ({"pending": {"orders": 1 << 61}}, b"0"),
+        ({"pending": {str(number): 1 << 60 for number in range(9)}}, b"0"),
+        ({"pending_rest": {"messages": -1}}, b"0"),
         ({"lateness": {"soon": 1}}, b"0"),
         ({"lateness": {"-5": 1}}, b"0"),
         ({"lateness": {"nan": 1}}, b"0"),
@@ -203,6 +206,21 @@ def test_what_is_no_report_is_refused(record: Record, changes: dict[str, Any], k
         decode_progress(key, msgspec.json.encode(record(**changes)))
 
 
+@pytest.mark.parametrize("value", [b"", b"\xff", b"[" * 200_000, b"null", b'{"partition":"0"}', b"\x00" * 9])
+def test_no_bytes_get_the_better_of_the_reader(value: bytes) -> None:
+    with pytest.raises(MalformedProgressError):
+        decode_progress(b"0", value)
+
+
+def test_reports_of_partitions_that_there_are_not_are_no_reports(record: Record) -> None:
+    reader = ProgressReader("127.0.0.1:1", "delay-progress", partitions=4)
+    assert reader.absorb(b"3", msgspec.json.encode(record(3)), 0, 0)
+    assert not reader.absorb(b"4", msgspec.json.encode(record(4)), 1, 0)
+    assert (set(reader.reports), reader.malformed) == ({3}, 1)
+    assert reader.last(3) == msgspec.json.encode(record(3))
+    assert reader.last(4) is None
+
+
 def test_fields_of_newer_workers_are_ignored_and_optional_ones_may_be_absent(record: Record) -> None:
     value = record(0, new={"field": 1})
     for optional in ("next_due", "held", "lateness"):
@@ -212,5 +230,7 @@ def test_fields_of_newer_workers_are_ignored_and_optional_ones_may_be_absent(rec
 
 
 def test_a_report_writes_the_contracts_names(record: Record) -> None:
-    value = record(0, held={"orders": 5}, lateness={"5": 1})
+    value = record(
+        0, held={"orders": 5}, lateness={"5": 1}, settings={"DELAY_EVENTS": "0"}, read_to={"orders": 6}, reads=2, rows=2
+    )
     assert msgspec.json.decode(msgspec.json.encode(decode_progress(b"0", msgspec.json.encode(value)))) == value

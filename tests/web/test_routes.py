@@ -38,6 +38,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
         "version": "0.1.0",
         "at_ms": NOW_MS,
         "pending": 10,
+        "pending_unnamed": 0,
         "overdue": 0,
         "next_due_ms": NOW_MS + 60_000,
         "lateness": {"count": 10, "p50_ms": 5, "p99_ms": None},
@@ -62,6 +63,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
                 "worker": None,
                 "age_ms": None,
                 "pending": None,
+                "pending_unnamed": None,
                 "overdue": None,
                 "next_due_ms": None,
                 "fired_to_ms": None,
@@ -73,6 +75,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
                 "worker": "http://127.0.0.1:6066",
                 "age_ms": 20,
                 "pending": 10,
+                "pending_unnamed": 0,
                 "overdue": 0,
                 "next_due_ms": NOW_MS + 60_000,
                 "fired_to_ms": NOW_MS - 5,
@@ -90,6 +93,37 @@ async def test_partitions_and_destinations_can_be_asked_for_alone(
     for part in ("partitions", "destinations"):
         answer = await (await client.get(f"/api/v1/{part}")).json()
         assert answer == {"at_ms": NOW_MS, part: whole[part]}
+
+
+async def test_what_reports_do_not_name_counts_as_a_sum(client: Client, state: "FakeState", record: Record) -> None:
+    state.report(record(0, pending_rest={"destinations": 900, "messages": 1_234}))
+    found = await (await client.get("/api/v1/overview")).json()
+    assert (found["pending"], found["pending_unnamed"]) == (1_244, 1_234)
+    assert [row["destination"] for row in found["destinations"]] == ["orders"]
+    assert "1,234 messages more for smaller destinations" in await (await client.get("/")).text()
+
+
+async def test_all_destinations_of_a_partition_are_listed_by_the_worker_that_serves_it(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.report(record(1, worker="http://other:6066"))
+    state.waiting[0] = {"few": (1, None), "many": (5, NOW_MS - 1), "some": (1, None)}
+    found = await client.get("/api/v1/partitions/0/destinations")
+    assert await found.json() == {
+        "at_ms": NOW_MS,
+        "partition": 0,
+        "destinations": [
+            {"destination": "many", "pending": 5, "held_since_ms": NOW_MS - 1, "held_because": None},
+            {"destination": "few", "pending": 1, "held_since_ms": None, "held_because": None},
+            {"destination": "some", "pending": 1, "held_since_ms": None, "held_because": None},
+        ],
+    }
+    elsewhere = await client.get("/api/v1/partitions/1/destinations")
+    assert elsewhere.status == 404
+    error = "this worker does not serve partition 1; http://other:6066 was the last to report it"
+    assert await elsewhere.json() == {"error": error}
+    for wrong in ("x", "-1", "9" * 5_000, "%C2%B2"):
+        assert (await client.get(f"/api/v1/partitions/{wrong}/destinations")).status == 404
 
 
 async def test_big_counts_are_exact_in_json(client: Client, state: "FakeState", record: Record) -> None:

@@ -1,0 +1,31 @@
+"""Records on internal topics that are not Punctual's: counted, said once a topic, and passed over.
+
+Whoever may write there can put anything there; it must not end a worker, at each start again.
+"""
+
+import logging
+
+from prometheus_client import Counter
+
+log = logging.getLogger(__name__)
+
+_PASSED = Counter(
+    "delay_foreign_records", "Records on an internal topic that are not Punctual's and were passed over.", ["topic"]
+)
+_said: set[str] = set()
+
+
+def passed_over(topic: str, partition: int, offset: int, why: object) -> None:
+    """Count a record that cannot be ours; the first one of a topic is a warning that says `why`."""
+    _PASSED.labels(topic).inc()
+    level = logging.DEBUG if topic in _said else logging.WARNING
+    _said.add(topic)
+    log.log(
+        level,
+        "%s-%d-%d is no record of Punctual's and is passed over: %s. See who may write to this topic; more of these "
+        "are counted (delay_foreign_records_total) and not logged.",
+        topic,
+        partition,
+        offset,
+        str(why)[:500],
+    )

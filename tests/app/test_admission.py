@@ -1,0 +1,202 @@
+"""What clusters know of destinations: other installations' topics, our own by another name, one too many."""
+
+import asyncio
+import itertools
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from app.admission import SUFFIXES, Admission
+from app.census import Census
+from app.contract.request import Parked, Refusal, Request
+from app.destinations import Destinations, Elsewhere, Neighbours
+from app.policy import Policy
+from app.settings import Settings
+from tests.app.fake_kafka import ScriptedCluster
+from tests.contract.records import NOW
+
+if TYPE_CHECKING:
+    from app.contract.native import Record
+
+RECORD = cast("Record", None)
+_ids = itertools.count()
+
+
+class Named(ScriptedCluster):
+    """A cluster with an id."""
+
+    def __init__(self, id_: str, **partitions: int) -> None:
+        super().__init__(**partitions)
+        self.name, self.slow_s, self.asked = id_, 0.0, 0
+
+    async def id(self) -> str:
+        return self.name
+
+    async def refresh(self, topics: Any) -> set[str]:
+        self.asked += 1
+        await asyncio.sleep(self.slow_s)
+        return await super().refresh(topics)
+
+
+class Site:
+    """A policy that knows two clusters, and what waits."""
+
+    def __init__(self, limit: int = 100, **env: str) -> None:
+        self.own = Named("own", orders=4, payments=4)
+        self.other = Named("other", orders=2)
+        self.stores: dict[int, Any] = {}
+        self.reports: dict[int, Any] = {}
+        self.now = 0.0
+        clusters = {"DELAY_CLUSTERS": "other=h:1,alias=h:2"}
+        self.settings = Settings.from_env({"DELAY_DESTINATIONS": "*", **clusters, **env})
+        others = {"other": self.other, "alias": self.own}
+        self.destinations = Destinations(cast("Any", self.own))
+        self.policy = Policy(
+            self.settings,
+            Admission(
+                self.settings,
+                self.destinations,
+                Neighbours.at_home(cast("Any", self.own)),
+                {name: Elsewhere(cast("Any", cluster), "own") for name, cluster in others.items()},
+                Census(limit, self.stores, self.reports, lambda: self.now),
+            ),
+        )
+
+    async def judged(self, *requests: Request) -> list[str]:
+        """Give "" or the reason of the refusal for each request."""
+        found: list[tuple[Record, Request | Refusal]] = []
+        for asked in requests:
+            try:
+                self.policy.check(asked, NOW)
+                found.append((RECORD, asked))
+            except Refusal as refusal:
+                found.append((RECORD, refusal))
+        admitted = await self.policy.admitted(found, forwarded=False)
+        return [str(asked.reason) if isinstance(asked, Refusal) else "" for _, asked in admitted]
+
+
+def asked(to: str, cluster: str | None = None, partition: int | None = None, **fields: Any) -> Request:
+    source = f"delay-requests-0-{next(_ids)}"
+    made = Request("schedule", source, source, NOW, "delay-requests", NOW + 1, to, cluster=cluster, partition=partition)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def holding(*names: str) -> Any:
+    """Give what a store, or a report, has of destinations."""
+    counts = dict.fromkeys(names, 1)
+    return SimpleNamespace(
+        counts=SimpleNamespace(destinations=counts), progress=SimpleNamespace(pending=counts, destinations=len(counts))
+    )
+
+
+@pytest.mark.parametrize("cluster", [None, "other"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
+async def test_another_installations_topics_match_no_pattern(cluster: str | None, suffix: str) -> None:
+    site = Site()
+    for there in (site.own, site.other):
+        there.topics |= {"shop-delays-changelog": 1, f"shop{suffix}": 1, f"order{suffix}": 1}
+
+    assert await site.judged(asked(f"shop{suffix}", cluster)) == ["not-allowed"]
+    expected = "not-allowed" if suffix == "-delays-changelog" else ""  # else it is a user's own
+    assert await site.judged(asked(f"order{suffix}", cluster)) == [expected]
+
+
+async def test_a_setting_may_name_one_on_purpose() -> None:
+    site = Site(DELAY_DESTINATIONS="*,shop-requests")
+    site.own.topics |= {"shop-delays-changelog": 1, "shop-requests": 1, "shop-events": 1}
+
+    assert await site.judged(asked("shop-requests"), asked("shop-events")) == ["", "not-allowed"]
+
+
+async def test_our_own_topics_are_never_allowed_whatever_the_cluster_is_called() -> None:
+    site = Site(DELAY_DESTINATIONS="*,delay-requests,extra", DELAY_INPUTS="extra=native")
+    for cluster in (site.own, site.other):
+        cluster.topics |= {"delay-requests": 1, "extra": 1}
+
+    assert await site.judged(asked("delay-requests", "alias"), asked("extra", "alias")) == ["not-allowed"] * 2
+    assert await site.judged(asked("delay-requests", "other"), asked("extra", "other")) == ["", ""]
+
+
+async def test_an_installation_that_comes_or_goes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.destinations._NEIGHBOURS_S", 0.0)
+    site = Site()
+    site.own.topics |= {"shop-events": 1}
+    for there in (False, True, False):
+        site.own.topics.pop("shop-delays-changelog", None)
+        site.own.topics |= {"shop-delays-changelog": 1} if there else {}
+        assert await site.judged(asked("shop-events")) == ["not-allowed" if there else ""]
+
+
+async def test_topics_of_another_cluster_must_be_there() -> None:
+    site = Site()
+
+    found = await site.judged(
+        asked("orders", "other"), asked("orders", "other", 1), asked("orders", "other", 2), asked("typo", "other")
+    )
+    assert found == ["", "", "unknown-topic", "unknown-topic"]
+    with pytest.raises(Refusal, match="topic 'typo' on cluster other does not exist"):
+        site.policy._admit(asked("typo", "other"))
+    site.other.topics["orders"] = 3
+    assert await site.judged(asked("orders", "other", 2)) == [""]
+
+
+@pytest.mark.parametrize("how", ["refuses", "hangs"])
+async def test_a_cluster_that_is_away_refuses_nothing_falsely_and_holds_up_little(how: str) -> None:
+    site, loop = Site(), asyncio.get_running_loop()
+    site.other.topics["order-events"] = 1
+    if how == "hangs":
+        site.other.slow_s = 60.0
+    else:
+        site.other.away = ConnectionError()
+    began = loop.time()
+    for _ in range(50):
+        assert await site.judged(asked("typo", "other"), asked("orders", "other")) == ["", ""]
+    assert loop.time() - began < 1.0
+
+    # What may be another installation's is not sent there untold.
+    assert await site.judged(asked("order-events", "other")) == ["not-allowed"]
+
+
+async def test_what_is_usual_asks_nobody() -> None:
+    site = Site()
+    await site.judged(asked("orders"))
+    for _ in range(3):
+        assert await site.judged(asked("orders"), asked("payments")) == ["", ""]
+    assert site.own.asked == 0
+
+
+async def test_one_destination_too_many_is_refused_and_a_known_one_never() -> None:
+    site = Site(limit=3)
+    site.own.topics |= dict.fromkeys(("a", "b", "c", "d"), 1)
+    site.stores[0] = holding("", "a")  # '' are failure callbacks
+
+    found = await site.judged(asked("b"), asked("c"), asked("d"), asked("a"), asked("b"), asked("nowhere"))
+    assert found == ["", "", "too-many-destinations", "", "", ""]  # what is not there is refused as such elsewhere
+    site.now += 2
+    site.stores[1] = holding("c")
+    assert await site.judged(asked("d"), asked("b")) == ["", "too-many-destinations"]
+
+
+async def test_what_other_workers_report_counts_too() -> None:
+    site = Site(limit=5)
+    site.reports[7] = holding("a", "b", "c")
+    site.reports[7].progress.destinations = 5
+
+    assert await site.judged(asked("orders")) == ["too-many-destinations"]
+    site.now, site.reports[7] = 2.0, holding("orders")
+    assert await site.judged(asked("orders"), asked("payments")) == ["", ""]
+
+
+async def test_what_comes_back_from_the_cold_tier_was_counted_before_but_may_not_go_anywhere() -> None:
+    site = Site(limit=1)
+    site.own.topics |= {"shop-delays-changelog": 1, "shop-events": 1}
+    site.stores[0] = holding("a")
+    parked = [asked(to, parked=Parked(NOW, NOW, "x-0-0")) for to in ("orders", "shop-events")]
+    await site.policy.admitted([(RECORD, one) for one in parked], forwarded=True)
+
+    site.policy.check(parked[0], NOW)
+    with pytest.raises(Refusal, match="is an internal topic of the installation with shop-delays-changelog"):
+        site.policy.check(parked[1], NOW)

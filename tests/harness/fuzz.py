@@ -1,0 +1,62 @@
+"""Bytes that nobody of ours has written: random, cut off, changed here and there, or foreign as a whole.
+
+FUZZ_SEEDS says how many of them a test tries (200), FUZZ_FIRST with which seed it begins (0).
+"""
+
+import os
+import random
+from collections.abc import Sequence
+
+Pair = tuple[bytes | None, bytes | None]
+
+_FOREIGN: Sequence[bytes] = (
+    b"",
+    b"{}",
+    b"null",
+    b"[" * 50_000,
+    b'{"a":' * 20_000,
+    b"\x90",
+    b"\xc1",
+    b"\xdd\xff\xff\xff\xff",
+    b"\xff" * 100,
+    "Grüße".encode(),
+    b"\x00" * 8,
+    b"9" * 5_000,
+)
+
+
+def seeds(number: int = 200) -> range:
+    """Give the seeds to try."""
+    first = int(os.environ.get("FUZZ_FIRST", "0"))
+    return range(first, first + int(os.environ.get("FUZZ_SEEDS", str(number))))
+
+
+def mangled(seed: int, genuine: Sequence[Pair]) -> Pair:
+    """Give a record that is like one of the genuine ones, or like none."""
+    rnd = random.Random(seed)  # noqa: S311
+    key, value = rnd.choice(genuine)
+    which = rnd.choice(("key", "value", "value", "both"))
+    if which != "value":
+        key = _mangled(rnd, key)
+    if which != "key":
+        value = _mangled(rnd, value)
+    return key, value
+
+
+def _mangled(rnd: random.Random, raw: bytes | None) -> bytes:
+    raw = raw or b""
+    match rnd.randrange(6):
+        case 0:
+            return rnd.randbytes(rnd.randrange(64))
+        case 1:
+            return raw[: rnd.randrange(len(raw) + 1)]
+        case 2:
+            return raw + rnd.randbytes(rnd.randrange(1, 9))
+        case 3:
+            return rnd.choice(_FOREIGN)
+        case _:
+            changed = bytearray(raw)
+            for _ in range(rnd.randrange(1, 4)):
+                if changed:
+                    changed[rnd.randrange(len(changed))] = rnd.randrange(256)
+            return bytes(changed)

@@ -1,0 +1,78 @@
+"""Anything at all on internal topics: no worker ends, and none has trouble starting."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.fuzz import Pair, mangled, seeds
+from tests.harness.kafka import create_topic, now_ms, read
+from tests.harness.worker import eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import PARTITIONS, Installation
+
+#: Of those without the changelog and the forwards, which have tests of their own.
+TOPICS = ("progress", "events", "dead-letters", "cold", "controls")
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run) -> Iterator[Installation]:
+    """An installation with all internal topics that there can be."""
+    env = {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M", "DELAY_DESTINATIONS": "*-to-*"}
+    with run("foreign", env=lambda _: env, balanced=False) as made:
+        create_topic(made.bootstrap, f"{made.app_id}-controls", 1, cleanup_policy="compact")
+        yield made
+
+
+def deliver(installation: Installation, to: str) -> None:
+    """See that each partition delivers."""
+    before = len(list(read(installation.bootstrap, to)))
+    for number in range(PARTITIONS):
+        headers = {"delay-to": to, "delay-at": str(now_ms() + 300)}
+        installation.requests.send(headers, b"%d" % number, b"", partition=number)
+    installation.requests.flush()
+    installation.wait_for(to, before + PARTITIONS)
+
+
+def forge(installation: Installation, name: str) -> None:
+    """Write to an internal topic what is like its records, and unlike them."""
+    topic = f"{installation.app_id}-{name}"
+    genuine: list[Pair] = [(record.key, record.value) for record in read(installation.bootstrap, topic)]
+    report: Pair = (b"0", json.dumps({"partition": 0, "positions": {"x": 1}, "state": "stopped"}).encode())
+    for seed in seeds(100):
+        key, value = mangled(seed, [*genuine[-50:], report, (None, b"{}"), (b"k", None)])
+        installation.requests.send({}, key if key is not None else b"", value, topic=topic)
+    installation.requests.flush()
+
+
+def foreign(installation: Installation) -> float:
+    """Give how many foreign records on the progress topic the worker has counted."""
+    return installation.worker.metric("delay_foreign_records_total", topic=f"{installation.app_id}-progress")
+
+
+def test_workers_go_on_and_start_whatever_is_written_to_internal_topics(installation: Installation) -> None:
+    to = installation.topic()
+    deliver(installation, to)
+    for name in TOPICS:
+        forge(installation, name)
+    deliver(installation, to)
+    eventually(lambda: foreign(installation) > 0, what="counted records")
+    assert installation.worker.log.count("is no record of Punctual's and is passed over") == 1
+
+    installation.worker.kill()
+    installation.worker.start().wait_ready()
+    deliver(installation, to)
+    assert installation.worker.alive
+
+
+def test_workers_go_on_whatever_is_forwarded(installation: Installation) -> None:
+    to = installation.topic()
+    for number in range(8):  # of which some live elsewhere
+        headers = {"delay-to": to, "delay-after": "PT30M", "delay-id": f"id-{number}"}
+        installation.requests.send(headers, b"", b"", partition=0)
+    deliver(installation, to)
+    forge(installation, "forwards")
+    deliver(installation, to)
+    installation.worker.kill()
+    installation.worker.start().wait_ready()
+    deliver(installation, to)
