@@ -54,8 +54,10 @@ class Ingest:
         self._store, self._claims, self._limits, self._cold = store, claims, limits, cold
         self._memory, self._remembered = memory, Remembered(store, memory)
         self._refusals = Refusals(number, settings, limits)
-        self._inputs, self._forwards = settings.inputs, settings.forwards
+        self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
+        #: The stamp of the last record that was read.
+        self._read_ms = UNKNOWN_MS
 
     def read(self, step: Step, records: Sequence[Record]) -> list[Read]:
         """Decode `records`, all of one topic and in order, those left out that an earlier life has ingested."""
@@ -64,29 +66,31 @@ class Ingest:
         start, base = position.offset, position.base
         stamp_ms = max(position.stamp_ms, self._memory.claimed(topic))
         latest_ms = step.broker_ms + AHEAD_MS
-        forwarded = topic == self._forwards
+        forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
         decode = forward.decode if forwarded else _DECODERS[self._inputs[topic]]
         found: list[Read] = []
+        append = found.append
         for record in records:
             if record.offset < start:
                 continue
             if base:
                 record = _renumbered(record, base)  # noqa: PLW2901 - it is the same record
-            if stamp_ms < record.timestamp <= latest_ms:
-                stamp_ms = record.timestamp
+            own_ms = record.timestamp
+            if stamp_ms < own_ms <= latest_ms:
+                stamp_ms = own_ms
             try:
                 asked = decode(record)
                 if not forwarded:
                     if asked.parked is None:
-                        self._policy.check(asked, step.broker_ms)
-                    at_ms, asked.stamp_ms = asked.asked_at_ms, stamp_ms
+                        check(asked, broker_ms)
+                    asked.stamp_ms, at_ms = stamp_ms, asked.asked_at_ms
                     if at_ms is not None and at_ms < stamp_ms:
                         asked.stamp_ms = at_ms
-                        self._memory.waited(step.broker_ms)
+                        self._memory.waited(broker_ms)
+                append((record, asked))
             except Refusal as refusal:
-                found.append((record, refusal))
-            else:
-                found.append((record, asked))
+                append((record, refusal))
+        self._read_ms = stamp_ms
         return found
 
     def _position(self, step: Step, topic: str) -> Position:
@@ -118,15 +122,15 @@ class Ingest:
             except Refusal as refusal:
                 self._refusals.refuse(step, record, refusal)
         if taken:
-            self._move_on(step, found[:taken])
+            self._move_on(step, found[:taken], whole=taken == len(found))
         return taken
 
-    def _move_on(self, step: Step, taken: list[Read]) -> None:
-        """Note how far the topic of these records is read."""
-        last, latest_ms = taken[-1][0], step.broker_ms + AHEAD_MS
+    def _move_on(self, step: Step, taken: list[Read], *, whole: bool) -> None:
+        """Note how far the topic of these records is read: the `whole` of what was read last, or its beginning."""
+        last, largest_ms = taken[-1][0], self._read_ms
         before = self._position(step, last.topic)
-        largest_ms = max(record.timestamp for record, _ in taken)
-        if largest_ms > latest_ms:
+        if not whole:
+            latest_ms = step.broker_ms + AHEAD_MS
             largest_ms = max((record.timestamp for record, _ in taken if record.timestamp <= latest_ms), default=-1)
         step.changes.positions[last.topic] = Position(
             last.offset + 1 - before.base,
@@ -149,9 +153,11 @@ class Ingest:
                 return
         else:
             if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
-                assure_topic(asked, partitions_of(asked.to))
+                partitions = partitions_of(asked.to)
+                if partitions <= (asked.partition or 0):
+                    assure_topic(asked, partitions)
             if asked.id != asked.source:
-                home = home_partition(asked.id, self._inputs, self._settings.partitions)
+                home = home_partition(asked.id, self._inputs, self._partitions)
                 if home != self._number:
                     raw = request.encode(asked)  # no smaller than the row that it becomes there
                     self._check_size(len(raw))
@@ -229,14 +235,18 @@ class Ingest:
         entry = _entry(asked)
         raw = encode(entry, step.version)
         self._check_size(len(raw))
-        known, before = self._memory.of(step, asked.id), step.ids[asked.id]
+        before, remembers = step.ids[asked.id], self._store.orders.count or step.changes.orders
+        known = self._memory.of(step, asked.id) if remembers else None
         if known is not None or before is not None:
             self._contend(step, record, asked, entry, known, before)
         elif self._remembered.delivered_before(step, asked):
             self._duplicate(step, asked)
         else:
-            step.tell(_accepted(step, asked))
-            self._hold(step, record, asked, entry, asked.due_ms, raw)
+            step.tell(Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to))
+            if self._cold.there:
+                self._hold(step, record, asked, entry, asked.due_ms, raw)
+            else:
+                step.put(keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic]), entry, raw)
 
     def _contend(
         self, step: Step, record: Record, asked: Request, entry: Entry, known: Orders | None, before: bytes | None
@@ -410,8 +420,11 @@ def _entry(asked: Request) -> Entry:
         asked.if_late,
         asked.dedupe_ms,
         asked.on_failure,
-        stamp_ms=UNKNOWN_MS if asked.id == asked.source else order.stamp_ms,
-        asked_by=None if order is asked else order.source,
+        0,
+        (),
+        None,
+        UNKNOWN_MS if asked.id == asked.source else order.stamp_ms,
+        None if order is asked else order.source,
     )
 
 

@@ -129,7 +129,7 @@ class Outcomes:
                 self._memory.end(step, row, entry)
             late, place = outcome.sent_ms - due, f"{where}-{offset}"
             step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, place))
-            for command in in_order(entry.commands):
+            for command in in_order(entry.commands) if entry.commands else ():
                 if command.op != "replace":
                     ended(step, "conflict", due, entry, by=command.source)
                     self._leave(step, entry, command)

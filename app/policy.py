@@ -22,7 +22,7 @@ class Policy:
 
     def __init__(self, settings: Settings, admission: Admission | None = None) -> None:
         """Read the rules from the settings; `admission` knows what clusters do."""
-        self._settings, self._admission = settings, admission
+        self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
 
     def check(self, request: Request, broker_ms: int) -> None:
@@ -37,11 +37,12 @@ class Policy:
                 f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Set the clock of "
                 "the producer right, or let the broker stamp records: message.timestamp.type=LogAppendTime.",
             )
-        delay_ms = request.due_ms - max(stamp, broker_ms)  # a producer's own stamp may be years old
-        if delay_ms > self._settings.max_delay_ms or request.due_ms > MAX_DUE_MS:
+        due_ms, most_ms = request.due_ms, self._max_delay_ms
+        # A producer's own stamp may be years old.
+        if (due_ms > broker_ms + most_ms and due_ms > stamp + most_ms) or due_ms > MAX_DUE_MS:
             raise Refusal(
                 Reason.TOO_FAR,
-                f"it is due in {delay_ms} ms, DELAY_MAX_DELAY allows "
+                f"it is due in {due_ms - max(stamp, broker_ms)} ms, DELAY_MAX_DELAY allows "
                 f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
             )
         if request.op == "schedule":

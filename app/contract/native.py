@@ -17,6 +17,10 @@ _LATE_POLICIES = ("deliver", "drop", "dead-letter")
 _ID_BYTES = 256
 #: As in times.
 _DIGITS = 15
+#: What is looked up for each record.
+_ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
+#: What a request says at least: where and when.
+_USUAL = 2
 
 
 class Record(Protocol):
@@ -37,23 +41,21 @@ def decode(record: Record) -> Request:
     Raises Refusal with one of the reason codes of section 7.
     """
     said, users = _read(record)
-    op = _op(said) if names.OP in said else "schedule"
+    op = _op(said) if _OP in said else "schedule"
+    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL
     source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
-    request = Request(op, _id(said, op, source), source, stamp_ms, record.topic)
-    if names.IF_DUE in said:
-        request.if_due_ms = _number(said, names.IF_DUE)
-    if names.ASKED_AT in said:
-        request.asked_at_ms = _number(said, names.ASKED_AT)
-    if names.PARKED in said:
-        request.parked = _parked(record, said, op)
+    id_ = _id(said, op, source)
     if op == "schedule":
-        request.key, request.value, request.headers = record.key, record.value, users
-        _destination(request, said)
-        request.due_ms = _due(said, users, stamp_ms)
-    elif op == "reschedule":
-        request.due_ms = _due(said, users, stamp_ms)
-    elif op == "deliver-now":
+        to = _to(said, users)
+        request = Request(op, id_, source, stamp_ms, record.topic, 0, to, record.key, record.value, users)
+    else:
+        request = Request(op, id_, source, stamp_ms, record.topic)
+    if rare:
+        _rest(request, said, record)
+    if op == "deliver-now":
         request.due_ms = stamp_ms
+    elif op != "cancel":
+        request.due_ms = _due(said, users, stamp_ms)
     return request
 
 
@@ -69,20 +71,21 @@ def _read(record: Record) -> tuple[dict[str, str], Headers]:
     said: dict[str, str] = {}
     users: Headers = []
     ours = names.REQUEST
-    for name, value in record.headers:
+    for header in record.headers:
+        name, value = header
         if name in ours:
             if name in said:
-                reason = Reason.AMBIGUOUS_DUE if name in (names.AT, names.AFTER) else Reason.MALFORMED
+                reason = Reason.AMBIGUOUS_DUE if name in (_AT, _AFTER) else Reason.MALFORMED
                 raise Refusal(reason, f"the header {name} is there twice. Send it once.")
             try:
                 said[name] = value.decode() if value is not None else ""
             except UnicodeDecodeError as error:
                 reason = Reason.BAD_ID if name == names.ID else Reason.MALFORMED
                 raise Refusal(reason, f"the header {name} is not UTF-8.") from error
-        elif not name.startswith(names.PREFIX):
-            if not names.is_text(name):
+        elif not name.startswith(_PREFIX):
+            if not name.isascii() and not names.is_text(name):
                 raise Refusal(Reason.MALFORMED, f"the name of the header {name[:64]!r} is not UTF-8. Rename it.")
-            users.append((name, value))
+            users.append(header)
         elif name not in names.IGNORED:
             raise Refusal(
                 Reason.MALFORMED,
@@ -93,7 +96,7 @@ def _read(record: Record) -> tuple[dict[str, str], Headers]:
 
 
 def _id(said: dict[str, str], op: str, source: str) -> str:
-    id_ = said.get(names.ID)
+    id_ = said.get(_ID)
     if id_ is None:
         if op != "schedule":
             raise Refusal(Reason.BAD_ID, f"{op} needs {names.ID}, the id of the message it is for.")
@@ -103,14 +106,25 @@ def _id(said: dict[str, str], op: str, source: str) -> str:
     return id_
 
 
-def _destination(request: Request, said: dict[str, str]) -> None:
-    to = said.get(names.TO)
+def _to(said: dict[str, str], users: Headers) -> str:
+    to = said.get(_TO)
     if not to:
-        hint = _in_capitals([name for name, _ in request.headers], {names.TO})
+        hint = _in_capitals([name for name, _ in users], {names.TO})
         raise Refusal(Reason.MISSING_DESTINATION, f"{names.TO} is missing: name the topic to deliver to.{hint}")
-    request.to = to
-    if len(said) - (names.ID in said) <= 2:  # noqa: PLR2004 - destination and due time: nothing rarer is there
-        return
+    return to
+
+
+def _rest(request: Request, said: dict[str, str], record: Record) -> None:
+    """Read what few records say."""
+    request.if_due_ms = _number(said, names.IF_DUE)
+    request.asked_at_ms = _number(said, names.ASKED_AT)
+    if names.PARKED in said:
+        request.parked = _parked(record, said, request.op)
+    if request.op == "schedule":
+        _options(request, said)
+
+
+def _options(request: Request, said: dict[str, str]) -> None:
     request.partition = _number(said, names.TO_PARTITION)
     request.cluster = said.get(names.TO_CLUSTER)
     request.max_late_ms = _parsed(said, names.MAX_LATE, parse_duration)
@@ -124,7 +138,7 @@ def _destination(request: Request, said: dict[str, str]) -> None:
 
 
 def _due(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
-    at, after = said.get(names.AT), said.get(names.AFTER)
+    at, after = said.get(_AT), said.get(_AFTER)
     if at is not None and after is not None:
         raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both there. Send one of them.")
     try:

@@ -21,7 +21,7 @@ def parse_time(text: str) -> int:
     A leap second is the second after it. Raises ValueError with a sentence, also for what can only be seconds.
     """
     if text.isdigit() and text.isascii():
-        if len(text) in _DIGITS_OF_SECONDS:
+        if len(text) < _DIGITS_OF_SECONDS.stop and len(text) in _DIGITS_OF_SECONDS:
             msg = f"{text!r} looks like seconds, and epoch milliseconds are needed: write {text}000 if it is seconds"
             raise ValueError(msg)
         return _digits(text)

@@ -29,6 +29,9 @@ _MIB = 1 << 20
 _ANY_NUMBER = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _LATER_MS = 24 * 3_600_000
 
+#: Set, what ends leaves a trace, as in the first seconds after a request, and while some partition lags behind.
+REMEMBER = "HOT_PATH_REMEMBER"
+
 beat.until = lambda *_: 0.0  # steps begin as soon as there is anything to do: what they hold is the same in each round
 
 
@@ -61,6 +64,8 @@ class Assembly:
         self._partition.start(self._store, self._failures.append)
         self._partition.state = State.LIVE
         self._now_ms = clock.wall_ms() + _LATER_MS
+        if hasattr(self._partition, "memory") and not os.environ.get(REMEMBER):
+            self._partition.memory.watermark_ms = self._now_ms  # as a few seconds after requests have come
 
     async def take(self, chunks: Iterable[list[Any]]) -> None:
         """Have chunks of fetched records taken into the table."""
