@@ -65,12 +65,6 @@ class Reports:
         return -1 if report is None else report.read_to.get(topic, -1)
 
     @property
-    def lowest_read_to(self) -> int:
-        """Up to which stamp every partition has read all inputs, -1 if that is not known of each."""
-        numbers, inputs = range(self._settings.partitions), self._settings.inputs
-        return min(self.read_to(number, topic) for number in numbers for topic in inputs)
-
-    @property
     def lowest_version(self) -> int | None:
         """The newest row version that all workers read who have reported last, None if none has."""
         numbers = range(self._settings.partitions)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: With nothing in the way a command is in the table after that time, and so many transactions.
 _PROMPT_S, _TRANSACTIONS = 0.5, 4
+#: A partition waits so long for a topic that nobody has heard of (app/destinations.py).
+_LOOKED_FOR_S = 0.6
 
 #: A worker's time with a partition: its name, when it was given the partition, and which.
 Life = tuple[str, float, int]
@@ -72,7 +74,10 @@ class Evidence:
             self.letters[(dict(record.headers)["delay-source"] or b"").decode()].append(record)
         #: Whether nothing goes wrong in this run, and how long things take then.
         self.calm = not world.plan.faults and world.plan.weather == CALM
-        self.prompt_s = _PROMPT_S + self.exact * _TRANSACTIONS * world.plan.slowest_marker_s
+        looked_for = any(ask.poison == "unknown-topic" for ask in world.asks)
+        self.prompt_s = (
+            _PROMPT_S + self.exact * _TRANSACTIONS * world.plan.slowest_marker_s + looked_for * _LOOKED_FOR_S
+        )
 
     def read(self, topic: str) -> Iterator[tuple[Batch, Record]]:
         """Go through a topic's committed records."""
