@@ -54,3 +54,9 @@ class Changelog:
         for key, value in [(keys.WRITER, keys.long_bytes(epoch)), *records]:
             writer.send({}, key, value, partition=self.partition, topic=self.topic)
         writer.flush()
+
+
+def rows_of(bootstrap: str, topic: str) -> dict[bytes, bytes]:
+    """Give the rows of a changelog that wait, by their keys, as their last words have them."""
+    last = {(record.partition, record.key or b""): record.value for record in read(bootstrap, topic)}
+    return {key: value for (_, key), value in last.items() if keys.is_row(key) and value is not None}

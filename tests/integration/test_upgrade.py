@@ -1,0 +1,117 @@
+"""An upgrade goes worker by worker, and so does the way back, beside workers of the version before.
+
+Those run the code of the last commit that wrote rows of version 1 alone, taken out of the repository's history.
+"""
+
+import io
+import subprocess
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.harness.account import Account
+from tests.harness.changelog import rows_of
+from tests.harness.kafka import Requests, create_topic, now_ms
+from tests.harness.worker import ROOT, Worker, eventually
+from tests.integration.installation import Installation, new_app_id, topics_removed
+
+#: The last commit whose workers know rows of version 1 alone.
+_BEFORE = "d4213233c939214dcae21647e3163ecbf9ec016f"
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """Give the settings with which a worker runs the code from before."""
+    made = subprocess.run(["git", "archive", _BEFORE, "app", "tables"], cwd=ROOT, capture_output=True, check=False)  # noqa: S607 - git is a name
+    if made.returncode:
+        pytest.skip(f"the history of this copy does not go back to {_BEFORE[:7]}: {made.stderr.decode().strip()}")
+    tree = tmp_path_factory.mktemp("before")
+    with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
+        archive.extractall(tree, filter="data")
+    return {"PYTHONPATH": str(tree), "FAUST_WORKDIR": str(tree), "PYTHONSAFEPATH": "1"}
+
+
+class Case:
+    """Two workers of an installation, and a message that waits in each partition."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self.bootstrap, self.app_id = bootstrap, new_app_id("upgrade")
+        self.workers = [Worker(bootstrap, self.app_id, directory / f"w{number}") for number in range(2)]
+        self.installation = Installation(bootstrap, self.app_id, self.workers[0], Requests(bootstrap, self.app_id))
+        self.to = f"{self.app_id}-to"
+        self.ids: list[str] = []
+
+    def start(self, worker: Worker, env: Mapping[str, str]) -> None:
+        worker.env = dict(env)
+        worker.start().wait_ready()
+
+    def schedule(self, name: str, ahead_ms: int = 3_600_000) -> None:
+        ids = [self.installation.new_id(home=number) for number in range(4)]
+        for id_ in ids:
+            self.installation.requests.schedule(id_, now_ms() + ahead_ms, self.to, name.encode())
+        self.installation.requests.flush()
+        self.installation.await_event("accepted", *ids)
+        self.ids += ids
+
+    def versions(self) -> set[int]:
+        """Give the versions of all rows that wait, as the changelog has them."""
+        return {raw[0] for raw in rows_of(self.bootstrap, f"{self.app_id}-delays-changelog").values()}
+
+    def await_reports(self, field: str, value: int) -> None:
+        eventually(
+            lambda: [report.get(field) for report in self.installation.progress().values()] == [value] * 4,
+            20,
+            f"{field} {value} in all reports",
+        )
+
+    def deliver_all(self) -> None:
+        for id_ in self.ids:
+            self.installation.requests.command("deliver-now", id_)
+        self.installation.requests.flush()
+        self.installation.wait_for(self.to, len(self.ids))
+        self.installation.await_event("delivered", *self.ids)
+        Account.settled(self.bootstrap, self.app_id)
+
+
+@pytest.mark.slow
+def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
+    bootstrap: str, tmp_path: Path, before: Mapping[str, str]
+) -> None:
+    case = Case(bootstrap, tmp_path)
+    create_topic(bootstrap, case.to)
+    first, second = case.workers
+    with topics_removed(bootstrap, case.app_id), first, second:
+        case.start(first, before)
+        case.start(second, before)
+        case.schedule("before")
+
+        second.kill()
+        case.start(second, {})
+        eventually(lambda: second.assigned and first.assigned, 20, "partitions of both")
+        case.schedule("beside")
+        assert case.versions() == {1}
+
+        first.kill()
+        case.start(first, {})
+        case.await_reports("reads", 2)
+        eventually(lambda: _is_new(case), 20, "a row of version 2")
+        assert case.versions() == {1, 2}
+
+        for worker in (first, second):
+            worker.kill()
+            case.start(worker, {"DELAY_ROW_VERSION": "1"})
+        case.await_reports("rows", 1)
+        assert case.versions() == {1}
+        for worker in (first, second):
+            worker.kill()
+            case.start(worker, before)
+        case.schedule("after")
+        case.deliver_all()
+
+
+def _is_new(case: Case) -> bool:
+    """Schedule once more, and tell whether that is written in the new version: reports take a moment to get round."""
+    case.schedule("new")
+    return 2 in case.versions()
