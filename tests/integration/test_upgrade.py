@@ -59,7 +59,7 @@ class Case:
         """Give the versions of all rows that wait, as the changelog has them."""
         return {raw[0] for raw in rows_of(self.bootstrap, f"{self.app_id}-delays-changelog").values()}
 
-    def await_reports(self, field: str, value: int) -> None:
+    def await_reports(self, field: str, value: int | None) -> None:
         eventually(
             lambda: [report.get(field) for report in self.installation.progress().values()] == [value] * 4,
             20,
@@ -86,6 +86,7 @@ def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
         case.start(first, before)
         case.start(second, before)
         case.schedule("before")
+        case.await_reports("reads", None)
 
         second.kill()
         case.start(second, {})
@@ -107,6 +108,7 @@ def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
         for worker in (first, second):
             worker.kill()
             case.start(worker, before)
+        case.await_reports("reads", None)
         case.schedule("after")
         case.deliver_all()
 
