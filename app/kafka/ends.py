@@ -31,7 +31,7 @@ from app.kafka.coordinator import (
     places_of,
 )
 from app.kafka.identity import NOBODY, NextEpoch
-from app.kafka.markers import Lookout, open_in
+from app.kafka.markers import Lookout, Open, open_in
 from app.kafka.note import Note
 from app.kafka.place import Place
 
@@ -63,8 +63,8 @@ class EndedId(TransactionalId):
         super().__init__(cluster, transactional_id)
         self._again, self._note = again, Note(cluster, f"{transactional_id}-end")
         self._ended: Ended | None = None
-        #: How the last owner's last transaction was ended.
-        self._committed = True
+        #: How the last owner's last transaction was ended; and the last epoch of one that is known to be aborted.
+        self._committed, self._aborted = True, _NEVER
         #: Partitions that had no leader when the id was taken over: something may be open there.
         self._unseen = frozenset[Place]()
 
@@ -73,11 +73,13 @@ class EndedId(TransactionalId):
 
         `home` is part of every transaction; `lookout` sees it and all others. Raises Fenced.
         """
-        producer, self._committed = await self._fence()
+        producer, self._committed, self._aborted = await self._fence()
         self._ended, self._unseen = None, frozenset()
         while home in (found := await self._patiently(lookout.look)).unseen:  # noqa: ASYNC110
             await asyncio.sleep(SLOWLY_S)
         self._unseen = found.unseen
+        self._committed = self._committed or found.epochs.get((producer, home), _NEVER) > self._aborted > _NEVER
+        self._heed(found)
         places = frozenset(found.by_producer.get(producer, ()))
         if self._unseen:
             places |= {home}  # the coordinator is to know how it ended as long as that may matter
@@ -86,9 +88,15 @@ class EndedId(TransactionalId):
         if places and not self._unseen:
             await self.init()  # whoever finds it ending again relies on that; nothing is left to be known
 
-    async def _fence(self) -> tuple[int, bool]:
+    def _heed(self, found: Open) -> None:
+        """Know that the last transaction was aborted, if it is the one which is known to be that is still open."""
+        if found.belongs(self._producer[0], self._aborted):
+            self._committed = False
+
+    async def _fence(self) -> tuple[int, bool, int]:
         """Get an epoch as a new owner; give the last one's producer id, and whether its last transaction was committed.
 
+        And if not, the epoch of the one that was aborted, as long as there may have been another one since.
         With a new epoch the coordinator forgets that, so the note says it. The last owner may be alive until then: what
         it has under way is aborted first, and known to be; if it ends a transaction meanwhile, it commits it.
         It may have been us, with an epoch that we got after an abort which has not ended everywhere.
@@ -106,8 +114,9 @@ class EndedId(TransactionalId):
             self._producer = NOBODY
             with contextlib.suppress(Stuck):
                 await self.init(stuck_s=0.0)
-                # Who has got another epoch since has settled first what was before it.
-                return producer, committed or self._producer[1] > epoch + 1
+                # Who has got another epoch since may have made a transaction with it, or may not have come to that.
+                another = not committed and self._producer[1] > epoch + 1
+                return producer, committed, epoch if another else _NEVER
 
     async def _end_in(self, places: frozenset[Place], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""
@@ -178,6 +187,7 @@ class EndedId(TransactionalId):
         """Look into partitions that had no leader at the start, and end there what the last owner has left open."""
         found = await self._patiently(lambda: open_in(self._cluster, self._unseen))
         self._unseen &= found.unseen
+        self._heed(found)
         places = found.by_producer.get(self._producer[0])
         if places:
             await self._end_again(self._committed, frozenset(places))

@@ -18,10 +18,18 @@ _NONE_OPEN = -1
 
 
 class Open(NamedTuple):
-    """Where transactions are open, by producer id, and what could not be asked: partitions without a leader."""
+    """Where transactions are open, by producer id, and what could not be asked: partitions without a leader.
+
+    `epochs` are those with which each producer has written to a partition last, whether anything is open there or not.
+    """
 
     by_producer: dict[int, set[Place]]
     unseen: frozenset[Place]
+    epochs: dict[tuple[int, Place], int]
+
+    def belongs(self, producer: int, epoch: int) -> bool:
+        """Whether something is open of a producer that was written with this epoch, or one before it."""
+        return any(self.epochs[producer, place] <= epoch for place in self.by_producer.get(producer, ()))
 
 
 class Lookout:
@@ -80,7 +88,7 @@ async def _look(cluster: Cluster, leaders: dict[Place, int]) -> Open:
     for (topic, number), leader in sorted(leaders.items()):
         if leader >= 0:
             asked.setdefault(leader, {}).setdefault(topic, []).append(number)
-    unseen, found = set(leaders), dict[int, set[Place]]()
+    unseen, found, epochs = set(leaders), dict[int, set[Place]](), dict[tuple[int, Place], int]()
     for leader, topics in asked.items():
         try:
             response = await cluster.client.send(leader, DescribeProducers(topics), group="read")
@@ -91,7 +99,8 @@ async def _look(cluster: Cluster, leaders: dict[Place, int]) -> Open:
             for number, code, _, producers, _ in partitions:
                 if not getattr(kafka.for_code(code), "retriable", False):
                     unseen.discard((topic, number))
-                for producer, *_, first, _ in producers:
+                for producer, epoch, *_, first, _ in producers:
+                    epochs[producer, (topic, number)] = epoch
                     if first != _NONE_OPEN:
                         found.setdefault(producer, set()).add((topic, number))
-    return Open(found, frozenset(unseen))
+    return Open(found, frozenset(unseen), epochs)

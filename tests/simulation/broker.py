@@ -279,10 +279,10 @@ class Broker:
                 if self.leaders[topic, log.partition] != call.node:
                     found.append((log.partition, _NOT_LEADER, None, [], {}))
                     continue
-                still_open: list[Any] = [
-                    (producer, 0, 0, 0, 0, first, {}) for producer, first in sorted(log.ongoing.items())
+                known: list[Any] = [
+                    (producer, epoch, 0, 0, 0, log.ongoing.get(producer, -1), {}) for producer, epoch in log.epochs()
                 ]
-                found.append((log.partition, _NONE, None, still_open, {}))
+                found.append((log.partition, _NONE, None, known, {}))
             topics.append((topic, found, {}))
         return Topics(topics), 0.0
 

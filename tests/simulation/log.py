@@ -147,6 +147,10 @@ class Log:
         for watcher in self.watchers:
             watcher(self)
 
+    def epochs(self) -> list[tuple[int, int]]:
+        """Give the producers that have written, with the epochs of which they have last."""
+        return sorted((producer, known.epoch) for producer, known in self._producers.items())
+
     def mark(self, producer: int, epoch: int, now_ms: int, *, committed: bool) -> None:
         """Write the marker that ends a transaction here."""
         first = self.ongoing.pop(producer, None)
