@@ -46,8 +46,8 @@ _MUCH_BYTES, _MUCH_FOR_S = 32 * 1024, 0.1
 #: While messages are being delivered, slices and steps are so many times shorter.
 _SHORTER = 4
 _STEP_OUTCOMES = 20_000
-#: What it takes at most to remove a row and to remember its delivery, if its id is not very long.
-_ROW_BYTES = 100
+#: What it takes to remove a row and to remember its delivery, beside its id, three times, and the name of its source.
+_ROW_BYTES = 200
 #: Where a message was due so soon after the step that took it in, there is a hurry so long: it may be the rule.
 _SOON_MS, _SOON_FOR_S = 20, 1.0
 _CHECK_ALONE_S = 5.0
@@ -486,7 +486,8 @@ class Partition:
             if self._waiting.get(load.way) is load:
                 del self._waiting[load.way]
             loads.append(load)
-            size += _ROW_BYTES * len(load.rows)
+            entries = (self.claims[key] for _, key in load.rows)
+            size += sum(_ROW_BYTES + 3 * len(entry.id) + len(entry.source) for entry in entries)
         if self._loads:
             self._wake.set()
         step.loads, step.settle = loads, self._outcome.take

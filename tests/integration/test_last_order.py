@@ -1,6 +1,8 @@
 """Per id the last order wins, whatever way it took: README-style use, while the worker is away and while it serves."""
 
+import os
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -8,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from app.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, now_ms, read
 from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
-from tests.integration.installation import Installation
+from tests.integration.installation import PARTITIONS, Installation
 
 #: Ids of each kind, and how far apart the orders of one are.
 _IDS, _GAP_S = 40, 0.8
@@ -155,6 +158,41 @@ def test_what_was_asked_for_last_holds_while_workers_die_and_partitions_move(
 
     assert wrong(installation, sender) == dict.fromkeys((case.name for case in CASES), 0)
     Account.settled(installation.bootstrap, installation.app_id)
+
+
+@pytest.mark.slow
+def test_a_zombie_and_an_order_that_overtakes_change_nothing(installation: Installation, tmp_path: Path) -> None:
+    """The first worker stands still while the second takes its partitions and the last orders, and goes on then."""
+    first, requests, to = installation.worker, installation.requests, installation.topic()
+    second = Worker(installation.bootstrap, installation.app_id, tmp_path / "second", env=first.env)
+    due, ids = now_ms() + 14_000, [installation.new_id(home=number % 4) for number in range(_IDS)]
+    for id_ in ids:
+        requests.schedule(id_, due, to, b"1")
+    requests.flush()
+    installation.await_event("accepted", *ids)
+    with second:
+        second.start()
+        os.kill(first.pid, signal.SIGSTOP)
+        try:
+            for id_ in ids:  # the replacement goes a long way, the last order straight home
+                requests.schedule(id_, due, to, b"2", partition=(home_partition(id_, (), PARTITIONS) + 1) % PARTITIONS)
+            requests.flush()
+            for number, id_ in enumerate(ids):
+                requests.cancel(id_) if number % 2 else requests.reschedule(id_, due + 1_000)
+            requests.flush()
+            eventually(lambda: len(second.assigned) == PARTITIONS, 30, "all partitions of the second worker")
+        finally:
+            os.kill(first.pid, signal.SIGCONT)
+        moved = ids[::2]
+        installation.wait_for(to, len(moved), 40)
+        installation.await_event("delivered", *moved)
+        records = list(read(installation.bootstrap, to))
+        if first.failed:
+            first.start().wait_ready()
+
+    assert {(record.header("delay-id"), record.value, int(record.header("delay-due"))) for record in records} == {
+        (id_, b"2", due + 1_000) for id_ in moved
+    }
 
 
 def test_orders_that_follow_each_other_at_once_hold(installation: Installation) -> None:
