@@ -20,6 +20,7 @@ def test_the_names_of_all_headers_are_frozen() -> None:
         "ON_FAILURE": "delay-on-failure",
         "OP": "delay-op",
         "IF_DUE": "delay-if-due",
+        "ASKED_AT": "delay-asked-at",
         "DUE": "delay-due",
         "SOURCE": "delay-source",
         "PARKED": "delay-parked",

@@ -52,7 +52,9 @@ def test_what_is_lost_is_sent_again_exactly_once(
     assert rescue.run(context, options(ledger)) == 3
     with pytest.raises(RescueTooLarge, match="2 seem lost"):
         rescue.run(context, options(ledger, "--as-is", "--apply", "--limit", "1"))
-    assert len(consume(teller.requests)) == 3, "nothing is sent without --apply, or beyond --limit"
+    before = consume(teller.requests)
+    assert len(before) == 3, "nothing is sent without --apply, or beyond --limit"
+    [asked_ms] = [each.timestamp()[1] for each in before if each.value() == b"\xff\x00"]
 
     assert rescue.run(context, options(ledger, "--as-is", "--apply")) == 0
     sent = {_header(each, "delay-id"): each for each in consume(teller.requests)}
@@ -67,6 +69,7 @@ def test_what_is_lost_is_sent_again_exactly_once(
         ("delay-max-late", b"3600000"),
         ("delay-if-late", b"drop"),
         ("delay-dedupe", b"86400000"),
+        ("delay-asked-at", str(asked_ms).encode()),
     ]
     assert (second.partition(), second.key(), second.value()) == (teller.home("named"), None, None)
 
