@@ -41,10 +41,22 @@ class Admission:
         """Know our `own` cluster's topics and `neighbours`, the `others` by name."""
         self._settings, self._own, self._neighbours = settings, own, neighbours
         self._others, self._census = others, census
+        #: What has been found usual among the destinations that were counted last.
+        self._usual, self._counted = set[str](), census.known
 
     def usual(self, asked: Request) -> bool:
         """Tell whether nothing has to be found out about a request: almost all are so."""
-        return asked.cluster is None and asked.to in self._census and not asked.to.endswith(SUFFIXES)
+        if asked.cluster is not None:
+            return False
+        known = self._census.known
+        if known is not self._counted:
+            self._counted, self._usual = known, set()
+        if asked.to in self._usual:
+            return True
+        if asked.to not in known or asked.to.endswith(SUFFIXES):
+            return False
+        self._usual.add(asked.to)
+        return True
 
     async def learn(self, wanted: Collection[Request]) -> None:
         """Find out about the destinations of requests; clusters that do not answer soon are done without."""

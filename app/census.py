@@ -49,30 +49,31 @@ class Census:
     ) -> None:
         """Allow `limit` destinations; `stores` are the worker's own, `reports` those of all partitions."""
         self.limit, self._stores, self._reports, self._now = limit, stores, reports, now
-        self._known: set[str] = set()
+        #: Destinations that have messages waiting; another set each time that they are counted.
+        self.known: set[str] = set()
         self._elsewhere, self._counted_s = 0, float("-inf")
 
     def __contains__(self, name: str) -> bool:
         """Tell whether a destination is known to have messages waiting."""
-        return name in self._known
+        return name in self.known
 
     def admit(self, name: str) -> bool:
         """Count a destination; False if it is not known and there are as many as are allowed."""
-        if name in self._known:
+        if name in self.known:
             return True
         if self._now() - self._counted_s >= _COUNT_EVERY_S:
             self._count()
-        if name not in self._known:
-            if max(len(self._known), self._elsewhere) >= self.limit:
+        if name not in self.known:
+            if max(len(self.known), self._elsewhere) >= self.limit:
                 return False
-            self._known.add(name)
+            self.known.add(name)
         return True
 
     def _count(self) -> None:
         self._counted_s = self._now()
-        self._known = set().union(
+        self.known = set().union(
             *(store.counts.destinations for store in self._stores.values()),
             *(report.progress.pending for report in self._reports.values()),
         )
-        self._known.discard("")  # failure callbacks
+        self.known.discard("")  # failure callbacks
         self._elsewhere = max((report.progress.destinations for report in self._reports.values()), default=0)

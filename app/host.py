@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 CHUNK = 2_000
 _IDLE_POLL_S, _BUSY_POLL_S = 0.25, 0.02
 _SENSOR_S = 0.1
+#: How often it is looked how far partitions have been fetched, when none catches up.
+_REACHED_EVERY_S = 0.25
 #: Chunks of one topic partition on their way: one at work, one to follow.
 _AHEAD = 2
 
@@ -127,6 +129,7 @@ class Consumer(driver.Consumer):
         #: Up to where each partition was fetched before the fetch that is under way began. All of that has been handed
         #: over; aiokafka's own positions move on before what is fetched gets here from its thread.
         self.reached: dict[TP, int] = {}
+        self._reached_s = 0.0
         #: Set while no fetch is under way.
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -154,8 +157,10 @@ class Consumer(driver.Consumer):
 
     async def _drain_once(self) -> None:
         catching_up = self.app.engine.catching_up
-        states = {tp: self.state_of(tp) for tp in self._get_active_partitions()}
-        self.reached = {tp: state.position for tp, state in states.items() if state and state.has_valid_position}
+        if catching_up or self.loop.time() - self._reached_s >= _REACHED_EVERY_S:
+            self._reached_s = self.loop.time()
+            states = {tp: self.state_of(tp) for tp in self._get_active_partitions()}
+            self.reached = {tp: state.position for tp, state in states.items() if state and state.has_valid_position}
         if self.held_back:
             await asyncio.sleep(_IDLE_POLL_S)
             return

@@ -16,7 +16,7 @@ from app.partition import Partition, State
 from app.reports import Reports
 from app.settings import Settings
 
-_EVERY_S = 0.25
+_EVERY_S = 0.5
 #: An input that has nothing to read is claimed up to so long ago: by then its records are there, on most clusters.
 _BEHIND_MS = 1_000
 
@@ -78,7 +78,12 @@ class Watermark:
     async def _claim(self, partitions: list[Partition], until_ms: int) -> None:
         """Claim the inputs of which all has been read that is there now."""
         topics = [topic for topic in self._settings.inputs if topic not in self._producers_time]
-        pairs = [(partition, topic) for partition in partitions for topic in topics]
+        pairs = [
+            (partition, topic)
+            for partition in partitions
+            for topic in topics
+            if self._intake.position(topic, partition.number) is not None  # else records are on their way
+        ]
         ends = await asyncio.gather(*(self._end(topic, partition.number) for partition, topic in pairs))
         for (partition, topic), end in zip(pairs, ends, strict=True):
             if partition.state is State.LIVE and self._has_read(partition, topic, end):
