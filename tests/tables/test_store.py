@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import rocksdict
 
-from tables import Changes, Command, Entry, PartitionStore, StoreCorrupt, StoreLocked, UnknownRecordKind, keys
+from tables import Changes, Command, Entry, Orders, PartitionStore, StoreCorrupt, StoreLocked, UnknownRecordKind, keys
 from tables.entry import encode
 from tables.store import FORMAT
 from tests.tables.rows import NOW, apply, assert_sound, entry, filled, image, key, put, rewrite
@@ -335,3 +335,25 @@ def test_a_wiped_store_is_gone_from_the_disk(tmp_path: Path) -> None:
 
     assert not store.path.exists()
     assert PartitionStore(store.path).next_row(b"") is None
+
+
+def test_ids_that_nobody_has_spoken_of_are_not_looked_for_in_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, changes = PartitionStore(tmp_path / "x.db"), Changes()
+    changes.orders["a"] = Orders(1, NOW, "orders-0-1")
+    apply(store, changes)
+    store.close()
+    store = PartitionStore(tmp_path / "x.db")
+    looked_for: list[bytes] = []
+    get = store._db.get
+
+    def seen(key: bytes) -> bytes | None:
+        looked_for.append(key)
+        return get(key)
+
+    monkeypatch.setattr(store._db, "get", seen)
+
+    assert store.orders.get("a") is not None
+    assert [store.orders.get(f"b{number}") for number in range(1_000)] == [None] * 1_000
+    assert len(looked_for) < 10
