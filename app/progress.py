@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 #: A message counts as overdue a second after its due time: what is being sent is not.
 _GRACE_MS = 1_000
+#: More than any report has: one that is larger is somebody else's.
+_REPEATED_BYTES = 512 * 1024
 _COUNTED = 5_000
 #: A record has at most some 20 KiB (app/excerpt.py), and no sensible topic takes less than this.
 _BATCH_BYTES = 64 * 1024
@@ -105,7 +107,11 @@ class Progress:
         last = self._last(partition.number) if self._silent[partition.number] > _SILENT else None
         if last is None:
             return None
-        return encode({**msgspec.json.decode(last), "state": partition.state.value, "lateness": {}})
+        try:
+            told = encode({**msgspec.json.decode(last), "state": partition.state.value, "lateness": {}})
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            return None  # in what newer workers may add, or others: what is known of it has been read
+        return told if len(told) <= _REPEATED_BYTES else None
 
     def record(self, partition: Partition, now: int, lateness: dict[str, int]) -> dict[str, Any]:
         """Give a partition's record."""

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from typing import Annotated
 
 import msgspec
 
 from app.kafka import Cluster
 from app.kafka.reader import PartitionReader
 from app.settings import Settings
+from tables.keys import MAX_DUE_MS
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +21,8 @@ class Report(msgspec.Struct, frozen=True):
     """What matters here of a progress record; what workers before did not report is as if they could not."""
 
     partition: int
-    read_to: dict[str, int] = {}
-    reads: int = 1
+    read_to: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=MAX_DUE_MS)]] = {}
+    reads: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
 _decode = msgspec.json.Decoder(Report).decode
@@ -44,7 +46,7 @@ class Reports:
             end = await self._reader.end()
             while await self._reader.position() < end:
                 for record in await self._reader.chunk(1_000):
-                    self._take(record.value)
+                    self._take(record.key, record.value)
 
     async def _begin(self) -> PartitionReader:
         topic = self._settings.progress
@@ -52,12 +54,13 @@ class Reports:
         begin, end = await reader.begin(), await reader.end()
         return PartitionReader(self._cluster, topic, 0, max(begin, end - _LAST * self._settings.partitions))
 
-    def _take(self, value: bytes | None) -> None:
+    def _take(self, key: bytes | None, value: bytes | None) -> None:
         try:
             report = _decode(value or b"")
         except (ValueError, msgspec.MsgspecError, RecursionError):
             return  # others may write to the topic: those who read it for more say so (app/backlog.py)
-        self._last[report.partition] = report
+        if key == b"%d" % report.partition:
+            self._last[report.partition] = report
 
     def read_to(self, number: int, topic: str) -> int:
         """Return up to which stamp a partition has read an input, -1 if that is not known."""

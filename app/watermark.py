@@ -13,6 +13,7 @@ from app.clock import Clock
 from app.kafka import Cluster
 from app.kafka.reader import PartitionReader
 from app.partition import Partition, State
+from app.policy import AHEAD_MS
 from app.reports import Reports
 from app.settings import Settings
 
@@ -50,8 +51,11 @@ class Watermark:
     async def begin(self, partition: Partition) -> None:
         """Bind a partition to what its last owner has claimed."""
         await self._reports.read()
+        latest_ms = self._clock.now_ms() - self._clock.offset_ms + AHEAD_MS
         for topic in self._settings.inputs:
-            partition.memory.claim(topic, self._reports.read_to(partition.number, topic))
+            stamp_ms = self._reports.read_to(partition.number, topic)
+            if stamp_ms <= latest_ms:  # nobody claims the future, but who should not write there
+                partition.memory.claim(topic, stamp_ms)
 
     async def run(self) -> None:
         """Go on until cancelled."""

@@ -152,11 +152,20 @@ async def test_a_new_owner_is_bound_by_what_the_last_one_claimed(
         assert entry.stamp_ms == stage.clock.wall + 70
 
 
+async def test_nobody_is_bound_by_a_claim_of_the_future(tmp_path: Path, ends: dict[tuple[str, int], int]) -> None:
+    assert not ends
+    async with watching(tmp_path) as (stage, made, _, reports):
+        reports.stamps[0] = stage.clock.wall + 3_600_000
+        await made.begin(stage.partition)
+
+        assert stage.partition.memory.claimed("delay-requests") == -1
+
+
 # row versions --------------------------------------------------------------------------------------------------------
 def reports_of(*values: bytes | None) -> Reports:
     reports = Reports(Settings.from_env({"DELAY_PARTITIONS": "2"}), cast("Any", None))
     for value in values:
-        reports._take(value)
+        reports._take(b"1" if value and value.startswith(b'{"partition":1') else b"0", value)
     return reports
 
 
@@ -176,6 +185,21 @@ async def test_a_version_that_is_wanted_is_written_whatever_others_read() -> Non
     assert RowVersion(Settings.from_env({"DELAY_ROW_VERSION": "1"}), reports_of(NEW))() == 1
 
 
-@pytest.mark.parametrize("value", [None, b"", b"\xff", b"[]", b'{"partition":"x"}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"partition":"x"}',
+        b"[" * 100_000,
+        b'{"partition":0,"reads":0}',
+        b'{"partition":2,"reads":1}',
+        b'{"partition":0,"read_to":{"delay-requests":1' + b"0" * 30 + b"}}",
+        b'{"partition":0,"read_to":{"delay-requests":%d}}' % (1 << 56),
+    ],
+)
 async def test_what_is_no_report_is_passed_over(value: bytes | None) -> None:
-    assert reports_of(NEW, value).lowest_version == 2
+    reports = reports_of(NEW, value)
+    assert (reports.lowest_version, reports.read_to(0, "delay-requests")) == (2, -1)
