@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.agreement import fingerprint
@@ -193,6 +194,19 @@ async def test_a_partition_that_is_not_at_work_has_its_last_report_repeated(tmp_
         stage.due.partitions[0].state = State.LIVE
         await progress.report()
         assert "state" not in topic.records[b"0"]
+
+
+@pytest.mark.parametrize("added", [b',"later":"\xff"}', b',"later":1e999}', b',"later":"' + b"x" * 600_000 + b'"}'])
+async def test_a_report_that_cannot_be_repeated_is_left_alone(tmp_path: Path, added: bytes) -> None:
+    last = b'{"partition":0,"at":5' + added
+    async with Stage(tmp_path, 2) as stage:
+        progress, topic = reporting(stage, {0: last}.get)
+        stage.due.partitions[0].state = State.STOPPED
+        for _ in range(4):
+            await progress.report()
+
+        assert b"0" not in topic.records
+        assert b"1" in topic.records
 
 
 async def test_a_partition_that_begins_is_silent_until_the_last_word_of_its_former_owner_is_read(
