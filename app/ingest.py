@@ -306,6 +306,8 @@ class Ingest:
             elif command.op == "cancel":
                 ended(step, "cancelled", due_ms, entry, by=command.source)
                 self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
+                if self._cold.there and asked.parked is None:  # what the tier has of the id was replaced
+                    self._cold.keep(step, asked.id, command.source, command.stamp_ms)
                 for left in commands[place + 1 :]:
                     step.tell(Event("unknown", asked.id, step.now_ms, left.source, by=left.source))
                     self._memory.wait(step, asked.id, left)
@@ -374,11 +376,12 @@ class Ingest:
     def _record(self, step: Step, key: bytes, entry: Entry, command: Command) -> None:
         """Write a command on a row that is being sent: the outcome of the send decides it.
 
-        A sender may give any number of them: those in the middle, which change least, are passed over then.
+        A sender may give any number of them: what changes least is passed over then, the first that moves it.
         """
         commands = (*entry.commands, command)
         if len(commands) > _COMMANDS:
-            passed_over, commands = commands[1], (commands[0], *commands[2:])
+            passed_over = next((one for one in commands[:-1] if one.op not in ("cancel", "replace")), commands[1])
+            commands = tuple(one for one in commands if one is not passed_over)
             step.tell(Event("stale", entry.id, step.now_ms, passed_over.source, by=command.source))
         entry = msgspec.structs.replace(entry, commands=commands)
         step.changes.rewrite(key, entry, encode(entry, step.version))
@@ -423,7 +426,7 @@ def _entry(asked: Request) -> Entry:
         0,
         (),
         None,
-        UNKNOWN_MS if asked.id == asked.source else order.stamp_ms,
+        UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms,
         None if order is asked else order.source,
     )
 

@@ -19,9 +19,8 @@ def order_of(asked: Request) -> Order:
 
     Whoever names an id that Punctual has given itself knew of its message: whatever the clocks say, that came first.
     """
-    if asked.parked is not None:
-        return Order(asked.parked.stamp_ms, asked.parked.source)
-    return Order(UNKNOWN_MS if asked.id == asked.source else asked.stamp_ms, asked.source)
+    order = asked.parked or asked
+    return Order(UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms, order.source)
 
 
 class OrderMemory:

@@ -175,6 +175,8 @@ class Outcomes:
                 if command.op != "replace":
                     step.tell(Event("unknown", entry.id, step.now_ms, command.source, by=command.source))
                     self._leave(step, entry, command)
+            elif command.if_due_ms not in (None, keys.due_of(row)):
+                ended(step, "conflict", keys.due_of(row), entry, by=command.source)
             elif command.op in ("replace", "cancel"):
                 step.remove(row, entry)
                 event: Kind = "cancelled" if command.op == "cancel" else "replaced"
@@ -185,7 +187,8 @@ class Outcomes:
             else:
                 row, moved_by = move(step, row, entry, command), command.source
                 entry = msgspec.structs.replace(entry, moved=command.order)
-        if there and moved_by and self._cold.settle(step, row, moved_by, step.broker_ms):
+        stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms
+        if there and moved_by and self._cold.settle(step, row, moved_by, stamp_ms):
             self._memory.end(step, row, entry)
         if entry.replaced:  # the id is another row's, of which the step may know more than the table
             step.ids.pop(entry.id, None)

@@ -51,7 +51,8 @@ _ROW_BYTES = 200
 #: Where a message was due so soon after the step that took it in, there is a hurry so long: it may be the rule.
 _SOON_MS, _SOON_FOR_S = 20, 1.0
 _CHECK_ALONE_S = 5.0
-_EXPIRE = 1_000
+#: So much is forgotten with a step, of a kind; and so much of it, whatever the ids: it has its place in the batch.
+_EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
 
 
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
@@ -415,7 +416,7 @@ class Partition:
             self._wake.set()
         if step.size < 2 * _STEP_BYTES:  # no large row is in it: there is room for what expires
             self._expire(step)
-            if not self._downgrade.over:
+            if not self._downgrade.over and step.size < _STEP_BYTES:
                 self._downgrade.rewrite(step, self.claims.__contains__)
                 self._wake.set()
         return done
@@ -451,12 +452,14 @@ class Partition:
 
     def _expire(self, step: Step) -> None:
         """Forget what has been remembered for long enough, and more of it than a step adds."""
-        limit = max(_EXPIRE, 2 * len(step.changes.orders))
+        limit, size = max(_EXPIRE, 2 * len(step.changes.orders)), 0
         expired = self.store.orders.expired(step.broker_ms, limit)
-        for id_ in expired:
+        for count, id_ in enumerate(expired, 1):
             step.changes.orders.setdefault(id_, None)
-        if len(expired) == limit:
-            self._wake.set()
+            size += len(id_.encode()) + _TOMBSTONE_BYTES
+            if size >= _EXPIRE_BYTES or count == limit:
+                self._wake.set()
+                break
         for id_ in self.store.delivered.expired(step.broker_ms, _EXPIRE):
             step.changes.delivered.setdefault(id_, None)
         for id_ in self.store.told.expired(step.broker_ms, _EXPIRE):

@@ -43,23 +43,31 @@ class Reports:
         async with self._reading:
             if self._reader is None:
                 self._reader = await self._begin()
-            end = await self._reader.end()
-            while await self._reader.position() < end:
-                for record in await self._reader.chunk(1_000):
-                    self._take(record.key, record.value)
+            await self._read_to(self._reader, await self._reader.end())
+
+    async def _read_to(self, reader: PartitionReader, end: int) -> None:
+        while await reader.position() < end:
+            for record in await reader.chunk(1_000):
+                self._take(record.key, record.value)
 
     async def _begin(self) -> PartitionReader:
         topic = self._settings.progress
         reader = PartitionReader(self._cluster, topic, 0)
         begin, end = await reader.begin(), await reader.end()
-        return PartitionReader(self._cluster, topic, 0, max(begin, end - _LAST * self._settings.partitions))
+        back = _LAST * self._settings.partitions
+        while True:
+            reader = PartitionReader(self._cluster, topic, 0, max(begin, end - back))
+            await self._read_to(reader, end)
+            if back >= end - begin or len(self._last) >= self._settings.partitions:
+                return reader
+            back *= 8  # somebody has not reported for long: what was said last still counts
 
     def _take(self, key: bytes | None, value: bytes | None) -> None:
         try:
             report = _decode(value or b"")
         except (ValueError, msgspec.MsgspecError, RecursionError):
             return  # others may write to the topic: those who read it for more say so (app/backlog.py)
-        if key == b"%d" % report.partition:
+        if key == b"%d" % report.partition and 0 <= report.partition < self._settings.partitions:
             self._last[report.partition] = report
 
     def read_to(self, number: int, topic: str) -> int:

@@ -1,6 +1,6 @@
 """Low watermarks: up to which stamp no order can come any more, so that what ends needs no remembering (decision 10).
 
-A partition claims to have read an input up to a stamp, to other workers in its progress report; whatever it reads of it
+A partition claims in its progress report to have read an input up to a stamp; whatever it reads of it
 later gets that stamp at least, so that the claim holds by construction. When every partition has claimed so much, and a
 partition has read what they had forwarded to it by then, nothing older can come to it.
 """
@@ -69,10 +69,9 @@ class Watermark:
         live = [one for one in self._partitions.values() if one.state is State.LIVE]
         if self._clock.may_fire():
             await self._claim(live, now_ms - self._clock.offset_ms - _BEHIND_MS)
-        claims = {one.number: one.memory.read_to(now_ms - self._clock.offset_ms) for one in live}
         await self._reports.read()
         lowest_ms = min(
-            claims[number].get(topic, -1) if number in claims else self._reports.read_to(number, topic)
+            self._reports.read_to(number, topic)  # our own too: what is not written does not bind who comes after us
             for number in range(self._settings.partitions)
             for topic in self._settings.inputs
         )

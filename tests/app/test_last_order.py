@@ -275,6 +275,31 @@ def test_commands_on_a_row_that_is_being_sent_are_bounded(bench: Workbench) -> N
     assert bench.pending() == {"a": SOON + 99}
 
 
+def test_a_cancel_is_not_passed_over_among_many_commands(bench: Workbench) -> None:
+    bench.schedule("a", NOW)
+    row = bench.claim("a")
+    bench.command("reschedule", "a", delay_at=str(SOON))
+    bench.command("cancel", "a")
+    for number in range(40):
+        bench.command("reschedule", "a", delay_at=str(LATER + number))
+    bench.run(Unsent(row))
+
+    assert bench.pending() == {}
+    assert "cancelled" in [event for event, _, _ in bench.told()]
+
+
+def test_a_condition_is_judged_anew_after_what_was_asked_for_before(bench: Workbench) -> None:
+    """As it is with a message that waits."""
+    bench.schedule("a", NOW)
+    row = bench.claim("a")
+    bench.command("reschedule", "a", delay_at=str(LATER))
+    by = bench.command("cancel", "a", delay_if_due=str(NOW))
+    bench.run(Unsent(row))
+
+    assert bench.pending() == {"a": LATER}
+    assert bench.told()[-1][::2] == ("conflict", by)
+
+
 # stamps --------------------------------------------------------------------------------------------------------------
 def test_the_log_of_a_partition_decides_when_a_new_leaders_clock_is_behind(bench: Workbench) -> None:
     bench.ask(NOW + 5, delay_id="a", delay_to="orders", delay_at=str(SOON))

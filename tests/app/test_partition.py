@@ -3,13 +3,14 @@
 import asyncio
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.due import DueLoop
 from app.partition import State
 from app.step import Step
-from tables import Changes, Position
+from tables import Changes, Orders, Position
 from tests.app.stage import Stage
 from tests.contract.records import NOW
 from tests.tables.rows import apply, assert_sound, entry, key, put
@@ -163,6 +164,26 @@ async def test_what_expires_waits_for_a_step_without_a_large_record(tmp_path: Pa
             record.value = b"x" * size
             await stage.take(0, [record])
             assert stage.stores[0].orders.count == left
+
+
+async def test_what_expires_is_bounded_by_its_bytes_and_goes_on_until_it_is_gone(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        store, old = stage.stores[0], Changes()
+        old.orders = {f"{number:0256}": Orders(1, stage.clock.wall, "delay-requests-0-1") for number in range(3_000)}
+        apply(store, old)
+        left: list[int] = []
+        commit = stage.journal.commit
+
+        async def counting(number: int, step: Any) -> None:
+            left.append(sum(len(id_) for id_ in step.changes.orders))
+            await commit(number, step)
+
+        stage.journal.commit = counting  # type: ignore[assignment,method-assign]
+        stage.clock.pass_by(1)
+        await stage.ask(delay_to="orders", delay_after="PT1H")
+        await stage.until(lambda: not store.orders.count)
+
+        assert 0 < max(left) <= 128 * 1024
 
 
 async def test_small_commands_that_move_large_rows_are_bounded_too(tmp_path: Path) -> None:

@@ -209,6 +209,24 @@ def test_a_cancel_that_the_tier_may_still_need_is_left_to_it(bench: Workbench) -
     assert bench.told()[-1] == ("deferred", "delay-requests-2-9", "delay-requests-2-9")
 
 
+def test_what_was_replaced_by_one_that_a_waiting_cancel_has_ended_does_not_come_back(bench: Workbench) -> None:
+    bench.run(bench.from_elsewhere(8, NOW - 60, delay_id="a", delay_to="orders", delay_at=str(FAR)))
+    by = bench.command("cancel", "a", delay_if_due=str(SOON))
+    bench.run(bench.from_elsewhere(9, NOW - 50, delay_id="a", delay_to="orders", delay_at=str(SOON)))
+    assert bench.told()[-2][::2] == ("cancelled", by)
+    bench.promote("a", FAR, by)
+
+    assert bench.pending() == {}
+
+
+def test_an_id_of_punctuals_own_is_older_than_all_that_names_it_after_it_was_parked_too(bench: Workbench) -> None:
+    parked = source(bench.ask(delay_to="orders", delay_at=str(FAR)))
+    bench.promote(parked, FAR, parked)
+    bench.run(bench.from_elsewhere(9, NOW - 30, delay_op="cancel", delay_id=parked))
+
+    assert bench.pending() == {}
+
+
 def test_what_comes_back_has_the_order_of_what_was_parked(bench: Workbench) -> None:
     """Not that of the last record that the tier knows, which has changed nothing."""
     bench.run(bench.from_elsewhere(8, NOW - 60, delay_id="a", delay_to="orders", delay_at=str(FAR)))

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from app import reports as reports_module
 from app import watermark as module
-from app.kafka.reader import PartitionReader
+from app.kafka.reader import PartitionReader, Stored
 from app.reports import Reports
 from app.row_version import RowVersion
 from app.settings import Settings
@@ -70,14 +71,14 @@ async def watching(path: Path, partitions: int = 1, producers: tuple[str, ...] =
         yield stage, made, intake, reports
 
 
-def all_but(number: int, stamp_ms: int) -> dict[int, int]:
-    return {other: stamp_ms for other in range(PARTITIONS) if other != number}
+def everyone(stamp_ms: int) -> dict[int, int]:
+    return dict.fromkeys(range(PARTITIONS), stamp_ms)
 
 
 async def test_it_is_the_lowest_claim_of_all_partitions(tmp_path: Path, ends: dict[tuple[str, int], int]) -> None:
     assert not ends
     async with watching(tmp_path, PARTITIONS) as (stage, made, _, reports):
-        reports.stamps = all_but(0, stage.clock.wall - 500) | {1: stage.clock.wall - 9_000}
+        reports.stamps = everyone(stage.clock.wall - 500) | {1: stage.clock.wall - 9_000}
         for _ in range(2):  # the second look finds what was forwarded by the first one read
             await made.look()
 
@@ -89,7 +90,7 @@ async def test_a_partition_that_nobody_has_reported_holds_it_back(
 ) -> None:
     assert not ends
     async with watching(tmp_path, PARTITIONS) as (stage, made, _, reports):
-        reports.stamps = all_but(0, stage.clock.wall)
+        reports.stamps = everyone(stage.clock.wall)
         for _ in range(2):
             await made.look()
         assert stage.partition.memory.watermark_ms > 0
@@ -101,7 +102,7 @@ async def test_a_partition_that_nobody_has_reported_holds_it_back(
 
 async def test_what_others_have_forwarded_is_read_first(tmp_path: Path, ends: dict[tuple[str, int], int]) -> None:
     async with watching(tmp_path, PARTITIONS) as (stage, made, intake, reports):
-        reports.stamps = all_but(0, stage.clock.wall)
+        reports.stamps = everyone(stage.clock.wall)
         ends["delay-forwards", 0] = FORWARDED
         for _ in range(3):
             await made.look()
@@ -159,6 +160,54 @@ async def test_nobody_is_bound_by_a_claim_of_the_future(tmp_path: Path, ends: di
         await made.begin(stage.partition)
 
         assert stage.partition.memory.claimed("delay-requests") == -1
+
+
+async def test_what_a_worker_claims_itself_counts_when_it_is_written(
+    tmp_path: Path, ends: dict[tuple[str, int], int]
+) -> None:
+    assert not ends
+    async with watching(tmp_path) as (stage, made, _, reports):
+        for _ in range(3):
+            await made.look()
+        assert stage.partition.memory.read_to(stage.clock.wall)["delay-requests"] > 0
+        assert stage.partition.memory.watermark_ms == -1
+        reports.stamps[0] = stage.clock.wall
+        for _ in range(2):
+            await made.look()
+
+        assert stage.partition.memory.watermark_ms == stage.clock.wall
+
+
+class Written:
+    """The progress topic, read as a cluster would have it."""
+
+    records: list[bytes]
+
+    def __init__(self, _cluster: object, _topic: str, _partition: int, offset: int = 0) -> None:
+        self._offset = offset
+
+    async def begin(self) -> int:
+        return 0
+
+    async def end(self) -> int:
+        return len(self.records)
+
+    async def position(self) -> int:
+        return self._offset
+
+    async def chunk(self, limit: int) -> list[Stored]:
+        found = self.records[self._offset : self._offset + limit]
+        begin, self._offset = self._offset, self._offset + len(found)
+        return [Stored(begin + n, 0, raw[13:14], raw) for n, raw in enumerate(found)]
+
+
+async def test_what_a_partition_has_said_long_ago_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    Written.records = [b'{"partition":1,"read_to":{"delay-requests":5}}'] + [OLD.replace(b"}", b',"reads":2}')] * 500
+    monkeypatch.setattr(reports_module, "PartitionReader", Written)
+    reports = reports_of()
+    await reports.read()
+
+    assert (reports.read_to(1, "delay-requests"), reports.lowest_version) == (5, 1)
 
 
 # row versions --------------------------------------------------------------------------------------------------------
