@@ -76,13 +76,19 @@ class DelayClient:
             raise NotAcknowledgedError(self._connection.topic, "stored, but Kafka did not say under which offset")
         return f"{self._connection.topic}-{partition}-{offset}"
 
-    async def cancel(self, id: str, *, if_due: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+    async def cancel(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
         """Remove the pending message `id`; with `if_due`, only if it is due exactly then.
 
-        Holds when acknowledged well before the due time; an event `cancelled`, `conflict` or `unknown` says what came
-        of it.
+        Holds when acknowledged well before the due time; an event `cancelled`, `conflict`, `unknown` or `stale` says
+        what came of it. `asked_at`: when this was really asked for, if it is sent later.
         """
-        await self._send(command("cancel", id, if_due=if_due))
+        await self._send(command("cancel", id, if_due=if_due, asked_at=asked_at))
 
     async def reschedule(
         self,
@@ -91,16 +97,23 @@ class DelayClient:
         at: datetime | None = None,
         after: timedelta | None = None,
         if_due: datetime | None = None,
+        asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time, `at` or `after`; its content stays.
 
         With `if_due`, only if it is due exactly then.
         """
-        await self._send(command("reschedule", id, at=at, after=after, if_due=if_due))
+        await self._send(command("reschedule", id, at=at, after=after, if_due=if_due, asked_at=asked_at))
 
-    async def deliver_now(self, id: str, *, if_due: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+    async def deliver_now(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
         """Make the pending message `id` due at once; with `if_due`, only if it is due exactly then."""
-        await self._send(command("deliver-now", id, if_due=if_due))
+        await self._send(command("deliver-now", id, if_due=if_due, asked_at=asked_at))
 
     async def _send(self, request: Request) -> tuple[int, int]:
         if not self._connection.is_open:

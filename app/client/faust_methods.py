@@ -33,9 +33,15 @@ class DelayMethods:
         """Have `value` delivered to topic `to` when it is due, and return the message's id; see DelayClient.delay."""
         return await (await self._delay()).delay(to, value, **options)
 
-    async def cancel(self, id: str, *, if_due: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+    async def cancel(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
         """Remove the pending message `id`; see DelayClient.cancel."""
-        await (await self._delay()).cancel(id, if_due=if_due)
+        await (await self._delay()).cancel(id, if_due=if_due, asked_at=asked_at)
 
     async def reschedule(
         self,
@@ -44,13 +50,20 @@ class DelayMethods:
         at: datetime | None = None,
         after: timedelta | None = None,
         if_due: datetime | None = None,
+        asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time; see DelayClient.reschedule."""
-        await (await self._delay()).reschedule(id, at=at, after=after, if_due=if_due)
+        await (await self._delay()).reschedule(id, at=at, after=after, if_due=if_due, asked_at=asked_at)
 
-    async def deliver_now(self, id: str, *, if_due: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+    async def deliver_now(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
         """Make the pending message `id` due at once; see DelayClient.deliver_now."""
-        await (await self._delay()).deliver_now(id, if_due=if_due)
+        await (await self._delay()).deliver_now(id, if_due=if_due, asked_at=asked_at)
 
     async def aclose(self) -> None:
         """Send what is queued and disconnect; the next call connects again."""

@@ -25,6 +25,7 @@ class DelayOptions(TypedDict, total=False):
     `if_late`: what happens past `max_late`: "deliver" (the default), "drop" or "dead-letter".
     `dedupe`: how long after the delivery the same id with the same due time is dropped as a duplicate.
     `on_failure`: an http or https URL that gets the message back when it cannot be accepted or delivered.
+    `asked_at`: when this was really asked for, if it is sent later: the last order of an id wins by it.
     """
 
     at: datetime | None
@@ -38,3 +39,4 @@ class DelayOptions(TypedDict, total=False):
     if_late: IfLate | None
     dedupe: timedelta | None
     on_failure: str | None
+    asked_at: datetime | None

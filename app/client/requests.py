@@ -45,6 +45,7 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
     if_late: IfLate | None = None,
     dedupe: timedelta | None = None,
     on_failure: str | None = None,
+    asked_at: datetime | None = None,
 ) -> Request:
     """Return the record that schedules a message; options.DelayOptions says what each argument means.
 
@@ -57,6 +58,7 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
     ours += [
         (names.DEDUPE, None if dedupe is None else _digits(span_ms(dedupe, "dedupe"))),
         (names.ON_FAILURE, None if on_failure is None else _url(on_failure)),
+        (names.ASKED_AT, None if asked_at is None else _digits(epoch_ms(asked_at, "asked_at"))),
     ]
     present = [header for header in ours if header[1] is not None]
     return Request(key_bytes(key), value_bytes(value), (*present, *user_headers(headers)), raw_id)
@@ -69,6 +71,7 @@ def command(
     at: datetime | None = None,
     after: timedelta | None = None,
     if_due: datetime | None = None,
+    asked_at: datetime | None = None,
 ) -> Request:
     """Return the record of a command on a pending message; `reschedule` needs `at` or `after`.
 
@@ -80,6 +83,8 @@ def command(
         headers.append(_due(at, after))
     if if_due is not None:
         headers.append((names.IF_DUE, _digits(epoch_ms(if_due, "if_due"))))
+    if asked_at is not None:
+        headers.append((names.ASKED_AT, _digits(epoch_ms(asked_at, "asked_at"))))
     return Request(raw_id, None, tuple(headers), raw_id)
 
 

@@ -76,9 +76,15 @@ class SyncDelayClient:
         """Have `value` delivered to topic `to` when it is due, and return the message's id; see DelayClient.delay."""
         return self._wait(self._client.delay(to, value, **options))
 
-    def cancel(self, id: str, *, if_due: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+    def cancel(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
         """Remove the pending message `id`; see DelayClient.cancel."""
-        self._wait(self._client.cancel(id, if_due=if_due))
+        self._wait(self._client.cancel(id, if_due=if_due, asked_at=asked_at))
 
     def reschedule(
         self,
@@ -87,13 +93,20 @@ class SyncDelayClient:
         at: datetime | None = None,
         after: timedelta | None = None,
         if_due: datetime | None = None,
+        asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time; see DelayClient.reschedule."""
-        self._wait(self._client.reschedule(id, at=at, after=after, if_due=if_due))
+        self._wait(self._client.reschedule(id, at=at, after=after, if_due=if_due, asked_at=asked_at))
 
-    def deliver_now(self, id: str, *, if_due: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+    def deliver_now(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
         """Make the pending message `id` due at once; see DelayClient.deliver_now."""
-        self._wait(self._client.deliver_now(id, if_due=if_due))
+        self._wait(self._client.deliver_now(id, if_due=if_due, asked_at=asked_at))
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:

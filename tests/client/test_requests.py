@@ -47,6 +47,7 @@ def test_every_option_is_one_header() -> None:
         if_late="dead-letter",
         dedupe=timedelta(days=1),
         on_failure="https://shop.example/failed",
+        asked_at=DUE,
     )
 
     assert request.key == b"k"
@@ -62,6 +63,7 @@ def test_every_option_is_one_header() -> None:
         ("delay-if-late", b"dead-letter"),
         ("delay-dedupe", b"86400000"),
         ("delay-on-failure", b"https://shop.example/failed"),
+        ("delay-asked-at", b"1893456000000"),
         ("trace", b"42"),
     )
 
@@ -176,6 +178,7 @@ def test_rescheduling_carries_the_new_due_time() -> None:
 
 def test_a_condition_is_the_exact_due_time() -> None:
     assert command("cancel", "r-1", if_due=DUE).headers[-1] == ("delay-if-due", b"1893456000000")
+    assert command("cancel", "r-1", asked_at=DUE).headers[-1] == ("delay-asked-at", b"1893456000000")
 
 
 def test_every_refusal_is_a_value_error_and_a_delay_error() -> None:

@@ -67,9 +67,10 @@ def test_without_an_id_the_worker_and_the_client_use_the_same_one() -> None:
 
 @pytest.mark.parametrize("operation", ["cancel", "deliver-now"])
 def test_the_worker_reads_the_commands(operation: requests.Operation) -> None:
-    found = read(requests.command(operation, "r-1", if_due=DUE))
+    found = read(requests.command(operation, "r-1", if_due=DUE, asked_at=DUE))
 
-    assert (found.op, found.id, found.if_due_ms) == (operation, "r-1", 1_893_456_000_000)
+    assert (found.op, found.id) == (operation, "r-1")
+    assert (found.if_due_ms, found.asked_at_ms) == (1_893_456_000_000, 1_893_456_000_000)
 
 
 def test_the_worker_reads_the_new_due_time() -> None:
@@ -85,6 +86,7 @@ def test_the_worker_reads_the_new_due_time() -> None:
         ({"max_late": timedelta(seconds=1)}, "max_late_ms", 1000),
         ({"dedupe": timedelta(seconds=1)}, "dedupe_ms", 1000),
         ({"on_failure": "http://shop.example/"}, "on_failure", "http://shop.example/"),
+        ({"asked_at": DUE}, "asked_at_ms", 1_893_456_000_000),
     ],
 )
 def test_each_option_counts_without_any_other(option: DelayOptions, field: str, value: object) -> None:
