@@ -114,6 +114,8 @@ class EndedId(TransactionalId):
             self._producer = NOBODY
             with contextlib.suppress(Stuck):
                 await self.init(stuck_s=0.0)
+                # What was aborted since we looked was noted before.
+                committed = committed and not await self._note.read()
                 # Who has got another epoch since may have made a transaction with it, or may not have come to that.
                 another = not committed and self._producer[1] > epoch + 1
                 return producer, committed, epoch if another else _NEVER
@@ -197,6 +199,17 @@ class EndedId(TransactionalId):
         if self.doubtful:
             raise Stuck(self._id)
         self._ended = None
+
+    async def abort(self) -> None:
+        """Abort; renew() must follow: with another epoch, late batches of this transaction are refused."""
+        await self._note.keep(self._again)  # first: whoever takes the id over now may find only its next epoch
+        await self._end(committed=False)
+
+    async def renew(self) -> None:
+        """Get the next epoch, with which the coordinator forgets how the last transaction ended; the note has it."""
+        if self._ended is not None:
+            await (self._note.clear() if self._ended.committed else self._note.keep(self._again))
+        await self.init()
 
     async def confirm(self) -> None:
         """Forget the last transaction if it is over everywhere and no broker was lost meanwhile."""

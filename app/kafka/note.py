@@ -1,7 +1,7 @@
 """That a transaction was aborted, kept while its id gets an epoch, with which its coordinator forgets how it ended."""
 
 from app.kafka.cluster import Cluster
-from app.kafka.coordinator import TransactionalId
+from app.kafka.coordinator import Fenced, TransactionalId
 from app.kafka.identity import NOBODY
 from app.kafka.place import Place
 
@@ -18,12 +18,21 @@ class Note(TransactionalId):
 
     async def read(self) -> bool:
         """Tell whether it is written."""
-        self._producer = NOBODY
-        self._written = (await self._describe())[2] in _WRITTEN
+        _, _, state, _, _, producer, epoch, _, _ = await self._describe()
+        self._producer, self._written = (producer, epoch), state in _WRITTEN
         return self._written
 
+    async def keep(self, place: Place) -> None:
+        """Have it written. Raises Fenced if another has written or cleared it since it was read."""
+        known = self._producer
+        await self.read()
+        if self._producer not in (known, NOBODY):
+            raise Fenced(f"{self._id}: another producer has its epoch")
+        if not self._written:
+            await self.write(place)
+
     async def write(self, place: Place) -> None:
-        """Write it, by an empty transaction in a partition. Raises Fenced."""
+        """Write it, by an empty transaction in a partition, whoever else has written. Raises Fenced."""
         self._producer = NOBODY
         await self.init()
         await self._join([place], None)

@@ -169,7 +169,7 @@ class Relay:
         if transactions.doubtful:
             await self._sees_others_untaken()
         await transactions.settle()
-        await transactions.init()
+        await transactions.renew()
         await self._sees_others_untaken()
 
     async def _sees_others_untaken(self) -> None:

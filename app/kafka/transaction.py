@@ -152,11 +152,7 @@ class Transactions(EndedId):
         # A stray one could end the next transaction before its time. But a new epoch makes the coordinator forget how
         # this one ended: as long as that is needed, the id rests, and gets its epoch after it is settled.
         if self._stray and not self.doubtful:
-            await self.init()
-
-    async def abort(self) -> None:
-        """Abort; init() must follow: with another epoch, late batches of this transaction are refused."""
-        await self._end(committed=False)
+            await self.renew()
 
     async def _add(self, batches: dict[Place, Batch], also: Collection[Place], deadline: float | None) -> None:
         """Make partitions part of the transaction: all, or none if one of them cannot be, which is Untaken."""

@@ -13,6 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from app.kafka.coordinator import Fenced, IdForbidden
 from app.kafka.coordinators import Coordinators, Find
+from app.kafka.describe import Describe
 from app.kafka.errors import NotAuthorised, Rejected, TooLarge
 from app.kafka.identity import NOBODY, NextEpoch
 from app.kafka.sender import SEQUENCES, Ack
@@ -30,7 +31,9 @@ class Coordinated:
     """A cluster of one node, which gives a new epoch at each asking; answers to batches may be on a script."""
 
     def __init__(self) -> None:
-        self.epoch, self.lost = -1, 0
+        self.lost = 0
+        #: Epoch and state of each transactional id.
+        self.epochs, self.states = dict[str, int](), dict[str, str]()
         #: Whether an answer is lost with its broker.
         self.down = False
         self.script: dict[str, deque[int]] = defaultdict(deque)
@@ -74,18 +77,29 @@ class Coordinated:
             return SimpleNamespace(
                 coordinators=[(id_, 0, "", 0, self.forbidden, None, {}) for id_ in request.transactional_ids]
             )
+        if isinstance(request, Describe):
+            return SimpleNamespace(states=[self._described(id_) for id_ in request.transactional_ids])
+        id_ = request._transactional_id
         if isinstance(request, AddPartitionsToTxnRequest):
             self.added.append([topic for topic, _ in request._topics])
+            self.states[id_] = "Ongoing"
             return SimpleNamespace(errors=self._add(request._topics))
+        if isinstance(request, EndTxnRequest):
+            self.states[id_] = "CompleteCommit" if request._transaction_result else "CompleteAbort"
         if isinstance(request, NextEpoch):
-            if request._producer not in (NOBODY, (7, self.epoch)):
+            if request._producer not in (NOBODY, (7, self.epochs.get(id_, -1))):
                 return SimpleNamespace(error_code=kafka.InvalidProducerEpoch.errno)
-            self.epoch += 1
+            self.epochs[id_], self.states[id_] = self.epochs.get(id_, -1) + 1, "Empty"
         if type(request) in self.losing:
             self.losing.remove(type(request))
             self.lost += self.down
             raise kafka.RequestTimedOutError
-        return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epoch)
+        return SimpleNamespace(error_code=0, producer_id=7, producer_epoch=self.epochs.get(id_, -1))
+
+    def _described(self, id_: str) -> tuple[Any, ...]:
+        if id_ not in self.epochs:
+            return 105, id_, "", 0, 0, *NOBODY, [], {}
+        return 0, id_, self.states[id_], 0, 0, 7, self.epochs[id_], [], {}
 
     def _add(self, topics: list[tuple[str, list[int]]]) -> list[tuple[str, list[tuple[int, int]]]]:
         codes = {topic: self.refused[topic].popleft() for topic, _ in topics if self.refused[topic]}
@@ -110,7 +124,7 @@ async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next()
         await transactions.send([("orders", 0, innocent), ("payments", 0, large), ("payments", 0, next_)])
     assert isinstance(raised.value.error, TooLarge)
     await transactions.abort()
-    await transactions.init()
+    await transactions.renew()
     await transactions.send([("orders", 0, innocent)])
 
     # With its old numbers a broker would take it for the batch that was aborted, or for a zombie's.
@@ -204,7 +218,7 @@ async def test_a_destination_short_of_replicas_is_left_out_at_once_and_our_own_t
     assert raised.value.short
     assert raised.value.error is None
     await transactions.abort()
-    await transactions.init()
+    await transactions.renew()
     await transactions.send([("orders", 0, batch(b"b"))])
 
     assert cluster.taken["orders"] == [(0, 0, short), (1, 0, short), (1, 0, 0)]
@@ -233,10 +247,41 @@ async def test_who_has_lost_the_id_does_not_take_it_back() -> None:
         await zombie.init()  # as after an abort
     await owner.send([("orders", 0, batch(b"a"))])
     await owner.abort()
-    await owner.init()
+    await owner.renew()
 
     assert cluster.taken["orders"] == [(1, 0, 0)]
-    assert cluster.epoch == 2
+    assert cluster.epochs["delay-0"] == 2
+
+
+async def test_an_abort_is_noted_before_the_coordinator_forgets_it() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    for _ in range(2):  # the second finds the note as the first has left it
+        await transactions.send([("orders", 0, batch(b"a"))])
+        cluster.losing = [EndTxnRequest]
+        await transactions.abort()
+        assert cluster.states["delay-0-end"] == "CompleteAbort"
+        await transactions.renew()
+        assert (cluster.states["delay-0"], cluster.states["delay-0-end"]) == ("Empty", "CompleteAbort")
+    assert cluster.added.count(["progress"]) == 1
+
+    cluster.losing = [EndTxnRequest]  # a commit that may come twice takes another epoch, too
+    await transactions.send([("orders", 0, batch(b"b"))])
+    await transactions.commit()
+    assert (cluster.states["delay-0"], cluster.states["delay-0-end"]) == ("Empty", "Empty")
+
+
+async def test_who_finds_a_note_of_another_has_lost_the_id() -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    await transactions.send([("orders", 0, batch(b"a"))])
+    cluster.epochs["delay-0-end"], cluster.states["delay-0-end"] = 3, "CompleteAbort"
+
+    with pytest.raises(Fenced):
+        await transactions.abort()
+    assert cluster.states["delay-0"] == "Ongoing"  # its new owner finds that, and aborts it
 
 
 async def test_a_transaction_that_the_coordinator_knows_nothing_of_is_lost() -> None:
@@ -264,7 +309,7 @@ async def test_a_destination_that_cannot_be_added_is_left_out(code: int, error: 
     assert (raised.value.topic, raised.value.partition, raised.value.batch) == ("payments", 3, first)
     assert type(raised.value.error) is error if error is not None else raised.value.error is None
     await transactions.abort()
-    await transactions.init()
+    await transactions.renew()
     await transactions.send([("orders", 0, innocent)], 0.05)
     await transactions.commit()
 

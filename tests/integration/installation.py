@@ -47,16 +47,21 @@ def alter_topic(bootstrap: str, topic: str, **config: str) -> None:
 
 
 def wait_for(bootstrap: str, topic: str, count: int, seconds: float = 20.0) -> list[Record]:
-    """Wait until so many records are in a topic, and give all that are."""
+    """Wait until so many committed records are in a topic, and give all that are."""
+    found: list[Record] = []
 
     def there() -> bool:
         try:
-            return sum(ends(bootstrap, topic).values()) >= count
+            if sum(ends(bootstrap, topic).values()) < count:
+                return False
         except KafkaException:  # a topic that is new has no leader at once
             return False
+        # An end counts markers too, and what a transaction that is still open has written.
+        found[:] = read(bootstrap, topic)
+        return len(found) >= count
 
     eventually(there, seconds, f"record {count} of {topic}")
-    return list(read(bootstrap, topic))
+    return found
 
 
 @dataclass
