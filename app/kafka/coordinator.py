@@ -31,7 +31,7 @@ _OF_PARTITION = (
     kafka.InvalidTopicError.errno,
 )
 _NOT_ATTEMPTED = kafka.OperationNotAttempted.errno
-_UNKNOWN_ID = 105
+UNKNOWN_ID = 105
 #: Errors that pass: the last is what a coordinator says that has no quorum.
 _PASSING = (kafka.ConcurrentTransactions, kafka.CoordinatorLoadInProgressError, kafka.UnknownError)
 #: The coordinator's names for a transaction that is being ended and one that has ended.
@@ -201,7 +201,7 @@ def places_of(topics: Any) -> frozenset[Place]:
 def _state_error(state: Any) -> int:
     """Give the error of a description; that the id has had no transaction is none."""
     code = int(state[0])
-    return 0 if code == _UNKNOWN_ID else code
+    return 0 if code == UNKNOWN_ID else code
 
 
 def _codes(response: Any) -> list[tuple[Place, int]]:

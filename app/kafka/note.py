@@ -1,7 +1,7 @@
 """That a transaction was aborted, kept while its id gets an epoch, with which its coordinator forgets how it ended."""
 
 from app.kafka.cluster import Cluster
-from app.kafka.coordinator import Fenced, TransactionalId
+from app.kafka.coordinator import UNKNOWN_ID, Fenced, TransactionalId
 from app.kafka.identity import NOBODY
 from app.kafka.place import Place
 
@@ -18,8 +18,9 @@ class Note(TransactionalId):
 
     async def read(self) -> bool:
         """Tell whether it is written."""
-        _, _, state, _, _, producer, epoch, _, _ = await self._describe()
-        self._producer, self._written = (producer, epoch), state in _WRITTEN
+        code, _, state, _, _, producer, epoch, _, _ = await self._describe()
+        self._producer = NOBODY if code == UNKNOWN_ID else (producer, epoch)
+        self._written = state in _WRITTEN
         return self._written
 
     async def keep(self, place: Place) -> None:

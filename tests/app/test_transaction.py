@@ -98,7 +98,7 @@ class Coordinated:
 
     def _described(self, id_: str) -> tuple[Any, ...]:
         if id_ not in self.epochs:
-            return 105, id_, "", 0, 0, *NOBODY, [], {}
+            return 105, id_, "", 0, 0, 0, 0, [], {}
         return 0, id_, self.states[id_], 0, 0, 7, self.epochs[id_], [], {}
 
     def _add(self, topics: list[tuple[str, list[int]]]) -> list[tuple[str, list[tuple[int, int]]]]:

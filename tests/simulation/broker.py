@@ -266,7 +266,7 @@ class Broker:
     def _state(self, call: Call, id_: str) -> tuple[Any, ...]:
         found, unable = self.coordinator.transactions.get(id_), self._unable(call, id_)
         if found is None or unable:
-            return (unable or _UNKNOWN_ID, id_, "", 0, 0, -1, -1, [], {})
+            return (unable or _UNKNOWN_ID, id_, "", 0, 0, 0, 0, [], {})
         places = found.partitions if found.state == "ongoing" else found.waiting
         waiting: list[Any] = [(topic, [number], {}) for topic, number in sorted(places)]
         return (_NONE, id_, found.state_name, 0, 0, found.producer, found.epoch, waiting, {})

@@ -175,6 +175,15 @@ async def test_a_new_owner_may_die_with_the_epoch_that_makes_the_coordinator_for
     await assert_inherited(broker, cluster, value, committed=committed)
 
 
+async def test_an_owner_may_die_with_the_epoch_after_an_abort_of_its_own(broker: Broker, cluster: Cluster) -> None:
+    value = b"renewed"
+    last = await half_ended(cluster, value, committed=False)
+    await last.renew()
+    await assert_open(cluster, HOME, OTHER)
+
+    await assert_inherited(broker, cluster, value, committed=False)
+
+
 async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker: Broker, cluster: Cluster) -> None:
     relay = Relay(cluster, "relay", HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
     await relay.fence()
@@ -205,6 +214,7 @@ async def test_the_last_owner_may_go_on_until_its_id_is_taken_over(
     read_note = first._note.read
 
     async def go_on() -> bool:
+        first._note.read = read_note  # type: ignore[method-assign]
         if not last._added:
             await last.send(batches(value, HOME, OTHER, THIRD))
             if committed:
