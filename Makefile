@@ -6,7 +6,7 @@ TEST_STAMP := .venv/.test-installed
 PIPELINE_STAMP := .venv/.pipeline-installed
 BENCH_STAMP := .venv/.bench-installed
 LOCK_STAMP := .venv/.lock-installed
-SOURCES := $(wildcard app tables pipeline tests benchmarks)
+SOURCES := $(wildcard app punctual tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links

@@ -1,6 +1,6 @@
 """Punctual: delayed messages for Kafka, on time.
 
-`from app import DelayClient` gives the client; `app` is the Faust app, which `faust -A app worker` runs. Both are made
+`app` is the Faust app, which `faust -A app worker` runs; programs use `from punctual import DelayClient`. Both are made
 when they are asked for, so that a program that only sends requests doesn't load the engine.
 """
 
@@ -25,6 +25,6 @@ def __getattr__(name: str) -> Any:
             gc.set_threshold(*_RARELY)
             gc.enable()
     if name in __all__:
-        return getattr(importlib.import_module("app.client"), name)
+        return getattr(importlib.import_module("punctual.client"), name)
     msg = f"module 'app' has no attribute {name!r}"
     raise AttributeError(msg)

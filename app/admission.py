@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 
 from app.census import Census
-from app.contract.request import Reason, Refusal, Request
 from app.destinations import Destinations, Elsewhere, Neighbours
 from app.settings import Settings
+from punctual.contract.request import Reason, Refusal, Request
 
 #: What an installation's own topics are called after its id (contract section 1).
 SUFFIXES = (

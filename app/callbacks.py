@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import yarl
 
-from app.contract.request import Reason, Refusal
 from app.step import Step
+from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
 from tables.entry import encode
 

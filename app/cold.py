@@ -7,13 +7,13 @@ remembered for longer than what it sends may be on its way.
 """
 
 from app import letters
-from app.contract import headers as names
-from app.contract.request import Headers, Parked, Request
 from app.events import Event
 from app.life import ended
 from app.limits import Limits
 from app.settings import Settings
 from app.step import Outgoing, Step
+from punctual.contract import headers as names
+from punctual.contract.request import Headers, Parked, Request
 from tables import Entry, PartitionStore, Told, keys
 
 #: Of what is remembered, so much is for clocks that differ, and for records that are written but not readable yet.

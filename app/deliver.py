@@ -9,9 +9,6 @@ from typing import NamedTuple
 import aiokafka.errors
 
 from app.clock import Clock
-from app.contract import headers as names
-from app.contract.home import key_partition
-from app.contract.request import Reason
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import PartitionGone, Recalled, SendError, TooLarge
 from app.kafka.errors import Rejected as Refused
@@ -19,6 +16,9 @@ from app.naming import described, named
 from app.outcome import Delivered, Rejected, reason_of
 from app.partition import ANY, Partition, Way
 from app.settings import Settings
+from punctual.contract import headers as names
+from punctual.contract.home import key_partition
+from punctual.contract.request import Reason
 from tables import Entry, keys
 
 log = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import aiokafka.errors
 
-from app.contract.request import TOPIC_NAME
 from app.kafka.cluster import NO_ID, Cluster
+from punctual.contract.request import TOPIC_NAME
 
 T = TypeVar("T")
 

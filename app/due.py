@@ -6,13 +6,13 @@ from collections import Counter
 
 from app.caller import Caller
 from app.clock import Clock
-from app.contract.request import Reason
 from app.deliver import Courier
 from app.lateness import Lateness
 from app.outcome import Dropped, Unsent
 from app.partition import CALLBACK, Partition, State, Way
 from app.settings import Settings
 from app.sight import Sight
+from punctual.contract.request import Reason
 from tables import Entry, keys
 from tables.entry import decode
 

@@ -10,10 +10,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.cold import Cold
-from app.contract import forward, native, request
-from app.contract.home import home_partition
-from app.contract.native import Record
-from app.contract.request import Parked, Reason, Refusal, Request
 from app.events import Event, Kind
 from app.life import cancelled, ended, move
 from app.limits import Limits
@@ -23,6 +19,10 @@ from app.refusals import Refusals
 from app.remembered import Remembered
 from app.settings import Settings
 from app.step import Outgoing, Step
+from punctual.contract import forward, native, request
+from punctual.contract.home import home_partition
+from punctual.contract.native import Record
+from punctual.contract.request import Parked, Reason, Refusal, Request
 from tables import Command, Entry, Order, Orders, PartitionStore, Position, keys
 from tables.entry import encode
 from tables.orders import UNKNOWN_MS, in_order

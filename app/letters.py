@@ -1,10 +1,10 @@
 """Dead letters: what could not be accepted or delivered, with the reason (contract section 7)."""
 
-from app.contract import headers as names
-from app.contract.native import Record
-from app.contract.request import Headers, Reason
-from app.contract.times import write_time
 from app.step import Outgoing
+from punctual.contract import headers as names
+from punctual.contract.native import Record
+from punctual.contract.request import Headers, Reason
+from punctual.contract.times import write_time
 from tables import Entry, keys
 
 #: What a dead letter says itself, and when its order was given: sent again, it is a new one.

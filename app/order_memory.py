@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from app.contract.request import Request
 from app.settings import Settings
 from app.step import Step
+from punctual.contract.request import Request
 from tables import Command, Entry, Order, Orders, PartitionStore, keys
 from tables.orders import UNKNOWN_MS, in_order
 

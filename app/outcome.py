@@ -7,7 +7,6 @@ import msgspec
 
 from app import callbacks, letters
 from app.cold import Cold
-from app.contract.request import Reason
 from app.events import Event, Kind
 from app.kafka.errors import InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.life import ended, move
@@ -15,6 +14,7 @@ from app.limits import Limits
 from app.order_memory import OrderMemory
 from app.settings import Settings
 from app.step import Step
+from punctual.contract.request import Reason
 from tables import Command, Entry, keys
 from tables.changes import Delivered as Remembered
 from tables.entry import encode

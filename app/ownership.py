@@ -14,7 +14,6 @@ from prometheus_client import Counter
 
 from app.backlog import SILENT_S, Backlog
 from app.clock import Clock
-from app.contract.request import TOPIC_NAME
 from app.due import DueLoop
 from app.errors import PartitionStopped
 from app.ingest import crc_of
@@ -25,6 +24,7 @@ from app.partition import Partition, State
 from app.settings import Settings
 from app.sight import BLIND_S
 from app.topics import TOMBSTONES_MS
+from punctual.contract.request import TOPIC_NAME
 from tables import Changes, DelayTable, Inspection, PartitionStore, Position, RecordsGarbled, RecordUnreadable
 
 if TYPE_CHECKING:

@@ -17,8 +17,6 @@ from app import beat
 from app.admission import Admission
 from app.clock import Clock
 from app.cold import Cold
-from app.contract.native import Record
-from app.contract.request import Refusal
 from app.errors import InputGone
 from app.ingest import Ingest
 from app.journal import Journal
@@ -32,6 +30,8 @@ from app.policy import Policy
 from app.row_version import Downgrade
 from app.settings import Settings
 from app.step import Step
+from punctual.contract.native import Record
+from punctual.contract.request import Refusal
 from tables import Entry, PartitionStore, keys
 from tables.entry import VERSION
 

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from app import callbacks
 from app.admission import Admission
-from app.contract.native import Record
-from app.contract.request import TOPIC_NAME, Reason, Refusal, Request
 from app.settings import Settings
+from punctual.contract.native import Record
+from punctual.contract.request import TOPIC_NAME, Reason, Refusal, Request
 from tables.keys import MAX_DUE_MS
 
 #: A record's timestamp may be this far ahead of the broker's clock (contract section 2).

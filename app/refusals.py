@@ -1,13 +1,13 @@
 """Requests that are not accepted: a dead letter, an event, and the failure callback that they ask for."""
 
 from app import callbacks, letters
-from app.contract import headers as names
-from app.contract.native import Record
-from app.contract.request import Refusal
 from app.events import Event
 from app.limits import Limits
 from app.settings import Settings
 from app.step import Step
+from punctual.contract import headers as names
+from punctual.contract.native import Record
+from punctual.contract.request import Refusal
 from tables import Entry, keys
 
 

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from app.contract.request import Parked, Request
 from app.order_memory import OrderMemory, order_of
 from app.step import Step
+from punctual.contract.request import Parked, Request
 from tables import PartitionStore
 
 

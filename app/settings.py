@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from app.contract.times import parse_duration
 from app.errors import SettingInvalid
+from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 from tables.keys import topic_crc
 

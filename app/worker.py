@@ -12,7 +12,6 @@ from aiokafka.errors import KafkaError
 
 from app import commands
 from app.chatter import Chatter
-from app.client.faust_methods import DelayMethods
 from app.datadir import member_id
 from app.engine import Engine
 from app.environment import doubts
@@ -25,6 +24,7 @@ from app.kafka.leave import leave_group
 from app.repeats import Repeats
 from app.settings import Settings
 from app.web.server import attach
+from punctual.client.faust_methods import DelayMethods
 from tables import DelayTable, TableError
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract.headers import PREFIX
+from punctual.contract.headers import PREFIX
 
 TYPE = "array<struct<key:string,value:binary>>"
 

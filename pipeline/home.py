@@ -1,4 +1,4 @@
-"""Where ids live: the home partition of many at once, as `app.contract.home` has it; and rows at a pace."""
+"""Where ids live: the home partition of many at once, as `punctual.contract.home` has it; and rows at a pace."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -8,12 +8,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract import headers as names
-from app.contract import native
-from app.contract.home import home_partition
-from app.contract.request import Headers, Refusal, Request
 from pipeline.ledger.records import place, source
 from pipeline.ledger.tables import OTHERS, REQUESTS
+from punctual.contract import headers as names
+from punctual.contract import native
+from punctual.contract.home import home_partition
+from punctual.contract.request import Headers, Refusal, Request
 
 if TYPE_CHECKING:
     from pipeline.kafka import Kafka

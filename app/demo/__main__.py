@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 
-from app.client import DelayError
 from app.demo.errors import DemoError
 from app.demo.installation import installation
 from app.demo.options import parse
@@ -14,6 +13,7 @@ from app.demo.run import run
 from app.demo.screen import Screen
 from app.embedded import BrokerError
 from app.errors import PunctualError
+from punctual.client import DelayError
 
 
 def main() -> int:

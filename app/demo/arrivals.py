@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from app.contract import headers as names
 from app.demo.screen import Screen
 from app.demo.tally import Tally
 from app.demo.topics import ORDERS, PARTITIONS, REMINDERS
 from app.settings import Settings
+from punctual.contract import headers as names
 
 
 class Arrivals:

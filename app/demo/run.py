@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
-from app.client import DelayClient
 from app.demo.arrivals import Arrivals
 from app.demo.installation import Installation
 from app.demo.options import Options
@@ -18,6 +17,7 @@ from app.demo.tally import Tally
 from app.demo.topics import create_topics
 from app.demo.traffic import Traffic
 from app.embedded.waiting import telling
+from punctual.client import DelayClient
 
 SUMMARY_EVERY_S = 10.0
 WATCH_EVERY_S = 0.5

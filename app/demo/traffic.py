@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from app.client import DelayClient
 from app.demo.screen import Screen
 from app.demo.story import Order, Turn
 from app.demo.tally import Tally
 from app.demo.topics import ORDERS, REMINDERS
+from punctual.client import DelayClient
 
 
 class Traffic:

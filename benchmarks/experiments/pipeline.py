@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract import headers as names
 from benchmarks import topics
 from benchmarks.errors import PromiseBroken
 from benchmarks.figures import Figures
@@ -23,6 +22,7 @@ from pipeline.kafka import Kafka
 from pipeline.ledger import KIND
 from pipeline.ledger.intake import take_in
 from pipeline.session import session
+from punctual.contract import headers as names
 
 _TOPICS = ("requests", "forwards", "events", "progress", "cold", "out")
 _PARTITIONS = 16

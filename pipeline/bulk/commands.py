@@ -3,11 +3,11 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract import headers as names
 from pipeline.bulk.due import due_ms
 from pipeline.bulk.expressions import Expression, attempt
 from pipeline.errors import OptionInvalid, SchemaMismatch
 from pipeline.headers import joined
+from punctual.contract import headers as names
 
 #: What a condition or a new due time may speak of; `due` and `accepted` are timestamps.
 COLUMNS = ("id", "source", "to", "due", "accepted")

@@ -4,11 +4,11 @@ import argparse
 import re
 from collections.abc import Sequence
 
-from app.contract import headers as names
-from app.contract.request import TOPIC_NAME
-from app.contract.times import parse_duration
 from pipeline.bulk.mapping import Mapping
 from pipeline.errors import OptionInvalid
+from punctual.contract import headers as names
+from punctual.contract.request import TOPIC_NAME
+from punctual.contract.times import parse_duration
 
 _JOB = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 _LATE = ("deliver", "drop", "dead-letter")

@@ -3,17 +3,17 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract import headers as names
-from app.contract.request import TOPIC_NAME
 from pipeline.bulk.due import due_ms
 from pipeline.bulk.expressions import Expression, attempt, quoted
 from pipeline.bulk.inputs import BROKEN
 from pipeline.bulk.mapping import Limits, Mapping
+from punctual.contract import headers as names
+from punctual.contract.request import TOPIC_NAME
 
 #: Contract section 2.
 _ID_BYTES = 256
 _TOPIC = f"^{TOPIC_NAME.pattern}$"
-#: More digits than this are malformed (app.contract.times).
+#: More digits than this are malformed (punctual.contract.times).
 _MAX_MS = 10**15 - 1
 #: More than what the contract's headers, or the framing of one of the user's, add to a record.
 _OWN_BYTES, _HEADER_BYTES = 1024, 16

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract import headers as names
 from pipeline.headers import joined
 from pipeline.kafka import Offsets
+from punctual.contract import headers as names
 
 #: What was sent and has left no touch after so long is sent again: the worker was down, or too far behind.
 AGAIN_MS = 300_000

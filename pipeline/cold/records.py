@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract import headers as names
 from pipeline.headers import header, joined, named, number, text, users
 from pipeline.lake import schema
+from punctual.contract import headers as names
 
 #: What a parsed record consists of.
 RECORDS = schema(

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from pyspark.sql import Row
 
-from app.contract.times import parse_duration, parse_time
 from pipeline.context import Context
 from pipeline.errors import OptionInvalid
 from pipeline.jobs.ledger import add_ledger, keep
@@ -17,6 +16,7 @@ from pipeline.progress import progress
 from pipeline.reconcile.account import COUNTS
 from pipeline.reconcile.lost import LOST, Judge
 from pipeline.reconcile.verdict import Verdict
+from punctual.contract.times import parse_duration, parse_time
 
 #: The exit code of an account that does not balance.
 UNBALANCED = 3

@@ -3,9 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract import headers as names
 from pipeline.headers import header, named, text
 from pipeline.ledger.tables import EVENTS, REQUESTS
+from punctual.contract import headers as names
 
 _JSON = (
     "event string, id string, at long, due long, to string, source string, late long, delivered string, "

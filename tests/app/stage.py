@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import msgspec
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.contract.native import Record
 from app.deliver import Courier, Target
 from app.due import DueLoop
 from app.kafka import Ack, Batch
@@ -17,10 +16,11 @@ from app.kafka.errors import SendError
 from app.partition import Partition, State
 from app.settings import Settings
 from app.step import Outgoing, Step
+from punctual.contract.native import Record
 from tables import PartitionStore
 from tests.app.test_clock import SimulatedClock
 from tests.app.workbench import BROAD, Event, Sizes
-from tests.contract.records import Log
+from tests.punctual.contract.records import Log
 
 if TYPE_CHECKING:
     from app.journal import Journal

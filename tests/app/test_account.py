@@ -7,12 +7,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from app.contract.request import Reason
 from app.outcome import Dropped, Outcome, Rejected, Unsent
 from app.step import Step
+from punctual.contract.request import Reason
 from tables import PartitionStore
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW, FakeRecord
+from tests.punctual.contract.records import NOW, FakeRecord
 from tests.tables.rows import assert_sound, fast_directory, image
 
 SCHEDULES = ["schedule"] * 6

@@ -9,15 +9,15 @@ import pytest
 
 from app.admission import SUFFIXES, Admission
 from app.census import Census
-from app.contract.request import Parked, Refusal, Request
 from app.destinations import Destinations, Elsewhere, Neighbours
 from app.policy import Policy
 from app.settings import Settings
+from punctual.contract.request import Parked, Refusal, Request
 from tests.app.fake_kafka import ScriptedCluster
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 
 if TYPE_CHECKING:
-    from app.contract.native import Record
+    from punctual.contract.native import Record
 
 RECORD = cast("Record", None)
 _ids = itertools.count()

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from app import callbacks
-from app.contract.request import Reason, Refusal
 from app.outcome import Called, Rejected, Uncalled
+from punctual.contract.request import Reason, Refusal
 from tables import Entry, PartitionStore, keys
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 from tests.tables.rows import assert_sound, image
 
 URL = "https://example.com/back"

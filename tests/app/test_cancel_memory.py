@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 
 SOON = NOW + 60_000
 MEMORY = 600_000

@@ -11,7 +11,7 @@ from app.outcome import Unsent
 from app.step import Outgoing, Step
 from tables import Changes
 from tests.app.workbench import Workbench
-from tests.contract.records import FakeRecord
+from tests.punctual.contract.records import FakeRecord
 from tests.tables.rows import assert_sound, fast_directory
 
 MINUTE, HOUR = 60_000, 3_600_000

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.contract.home import key_partition
 from app.kafka.errors import NotAuthorised, PartitionGone, TooLarge
+from punctual.contract.home import key_partition
 from tests.app.stage import Stage
 
 

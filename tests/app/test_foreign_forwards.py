@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from app.contract import native, request
+from punctual.contract import native, request
 from tests.app.workbench import Workbench
-from tests.contract.records import NOW, Log
 from tests.harness.fuzz import Pair, mangled, seeds
+from tests.punctual.contract.records import NOW, Log
 
 SOON = str(NOW + 60_000)
 

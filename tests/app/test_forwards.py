@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.contract import request
-from app.contract.home import home_partition
+from punctual.contract import request
+from punctual.contract.home import home_partition
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW, FakeRecord
+from tests.punctual.contract.records import NOW, FakeRecord
 
 SOON = NOW + 60_000
 AWAY = next(f"id-{n}" for n in range(100) if home_partition(f"id-{n}", ["delay-requests"], 4) == 3)

@@ -7,7 +7,7 @@ import pytest
 
 from tables import Order, keys
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW, FakeRecord
+from tests.punctual.contract.records import NOW, FakeRecord
 from tests.tables.rows import assert_sound
 
 SOON, LATER = NOW + 60_000, NOW + 120_000

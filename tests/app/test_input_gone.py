@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import InputGone
 from tests.app.stage import Stage
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 
 
 @pytest.mark.parametrize("ingested", [True, False])

@@ -7,7 +7,7 @@ import pytest
 from app.outcome import Unsent
 from tables import Order
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 from tests.tables.rows import image
 
 SOON, LATER, LATEST = NOW + 60_000, NOW + 120_000, NOW + 180_000

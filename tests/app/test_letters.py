@@ -1,10 +1,10 @@
 """Dead letters carry what was sent, why it failed, and can be sent again as they are."""
 
 from app import letters
-from app.contract import native
-from app.contract.request import Reason
+from punctual.contract import native
+from punctual.contract.request import Reason
 from tables import Entry
-from tests.contract.records import NOW, FakeRecord
+from tests.punctual.contract.records import NOW, FakeRecord
 from tests.tables.rows import key
 
 LIMIT = 1 << 20

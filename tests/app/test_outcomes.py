@@ -2,12 +2,12 @@
 
 import pytest
 
-from app.contract.request import Reason
 from app.kafka.errors import GaveUp, InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.kafka.errors import Rejected as Invalid
 from app.outcome import Dropped, Rejected, Unsent, reason_of
+from punctual.contract.request import Reason
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 from tests.tables.rows import assert_sound
 
 SOON, LATER = NOW + 60_000, NOW + 120_000

@@ -9,7 +9,7 @@ from app.outcome import Unsent
 from app.step import Step
 from tables import Changes
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 from tests.tables.rows import assert_sound
 
 HOUR = 3_600_000

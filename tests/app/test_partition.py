@@ -12,7 +12,7 @@ from app.partition import State
 from app.step import Step
 from tables import Changes, Orders, Position
 from tests.app.stage import Stage
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 from tests.tables.rows import apply, assert_sound, entry, key, put
 
 MIB = 1 << 20

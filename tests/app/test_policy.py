@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.contract.request import Refusal, Request
 from app.policy import Policy
 from app.settings import Settings
-from tests.contract.records import NOW
+from punctual.contract.request import Refusal, Request
+from tests.punctual.contract.records import NOW
 
 
 def policy(**env: str) -> Policy:

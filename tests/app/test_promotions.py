@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.contract import native, request
 from app.step import Step
+from punctual.contract import native, request
 from tests.app.workbench import Workbench, source
-from tests.contract.records import NOW, Log
+from tests.punctual.contract.records import NOW, Log
 from tests.tables.rows import assert_sound
 
 MINUTE, HOUR = 60_000, 3_600_000

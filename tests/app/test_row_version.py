@@ -8,7 +8,7 @@ from app.row_version import Downgrade
 from app.step import Step
 from tables import PartitionStore
 from tables.entry import decode
-from tests.contract.records import NOW
+from tests.punctual.contract.records import NOW
 from tests.tables.rows import apply, entry, filled, key
 
 _LARGE = 1_000_000

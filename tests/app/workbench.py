@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 
 from app.cold import Cold
-from app.contract import native, request
-from app.contract.native import Record
 from app.ingest import Ingest
 from app.order_memory import OrderMemory
 from app.outcome import Delivered, Outcome, Outcomes
 from app.policy import Policy
 from app.settings import Settings
 from app.step import Outgoing, Step
+from punctual.contract import native, request
+from punctual.contract.native import Record
 from tables import Entry, PartitionStore
-from tests.contract.records import NOW, FakeRecord, Log
+from tests.punctual.contract.records import NOW, FakeRecord, Log
 
 ENDINGS = {"delivered", "cancelled", "replaced", "dropped", "rejected", "parked"}
 BROAD = {"DELAY_DESTINATIONS": "*", "DELAY_PARTITIONS": "4", "DELAY_CLUSTERS": "emea=127.0.0.1:9"}

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from app.contract.home import home_partition
 from app.embedded import Broker
+from punctual.contract.home import home_partition
 from tests.chaos.ground import bootstrap_of
 from tests.chaos.traffic import Traffic
 from tests.chaos.verdict import Verdict, judge

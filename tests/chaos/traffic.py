@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from app.contract.home import home_partition
+from punctual.contract.home import home_partition
 from tests.harness.background import Background
 from tests.harness.kafka import Headers, now_ms
 

@@ -6,10 +6,10 @@ from typing import get_args
 
 import msgspec
 
-from app.contract import headers as names
-from app.contract.request import Reason
 from app.events import Event, Kind
 from app.web.progress import Progress
+from punctual.contract import headers as names
+from punctual.contract.request import Reason
 
 _PAGE = (Path(__file__).parents[2] / "docs/reference/records.md").read_text()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from app.contract.home import home_partition
+from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.deliveries import Deliveries, Expected
 from tests.harness.kafka import Requests, create_topic

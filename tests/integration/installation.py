@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 
-from app.contract.home import home_partition
+from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Record, Requests, create_topic, ends, read
 from tests.harness.worker import Worker, eventually

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.contract.home import key_partition
+from punctual.contract.home import key_partition
 from tests.harness.kafka import create_topic, delete_topic, now_ms
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.contract.home import home_partition
+from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Record, now_ms, read
 from tests.integration.conftest import Run

@@ -5,7 +5,7 @@ import random
 import pytest
 from confluent_kafka import Producer
 
-from app.contract.home import key_partition
+from punctual.contract.home import key_partition
 from tests.integration.installation import Installation
 
 #: From org.apache.kafka.common.utils.UtilsTest.testMurmur2: the hash before the sign bit is dropped.

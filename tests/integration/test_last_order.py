@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.contract.home import home_partition
+from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, now_ms, read
 from tests.harness.worker import Worker, eventually

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from app import progress
-from app.contract.home import home_partition
 from app.events import Event, Kind, encode
 from pipeline.context import Context
+from punctual.contract.home import home_partition
 from tests.pipeline.conftest import PARTITIONS, Produce
 
 NOW_MS = time.time_ns() // 1_000_000

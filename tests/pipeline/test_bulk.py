@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message
 
-from app.contract.home import home_partition
-from app.contract.native import decode
-from app.contract.request import Request
 from pipeline.context import Context
 from pipeline.jobs import bulk
+from punctual.contract.home import home_partition
+from punctual.contract.native import decode
+from punctual.contract.request import Request
 from tests.pipeline.conftest import PARTITIONS, Consume
 from tests.pipeline.records import Kept
 

@@ -7,8 +7,6 @@ from types import ModuleType
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from app.contract.native import decode
-from app.contract.request import Request
 from pipeline.bulk.commands import moved, selected
 from pipeline.bulk.expressions import SETTINGS
 from pipeline.bulk.sending import using
@@ -17,6 +15,8 @@ from pipeline.errors import OptionInvalid, SchemaMismatch, TooMany
 from pipeline.jobs import cancel, reschedule
 from pipeline.ledger import KIND
 from pipeline.ledger.tables import ACCEPTED
+from punctual.contract.native import decode
+from punctual.contract.request import Request
 from tests.pipeline.conftest import PARTITIONS, Consume
 from tests.pipeline.records import Kept
 

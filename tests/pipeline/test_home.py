@@ -3,8 +3,8 @@
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.contract.home import home_partition
 from pipeline.home import home
+from punctual.contract.home import home_partition
 
 INPUTS = ("delay-requests", "a.b")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.contract.home import home_partition
 from pipeline.context import Context
 from pipeline.jobs import reconcile, rescue
 from pipeline.kafka import Kafka
+from punctual.contract.home import home_partition
 from tests.harness.changelog import Changelog
 from tests.harness.worker import eventually
 from tests.integration.installation import PARTITIONS, Installation, running

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from app.contract.home import home_partition
 from pipeline.errors import OptionInvalid
 from pipeline.jobs.reconcile import moment
 from pipeline.reconcile.lost import Judge
 from pipeline.reconcile.verdict import Verdict
+from punctual.contract.home import home_partition
 from tests.pipeline.book import MINUTE_MS, NOW_MS, REQUESTS_TOPIC, Book, told
 
 LATER_MS = NOW_MS + 60 * MINUTE_MS

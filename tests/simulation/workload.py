@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from app.contract.home import home_partition
 from app.settings import Settings
+from punctual.contract.home import home_partition
 from tests.simulation.faults import Plan
 from tests.simulation.loop import EPOCH_MS
 

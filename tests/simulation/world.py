@@ -17,11 +17,11 @@ import tables.memory
 import tables.restore
 import tables.store
 import tables.table
-from app.contract.home import home_partition
 from app.ingest import Ingest
 from app.order_memory import order_of
 from app.partition import State
 from app.settings import Settings
+from punctual.contract.home import home_partition
 from tables import Entry, PartitionStore, keys
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.disk import Disks

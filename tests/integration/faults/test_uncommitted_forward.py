@@ -5,8 +5,8 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from app.contract import request
-from app.contract.request import Request
+from punctual.contract import request
+from punctual.contract.request import Request
 from tests.harness.case import Case
 from tests.harness.kafka import now_ms
 

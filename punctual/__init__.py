@@ -1,0 +1,49 @@
+"""Delay messages from Python: `DelayClient` for asyncio, `SyncDelayClient` for everything else.
+
+This is all that a program needs to talk to Punctual, and it is light to import: neither Faust nor the worker is loaded,
+and Kafka's client only when one connects.
+"""
+
+from punctual.client import (
+    ClientClosedError,
+    DelayClient,
+    DelayError,
+    DelayOptions,
+    IfLate,
+    InvalidDestinationError,
+    InvalidDueTimeError,
+    InvalidHeaderError,
+    InvalidIdError,
+    InvalidOptionError,
+    InvalidRequestError,
+    InvalidValueError,
+    KafkaUnreachableError,
+    NotAcknowledgedError,
+    NotAuthorizedError,
+    PartitionCountError,
+    RequestsTopicMissingError,
+    RequestTooLargeError,
+    SyncDelayClient,
+)
+
+__all__ = [
+    "ClientClosedError",
+    "DelayClient",
+    "DelayError",
+    "DelayOptions",
+    "IfLate",
+    "InvalidDestinationError",
+    "InvalidDueTimeError",
+    "InvalidHeaderError",
+    "InvalidIdError",
+    "InvalidOptionError",
+    "InvalidRequestError",
+    "InvalidValueError",
+    "KafkaUnreachableError",
+    "NotAcknowledgedError",
+    "NotAuthorizedError",
+    "PartitionCountError",
+    "RequestTooLargeError",
+    "RequestsTopicMissingError",
+    "SyncDelayClient",
+]

@@ -1,0 +1,121 @@
+"""The asyncio client: delays messages and changes its mind about them."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self, Unpack
+
+from punctual.client.connection import Connection
+from punctual.client.errors import ClientClosedError, NotAcknowledgedError
+from punctual.client.options import DelayOptions
+from punctual.client.requests import Request, command, schedule
+
+
+class DelayClient:
+    """Delays messages through one installation; safe for any number of tasks of one event loop.
+
+    Every method returns once all in-sync replicas have the record, and from then on the worker's promises hold.
+    What the worker makes of it (an unknown topic, a command for a message that is gone) shows in the events and
+    dead letters, not here.
+
+        async with DelayClient("localhost:9092") as client:
+            reminder = await client.delay("reminders", {"order": 42}, after=timedelta(minutes=15))
+            await client.cancel(reminder)
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        app_id: str = "delay",
+        partitions: int | None = None,
+        inputs: Collection[str] = (),
+        ack_timeout: timedelta = timedelta(seconds=30),
+        **kafka: Any,
+    ) -> None:
+        """Describe the installation; nothing connects before `start` or `async with`.
+
+        `bootstrap_servers`: "host:port", several separated by commas, or a list. `app_id`: the worker's DELAY_APP_ID.
+        `partitions`: what the installation must have, checked at start; None takes what Kafka says. `inputs`: further
+        input topics whose automatic ids get commands, so that those go home directly (without it they are forwarded).
+        `ack_timeout`: how long one call waits for Kafka. `kafka`: options of aiokafka's producer, say for TLS and SASL.
+        """
+        self._expected_partitions = partitions
+        self._connection = Connection(bootstrap_servers, f"{app_id}-requests", inputs, ack_timeout, kafka)
+
+    async def start(self) -> None:
+        """Connect. Raises KafkaUnreachableError, RequestsTopicMissingError or PartitionCountError."""
+        if not self._connection.is_open:
+            await self._connection.open(self._expected_partitions)
+
+    async def aclose(self) -> None:
+        """Send what is queued and disconnect; harmless when not started."""
+        await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Disconnect."""
+        await self.aclose()
+
+    async def delay(self, to: object, value: object, **options: Unpack[DelayOptions]) -> str:
+        """Have `value` delivered to topic `to` when it is due, and return the message's id.
+
+        `value`: bytes as they are, str as UTF-8, None as null, a Faust record as its serializer writes it, anything
+        else as compact JSON. `options`: `at` or `after`, and what DelayOptions describes. Raises an
+        InvalidRequestError, NotAcknowledgedError, RequestTooLargeError or RequestsTopicMissingError.
+        """
+        request = schedule(to, value, **options)
+        partition, offset = await self._send(request)
+        if request.id is not None:
+            return request.id.decode()
+        if offset < 0:
+            # Kafka knows a retried batch but no longer its offset: stored, only the automatic id is lost.
+            raise NotAcknowledgedError(self._connection.topic, "stored, but Kafka did not say under which offset")
+        return f"{self._connection.topic}-{partition}-{offset}"
+
+    async def cancel(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
+        """Remove the pending message `id`; with `if_due`, only if it is due exactly then.
+
+        Holds when acknowledged well before the due time; an event `cancelled`, `conflict`, `unknown` or `stale` says
+        what came of it. `asked_at`: when this was really asked for, if it is sent later.
+        """
+        await self._send(command("cancel", id, if_due=if_due, asked_at=asked_at))
+
+    async def reschedule(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        at: datetime | None = None,
+        after: timedelta | None = None,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
+        """Give the pending message `id` a new due time, `at` or `after`; its content stays.
+
+        With `if_due`, only if it is due exactly then.
+        """
+        await self._send(command("reschedule", id, at=at, after=after, if_due=if_due, asked_at=asked_at))
+
+    async def deliver_now(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
+        """Make the pending message `id` due at once; with `if_due`, only if it is due exactly then."""
+        await self._send(command("deliver-now", id, if_due=if_due, asked_at=asked_at))
+
+    async def _send(self, request: Request) -> tuple[int, int]:
+        if not self._connection.is_open:
+            raise ClientClosedError(type(self).__name__)
+        return await self._connection.send(request)

@@ -1,0 +1,140 @@
+"""The connection to the requests topic: it sends a record home and waits for its acknowledgement."""
+
+import asyncio
+import random
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final
+
+from punctual.client.errors import (
+    NotAcknowledgedError,
+    NotAuthorizedError,
+    PartitionCountError,
+    RequestsTopicMissingError,
+    RequestTooLargeError,
+)
+from punctual.client.producer import Producer
+from punctual.client.requests import Request
+from punctual.contract.home import home_partition, key_partition
+
+_LOOKS: Final = 20
+_LOOK_EVERY_S: Final = 0.05
+"""A topic that was just created takes a broker up to some 60 ms to know (measured): a second is plenty."""
+
+
+class Connection:
+    """Sends records to one requests topic and says where they landed. Belongs to the event loop that opened it."""
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        topic: str,
+        inputs: Collection[str],
+        ack_timeout: timedelta,
+        kafka: dict[str, Any],
+    ) -> None:
+        """Remember where to connect; nothing happens before `open`."""
+        Producer.check(kafka)
+        self.topic: Final = topic
+        self._servers = servers
+        self._inputs = frozenset({topic, *inputs})
+        self._ack_timeout = ack_timeout
+        self._kafka = kafka
+        self._producer: Producer | None = None
+        self._renewing = asyncio.Lock()
+        self._retired: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `open` succeeded and `close` was not called since."""
+        return self._producer is not None
+
+    async def open(self, expected_partitions: int | None) -> None:
+        """Connect and check that the requests topic is there, without creating it.
+
+        Raises KafkaUnreachableError, RequestsTopicMissingError or PartitionCountError.
+        """
+        producer = await Producer.open(self._servers, self._kafka, self._ack_timeout.total_seconds())
+        actual = await self._look(producer)
+        if actual and expected_partitions in {None, actual}:
+            self._producer = producer
+            return
+        await self._stop(producer)
+        if not actual:
+            raise RequestsTopicMissingError(self.topic)
+        raise PartitionCountError(self.topic, expected_partitions or 0, actual)
+
+    async def _look(self, producer: Producer) -> int:
+        for _ in range(_LOOKS):
+            if producer.partitions(self.topic):
+                break
+            await asyncio.sleep(_LOOK_EVERY_S)
+            await producer.look()
+        return producer.partitions(self.topic)
+
+    async def close(self) -> None:
+        """Disconnect after what is queued has gone out, but within the acknowledgement timeout."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await self._stop(producer)
+        await asyncio.gather(*self._retired)
+
+    async def send(self, request: Request) -> tuple[int, int]:
+        """Return (partition, offset) of the record once all in-sync replicas have it.
+
+        Raises NotAcknowledgedError, NotAuthorizedError, RequestTooLargeError or RequestsTopicMissingError.
+        """
+        from aiokafka import errors  # noqa: PLC0415 - loaded already, by the producer
+
+        try:
+            async with asyncio.timeout(self._ack_timeout.total_seconds()):
+                while True:
+                    producer = await self._sound_producer()
+                    # Not stored, for the gap that an earlier batch left: a new producer can send it.
+                    with suppress(errors.OutOfOrderSequenceNumber, errors.UnknownProducerId):
+                        return await self._send(producer, request)
+        except TimeoutError as error:
+            raise NotAcknowledgedError.after(self.topic, self._ack_timeout) from error
+        except (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError) as error:
+            raise RequestTooLargeError(self.topic, error) from error
+        except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
+            raise NotAuthorizedError(self.topic, error) from error
+        except errors.KafkaError as error:
+            raise NotAcknowledgedError(self.topic, repr(error)) from error
+
+    async def _send(self, producer: Producer, request: Request) -> tuple[int, int]:
+        partition = self._partition(producer, request)
+        future = await producer.queue(self.topic, partition, request)
+        try:
+            acknowledged = await future
+        except Exception:
+            producer.spoiled = True
+            raise
+        return partition, int(acknowledged.offset)
+
+    def _partition(self, producer: Producer, request: Request) -> int:
+        partitions = producer.partitions(self.topic)
+        if not partitions:
+            raise RequestsTopicMissingError(self.topic)
+        if request.id is not None:
+            return home_partition(request.id, self._inputs, partitions)
+        if request.key is not None:
+            return key_partition(request.key, partitions)
+        return random.choice(producer.available(self.topic) or range(partitions))  # noqa: S311 - only spreads load
+
+    async def _sound_producer(self) -> Producer:
+        async with self._renewing:
+            producer = self._producer
+            if producer is None:
+                raise NotAcknowledgedError(self.topic, "the client was closed meanwhile")
+            if producer.spoiled:
+                self._producer = await Producer.open(self._servers, self._kafka, self._ack_timeout.total_seconds())
+                retired = asyncio.create_task(self._stop(producer))
+                self._retired.add(retired)
+                retired.add_done_callback(self._retired.discard)
+                return self._producer
+            return producer
+
+    async def _stop(self, producer: Producer) -> None:
+        await producer.close(self._ack_timeout.total_seconds())

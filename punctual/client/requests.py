@@ -1,0 +1,151 @@
+"""Requests and commands as Kafka records: contract sections 2 and 3, without any I/O."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal, get_args
+
+from punctual.client.errors import InvalidDestinationError, InvalidDueTimeError, InvalidOptionError
+from punctual.client.ids import id_bytes
+from punctual.client.options import IfLate
+from punctual.client.times import due_after_ms, epoch_ms, span_ms
+from punctual.client.user_headers import Headers, RawHeader, user_headers
+from punctual.client.values import Key, key_bytes, value_bytes
+from punctual.contract import headers as names
+from punctual.contract.request import TOPIC_NAME
+from punctual.contract.times import write_time
+
+Operation = Literal["cancel", "reschedule", "deliver-now"]
+
+_URL: Final = re.compile(r"https?://\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One record for the requests topic, complete but for its partition."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[RawHeader, ...]
+    id: bytes | None
+
+
+def schedule(  # noqa: PLR0913 - one argument per header of the contract
+    to: object,
+    value: object,
+    *,
+    at: datetime | None = None,
+    after: timedelta | None = None,
+    key: Key = None,
+    headers: Headers = (),
+    id: str | None = None,  # noqa: A002 - the contract's word
+    to_partition: int | None = None,
+    to_cluster: str | None = None,
+    max_late: timedelta | None = None,
+    if_late: IfLate | None = None,
+    dedupe: timedelta | None = None,
+    on_failure: str | None = None,
+    asked_at: datetime | None = None,
+) -> Request:
+    """Return the record that schedules a message; options.DelayOptions says what each argument means.
+
+    Raises one of the InvalidRequestErrors.
+    """
+    raw_id = None if id is None else id_bytes(id)
+    ours = [(names.TO, _topic(to)), _due(at, after), (names.ID, raw_id)]
+    ours += _destination(to_partition, to_cluster)
+    ours += _lateness(max_late, if_late)
+    ours += [
+        (names.DEDUPE, None if dedupe is None else _digits(span_ms(dedupe, "dedupe"))),
+        (names.ON_FAILURE, None if on_failure is None else _url(on_failure)),
+        (names.ASKED_AT, None if asked_at is None else _digits(epoch_ms(asked_at, "asked_at"))),
+    ]
+    present = [header for header in ours if header[1] is not None]
+    return Request(key_bytes(key), value_bytes(value), (*present, *user_headers(headers)), raw_id)
+
+
+def command(
+    operation: Operation,
+    id: str,  # noqa: A002 - the contract's word
+    *,
+    at: datetime | None = None,
+    after: timedelta | None = None,
+    if_due: datetime | None = None,
+    asked_at: datetime | None = None,
+) -> Request:
+    """Return the record of a command on a pending message; `reschedule` needs `at` or `after`.
+
+    The id is the key too, so that commands of one id keep their order whatever partitioner forwards them.
+    """
+    raw_id = id_bytes(id)
+    headers: list[RawHeader] = [(names.OP, operation.encode()), (names.ID, raw_id)]
+    if operation == "reschedule":
+        headers.append(_due(at, after))
+    if if_due is not None:
+        headers.append((names.IF_DUE, _digits(epoch_ms(if_due, "if_due"))))
+    if asked_at is not None:
+        headers.append((names.ASKED_AT, _digits(epoch_ms(asked_at, "asked_at"))))
+    return Request(raw_id, None, tuple(headers), raw_id)
+
+
+def _due(at: datetime | None, after: timedelta | None) -> RawHeader:
+    if at is not None and after is not None:
+        raise InvalidDueTimeError("Both at and after are given, and they may differ: give one of them.")
+    if at is not None:
+        return names.AT, write_time(epoch_ms(at)).encode()
+    if after is not None:
+        return names.AFTER, _digits(due_after_ms(after))
+    raise InvalidDueTimeError("No due time: give at=datetime.now(timezone.utc) + ..., or after=timedelta(...).")
+
+
+def _topic(to: object) -> bytes:
+    # A Faust topic is welcome by its shape, so that Faust is never imported for callers that do not use it.
+    name = to.get_topic_name() if hasattr(to, "get_topic_name") else to
+    if not isinstance(name, str) or not TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+        raise InvalidDestinationError(
+            f"{name!r} cannot be a topic: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -"
+        )
+    return name.encode()
+
+
+def _destination(partition: object, cluster: object) -> list[RawHeader]:
+    headers: list[RawHeader] = []
+    if partition is not None:
+        if not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
+            raise InvalidDestinationError(
+                f"to_partition={partition!r} is no partition: give 0 or more, or leave it out to go by the key."
+            )
+        headers.append((names.TO_PARTITION, _digits(partition)))
+    if cluster is not None:
+        if not isinstance(cluster, str) or not cluster:
+            raise InvalidDestinationError(
+                f"to_cluster={cluster!r} is no cluster name: give a name from the worker's DELAY_CLUSTERS."
+            )
+        headers.append((names.TO_CLUSTER, cluster.encode()))
+    return headers
+
+
+def _lateness(max_late: timedelta | None, if_late: IfLate | None) -> list[RawHeader]:
+    headers: list[RawHeader] = []
+    if max_late is not None:
+        headers.append((names.MAX_LATE, _digits(span_ms(max_late, "max_late"))))
+    if if_late is not None:
+        if if_late not in get_args(IfLate):
+            raise InvalidOptionError(f"if_late={if_late!r} is none of {', '.join(get_args(IfLate))}.")
+        if max_late is not None:
+            headers.append((names.IF_LATE, if_late.encode()))
+        elif if_late != "deliver":
+            raise InvalidOptionError(
+                f"if_late={if_late!r} has no effect without a limit: give max_late=timedelta(...) with it."
+            )
+    return headers
+
+
+def _url(url: object) -> bytes:
+    if not isinstance(url, str) or not _URL.fullmatch(url):
+        raise InvalidOptionError(f"on_failure={url!r} is no http or https URL.")
+    return url.encode()
+
+
+def _digits(number: int) -> bytes:
+    return b"%d" % number

@@ -1,0 +1,115 @@
+"""The same client for programs without an event loop: scripts, notebooks, Django views."""
+
+import asyncio
+import threading
+from collections.abc import Collection, Coroutine, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar, Unpack
+
+from punctual.client.client import DelayClient
+from punctual.client.errors import ClientClosedError
+from punctual.client.options import DelayOptions
+
+T = TypeVar("T")
+
+
+class SyncDelayClient:
+    """DelayClient's methods as plain calls, on a thread of its own; safe to share between threads.
+
+    with SyncDelayClient("localhost:9092") as client:
+        client.delay("reminders", {"order": 42}, after=timedelta(minutes=15))
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        app_id: str = "delay",
+        partitions: int | None = None,
+        inputs: Collection[str] = (),
+        ack_timeout: timedelta = timedelta(seconds=30),
+        **kafka: Any,
+    ) -> None:
+        """Describe the installation, with DelayClient's arguments; nothing connects before `start` or `with`."""
+        self._client = DelayClient(
+            bootstrap_servers, app_id=app_id, partitions=partitions, inputs=inputs, ack_timeout=ack_timeout, **kafka
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Connect. Raises what DelayClient.start raises."""
+        if self._loop is not None:
+            return
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="delay-client", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(self._client.start())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Send what is queued and disconnect; harmless when not started."""
+        if self._loop is None or self._thread is None:
+            return
+        try:
+            self._wait(self._client.aclose())
+        finally:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def __enter__(self) -> Self:
+        """Connect."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Disconnect."""
+        self.close()
+
+    def delay(self, to: object, value: object, **options: Unpack[DelayOptions]) -> str:
+        """Have `value` delivered to topic `to` when it is due, and return the message's id; see DelayClient.delay."""
+        return self._wait(self._client.delay(to, value, **options))
+
+    def cancel(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
+        """Remove the pending message `id`; see DelayClient.cancel."""
+        self._wait(self._client.cancel(id, if_due=if_due, asked_at=asked_at))
+
+    def reschedule(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        at: datetime | None = None,
+        after: timedelta | None = None,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
+        """Give the pending message `id` a new due time; see DelayClient.reschedule."""
+        self._wait(self._client.reschedule(id, at=at, after=after, if_due=if_due, asked_at=asked_at))
+
+    def deliver_now(
+        self,
+        id: str,  # noqa: A002 - the contract's word
+        *,
+        if_due: datetime | None = None,
+        asked_at: datetime | None = None,
+    ) -> None:
+        """Make the pending message `id` due at once; see DelayClient.deliver_now."""
+        self._wait(self._client.deliver_now(id, if_due=if_due, asked_at=asked_at))
+
+    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            call.close()
+            raise ClientClosedError(type(self).__name__)
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()

@@ -1,0 +1,43 @@
+"""Forwards: requests on their way to the partition where their id lives, as partitions write them."""
+
+import msgspec
+
+from punctual.contract import request
+from punctual.contract.native import Record
+from punctual.contract.request import TOPIC_NAME, Reason, Refusal, Request
+
+_ID_BYTES = 256
+#: Above all times and spans that a partition lets pass, offsets and partitions' numbers that there are.
+_LATEST_MS, _OFFSETS, _PARTITIONS = 1 << 55, 1 << 62, 1 << 31
+
+
+def decode(record: Record) -> Request:
+    """Return the request that another partition has sent home.
+
+    Raises Refusal for what no partition writes: others may write to the topic, and what is held rests on it.
+    """
+    try:
+        asked = request.decode(record.value or b"")
+        possible = _is_possible(asked)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Refusal(Reason.MALFORMED, f"this is no forward of Punctual's: {error}.") from error
+    if not possible:
+        raise Refusal(Reason.MALFORMED, "this is no forward of Punctual's: no partition asks for that.")
+    return asked
+
+
+def _is_possible(asked: Request) -> bool:
+    """Whether a partition can have written it; raises ValueError if its source is none."""
+    topic, partition, offset = asked.source.rsplit("-", 2)
+    numbers = (partition, offset)
+    spans = (asked.due_ms, asked.stamp_ms, asked.max_late_ms, asked.dedupe_ms, asked.if_due_ms)
+    return (
+        bool(topic)
+        and all(number.isascii() and number.isdigit() for number in numbers)
+        and int(partition) < _PARTITIONS
+        and int(offset) < _OFFSETS
+        and 0 < len(asked.id.encode()) <= _ID_BYTES
+        and all(span is None or 0 <= span < _LATEST_MS for span in spans)
+        and (asked.op != "schedule" or TOPIC_NAME.fullmatch(asked.to) is not None)
+        and (asked.partition is None or 0 <= asked.partition < _PARTITIONS)
+    )

@@ -1,0 +1,196 @@
+"""The native dialect: headers say what to do, key and value pass through (contract sections 2 and 3)."""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import Protocol
+
+from punctual.contract import headers as names
+from punctual.contract.request import Headers, Op, Parked, Reason, Refusal, Request
+from punctual.contract.times import parse_duration, parse_time
+
+_OPS: dict[str, Op] = {
+    "schedule": "schedule",
+    "cancel": "cancel",
+    "reschedule": "reschedule",
+    "deliver-now": "deliver-now",
+}
+_LATE_POLICIES = ("deliver", "drop", "dead-letter")
+_ID_BYTES = 256
+#: As in times.
+_DIGITS = 15
+#: What is looked up for each record.
+_ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
+#: What a request says at least: where and when.
+_USUAL = 2
+
+
+class Record(Protocol):
+    """What a decoder reads of a Kafka record."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+def decode(record: Record) -> Request:
+    """Give the request that a record makes.
+
+    Raises Refusal with one of the reason codes of section 7.
+    """
+    said, users = _read(record)
+    op = _op(said) if _OP in said else "schedule"
+    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL
+    source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
+    id_ = _id(said, op, source)
+    if op == "schedule":
+        to = _to(said, users)
+        request = Request(op, id_, source, stamp_ms, record.topic, 0, to, record.key, record.value, users)
+    else:
+        request = Request(op, id_, source, stamp_ms, record.topic)
+    if rare:
+        _rest(request, said, record)
+    if op == "deliver-now":
+        request.due_ms = stamp_ms
+    elif op != "cancel":
+        request.due_ms = _due(said, users, stamp_ms)
+    return request
+
+
+def _op(said: dict[str, str]) -> Op:
+    op = _OPS.get(said[names.OP])
+    if op is None:
+        raise Refusal(Reason.MALFORMED, f"{names.OP} is {said[names.OP][:64]!r}, it can be {', '.join(_OPS)}.")
+    return op
+
+
+def _read(record: Record) -> tuple[dict[str, str], Headers]:
+    """Give what is said to Punctual, and the user's own headers."""
+    said: dict[str, str] = {}
+    users: Headers = []
+    ours = names.REQUEST
+    for header in record.headers:
+        name, value = header
+        if name in ours:
+            if name in said:
+                reason = Reason.AMBIGUOUS_DUE if name in (_AT, _AFTER) else Reason.MALFORMED
+                raise Refusal(reason, f"the header {name} is there twice. Send it once.")
+            try:
+                said[name] = value.decode() if value is not None else ""
+            except UnicodeDecodeError as error:
+                reason = Reason.BAD_ID if name == names.ID else Reason.MALFORMED
+                raise Refusal(reason, f"the header {name} is not UTF-8.") from error
+        elif not name.startswith(_PREFIX):
+            if not name.isascii() and not names.is_text(name):
+                raise Refusal(Reason.MALFORMED, f"the name of the header {name[:64]!r} is not UTF-8. Rename it.")
+            users.append(header)
+        elif name not in names.IGNORED:
+            raise Refusal(
+                Reason.MALFORMED,
+                f"there is no header {name[:64]!r}. Headers that begin with 'delay-' are Punctual's own: "
+                f"rename yours, or see docs/reference/records.md for the names.{_in_capitals([name], ours)}",
+            )
+    return said, users
+
+
+def _id(said: dict[str, str], op: str, source: str) -> str:
+    id_ = said.get(_ID)
+    if id_ is None:
+        if op != "schedule":
+            raise Refusal(Reason.BAD_ID, f"{op} needs {names.ID}, the id of the message it is for.")
+        return source
+    if not id_ or (len(id_) > _ID_BYTES // 4 and len(id_.encode()) > _ID_BYTES):  # a character has at most 4 bytes
+        raise Refusal(Reason.BAD_ID, f"{names.ID} has {len(id_.encode())} bytes, it can have 1 to {_ID_BYTES}.")
+    return id_
+
+
+def _to(said: dict[str, str], users: Headers) -> str:
+    to = said.get(_TO)
+    if not to:
+        hint = _in_capitals([name for name, _ in users], {names.TO})
+        raise Refusal(Reason.MISSING_DESTINATION, f"{names.TO} is missing: name the topic to deliver to.{hint}")
+    return to
+
+
+def _rest(request: Request, said: dict[str, str], record: Record) -> None:
+    """Read what few records say."""
+    request.if_due_ms = _number(said, names.IF_DUE)
+    request.asked_at_ms = _number(said, names.ASKED_AT)
+    if names.PARKED in said:
+        request.parked = _parked(record, said, request.op)
+    if request.op == "schedule":
+        _options(request, said)
+
+
+def _options(request: Request, said: dict[str, str]) -> None:
+    request.partition = _number(said, names.TO_PARTITION)
+    request.cluster = said.get(names.TO_CLUSTER)
+    request.max_late_ms = _parsed(said, names.MAX_LATE, parse_duration)
+    request.if_late = said.get(names.IF_LATE)
+    request.dedupe_ms = _parsed(said, names.DEDUPE, parse_duration)
+    request.on_failure = said.get(names.ON_FAILURE)
+    if request.if_late is not None and request.if_late not in _LATE_POLICIES:
+        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} can be {', '.join(_LATE_POLICIES)}.")
+    if request.if_late is not None and request.max_late_ms is None:
+        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: late by how much?")
+
+
+def _due(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
+    at, after = said.get(_AT), said.get(_AFTER)
+    if at is not None and after is not None:
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both there. Send one of them.")
+    try:
+        if at is not None:
+            return parse_time(at)
+        if after is not None:
+            return stamp_ms + parse_duration(after)
+    except ValueError as error:
+        raise Refusal(Reason.MALFORMED, f"{names.AT if at is not None else names.AFTER}: {error}.") from error
+    hint = _in_capitals([name for name, _ in users], {names.AT, names.AFTER})
+    raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing: when is it due?{hint}")
+
+
+def _in_capitals(given: Iterable[str], wanted: Container[str]) -> str:
+    """Say that names are lower case, if one that was given would be one of ours then."""
+    meant = next((name for name in given if name.lower() in wanted), None)
+    return f" Names of headers are lower case: {meant[:64]!r} is not {meant.lower()!r}." if meant else ""
+
+
+def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
+    """Give what the cold tier says of a message that it sends back."""
+    stamp, _, snapshot = said[names.PARKED].partition(",")
+    sources = [value or b"" for name, value in record.headers if name == names.SOURCE]
+    source = sources[0].decode(errors="replace") if len(sources) == 1 else ""
+    numbers = [stamp, snapshot, *source.rsplit("-", 2)[1:]]
+    if op == "schedule" and names.ID in said and len(numbers) == 4 and all(map(_is_number, numbers)):  # noqa: PLR2004
+        return Parked(int(stamp), int(snapshot), source)
+    raise Refusal(
+        Reason.MALFORMED,
+        f"{names.PARKED} is {said[names.PARKED][:64]!r}: only what the cold tier sends back has it, a schedule with "
+        f"{names.ID}, {names.SOURCE} and two times. Leave it out.",
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
+
+
+def _number(said: dict[str, str], name: str) -> int | None:
+    text = said.get(name)
+    if text is None:
+        return None
+    if not _is_number(text):
+        raise Refusal(Reason.MALFORMED, f"{name} is {text[:64]!r}, it must be a whole number in ASCII digits.")
+    return int(text)
+
+
+def _parsed(said: dict[str, str], name: str, parse: Callable[[str], int]) -> int | None:
+    text = said.get(name)
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise Refusal(Reason.MALFORMED, f"{name}: {error}.") from error

@@ -1,0 +1,41 @@
+"""The header names of the contract are what other languages rely on: they never change."""
+
+from punctual.contract import headers
+
+
+def test_the_names_of_all_headers_are_frozen() -> None:
+    constants = {name: value for name, value in vars(headers).items() if name.isupper() and isinstance(value, str)}
+
+    assert constants == {
+        "PREFIX": "delay-",
+        "TO": "delay-to",
+        "AT": "delay-at",
+        "AFTER": "delay-after",
+        "ID": "delay-id",
+        "TO_PARTITION": "delay-to-partition",
+        "TO_CLUSTER": "delay-to-cluster",
+        "MAX_LATE": "delay-max-late",
+        "IF_LATE": "delay-if-late",
+        "DEDUPE": "delay-dedupe",
+        "ON_FAILURE": "delay-on-failure",
+        "OP": "delay-op",
+        "IF_DUE": "delay-if-due",
+        "ASKED_AT": "delay-asked-at",
+        "DUE": "delay-due",
+        "SOURCE": "delay-source",
+        "PARKED": "delay-parked",
+        "EPOCH": "delay-epoch",
+        "REASON": "delay-reason",
+        "ERROR": "delay-error",
+    }
+
+
+def test_every_header_belongs_to_a_request_a_delivery_a_dead_letter_or_the_cold_topic() -> None:
+    constants = {value for name, value in vars(headers).items() if name.isupper() and isinstance(value, str)}
+
+    known = headers.REQUEST | headers.DELIVERY | headers.DEAD_LETTER | headers.COLD
+    assert constants - {headers.PREFIX} == known
+
+
+def test_what_punctual_adds_is_ignored_when_it_is_sent_again() -> None:
+    assert {"delay-due", "delay-source", "delay-reason", "delay-error", "delay-epoch"} == headers.IGNORED

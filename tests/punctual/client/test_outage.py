@@ -1,0 +1,54 @@
+"""A broker that does not answer: the caller hears of it in time, and nothing hangs."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+
+from app.embedded import Broker
+from punctual.client import DelayClient, KafkaUnreachableError, NotAcknowledgedError
+from tests.punctual.client.conftest import Installation
+
+SOON = timedelta(minutes=15)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def own_broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@contextmanager
+def paused(broker: Broker) -> Iterator[None]:
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
+
+
+async def test_a_silent_broker_is_an_unknown_outcome_and_closing_does_not_hang(own_broker: Broker) -> None:
+    installation = Installation(own_broker.bootstrap)
+    installation.create()
+    client = DelayClient(installation.bootstrap, app_id=installation.app_id, ack_timeout=timedelta(seconds=3))
+    await client.start()
+    with paused(own_broker):
+        began = time.monotonic()
+        with pytest.raises(NotAcknowledgedError, match=r"no answer within 3 s.*again with the same id"):
+            await client.delay("orders", b"v", after=SOON, id="r-1")
+        await client.aclose()
+        assert time.monotonic() - began < 15
+
+    async with client:
+        assert await client.delay("orders", b"v", after=SOON, id="r-1") == "r-1"
+
+
+async def test_connecting_to_a_silent_broker_ends_too(own_broker: Broker) -> None:
+    with paused(own_broker), pytest.raises(KafkaUnreachableError, match="no answer within 1 s"):
+        await DelayClient(own_broker.bootstrap, ack_timeout=timedelta(seconds=1)).start()

@@ -1,0 +1,65 @@
+"""What users import stays what it is, and importing it stays cheap."""
+
+import subprocess
+import sys
+from inspect import signature
+
+import pytest
+
+import punctual.client
+from punctual.client import DelayClient, SyncDelayClient
+from punctual.client.faust_methods import DelayMethods
+
+
+def test_the_exported_names_are_frozen() -> None:
+    assert punctual.client.__all__ == [
+        "ClientClosedError",
+        "DelayClient",
+        "DelayError",
+        "DelayOptions",
+        "IfLate",
+        "InvalidDestinationError",
+        "InvalidDueTimeError",
+        "InvalidHeaderError",
+        "InvalidIdError",
+        "InvalidOptionError",
+        "InvalidRequestError",
+        "InvalidValueError",
+        "KafkaUnreachableError",
+        "NotAcknowledgedError",
+        "NotAuthorizedError",
+        "PartitionCountError",
+        "RequestTooLargeError",
+        "RequestsTopicMissingError",
+        "SyncDelayClient",
+    ]
+
+
+@pytest.mark.parametrize("method", ["delay", "cancel", "reschedule", "deliver_now"])
+def test_all_three_ways_to_call_take_the_same_arguments(method: str) -> None:
+    asked = signature(getattr(DelayClient, method)).parameters
+
+    assert signature(getattr(SyncDelayClient, method)).parameters == asked
+    assert signature(getattr(DelayMethods, method)).parameters == asked
+
+
+def test_both_clients_are_constructed_alike() -> None:
+    assert signature(SyncDelayClient).parameters == signature(DelayClient).parameters
+
+
+def test_importing_the_client_loads_neither_faust_nor_the_engine_nor_kafkas_client() -> None:
+    heavy = "{'faust', 'mode', 'rocksdict', 'aiokafka', 'aiohttp', 'tables'}"
+    script = f"import sys, punctual.client, punctual.client.faust_methods; print(sorted({heavy} & sys.modules.keys()))"
+
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_the_tree_of_errors_is_the_one_that_its_module_draws() -> None:
+    drawing = punctual.client.errors.__doc__ or ""
+    things = vars(punctual.client.errors).items()
+    errors = [name for name, thing in things if isinstance(thing, type) and issubclass(thing, Exception)]
+
+    assert all(name in drawing for name in errors)
+    assert set(errors) == {name for name in punctual.client.__all__ if name.endswith("Error")}

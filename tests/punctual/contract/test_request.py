@@ -1,0 +1,77 @@
+"""A request's wire form: forwards of one version are read by another."""
+
+import msgspec
+import pytest
+
+from punctual.contract import request
+from punctual.contract.request import Parked, Reason, Request
+
+FULL = Request(
+    "schedule",
+    "order-17",
+    "orders-3-42",
+    1_767_225_600_000,
+    "orders",
+    1_767_225_660_000,
+    "reminders",
+    b"k",
+    None,
+    [("a", b"1"), ("a", None)],
+    2,
+    "emea",
+    5_000,
+    "drop",
+    60_000,
+    "https://example.com/back",
+    7,
+    Parked(1_767_225_600_000, 1_767_225_600_001, "orders-3-41"),
+    9,
+)
+FROZEN = bytes.fromhex(
+    "dc0013a87363686564756c65a86f726465722d3137ab6f72646572732d332d3432cf0000019b76daa800a66f7264657273"
+    "cf0000019b76db9260a972656d696e64657273c4016bc09292a161c4013192a161c002a4656d6561cd"
+    "1388a464726f70cdea60b868747470733a2f2f6578616d706c652e636f6d2f6261636b0793cf0000019b76daa800cf0000019b76daa801ab6f72646572732d332d343109"
+)
+
+
+def test_the_wire_form_of_a_forward_is_frozen() -> None:
+    assert request.encode(FULL) == FROZEN
+    assert request.decode(FROZEN) == FULL
+
+
+def test_a_forward_of_an_older_worker_is_read_with_what_it_lacks_at_its_default() -> None:
+    raw = msgspec.msgpack.encode(["cancel", "a", "orders-3-42", 5, "orders"])
+
+    assert request.decode(raw) == Request("cancel", "a", "orders-3-42", 5, "orders")
+
+
+def test_a_forward_of_a_newer_worker_is_read_without_what_is_not_known_yet() -> None:
+    raw = msgspec.msgpack.encode([*msgspec.msgpack.decode(request.encode(FULL)), "from the future"])
+
+    assert request.decode(raw) == FULL
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xc0", b"hello", b"\x95\x01\x02\x03\x04\x05"])
+def test_what_is_no_forward_is_recognised(raw: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        request.decode(raw)
+
+
+def test_the_reason_codes_are_frozen() -> None:
+    assert sorted(Reason) == [
+        "ambiguous-due",
+        "bad-id",
+        "bad-timestamp",
+        "invalid-record",
+        "malformed",
+        "missing-destination",
+        "missing-due",
+        "not-allowed",
+        "too-far",
+        "too-large",
+        "too-late",
+        "too-many-destinations",
+        "undeliverable",
+        "unknown-cluster",
+        "unknown-topic",
+    ]
