@@ -13,8 +13,8 @@ import msgspec
 
 from app.foreign import passed_over
 from app.kafka import Cluster
-from app.kafka.place import Place
-from app.kafka.reader import PartitionReader, Stored
+from app.kafka.metadata.reader import PartitionReader, Stored
+from app.kafka.metadata.topic_partition import Place
 from app.partition import Partition, State
 from app.settings import Settings
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import aiokafka.errors
 
-from app.kafka.cluster import NO_ID, Cluster
+from app.kafka.metadata.cluster import NO_ID, Cluster
 from punctual.contract.request import TOPIC_NAME
 
 T = TypeVar("T")

@@ -9,12 +9,10 @@ from typing import Any
 
 import aiokafka.errors
 
-from app import group
 from app.admission import Admission
 from app.agreement import Agreement
 from app.banner import Readiness
 from app.census import Census
-from app.chatter import silent
 from app.clock import Clock
 from app.datadir import belongs, check, claim
 from app.deliver import Target
@@ -22,7 +20,9 @@ from app.destinations import Destinations, Elsewhere, Neighbours
 from app.due import DueLoop
 from app.exact import courier_and_journal
 from app.fatal import end_process
-from app.host import Chunk, GroupIntake
+from app.faust_host import group
+from app.faust_host.consumer import Chunk, GroupIntake
+from app.faust_host.library_logs import silent
 from app.kafka import Cluster, Sender
 from app.naming import named
 from app.ownership import Ownership

@@ -17,14 +17,14 @@ from app.errors import NotOwner, TransactionForbidden
 from app.failures import Failures
 from app.journal import Journal, Outgoing
 from app.kafka import Ack, Cluster, Sender
-from app.kafka.batch import Batch
-from app.kafka.coordinator import Fenced, IdForbidden
 from app.kafka.errors import SendError
-from app.kafka.markers import Lookout
-from app.kafka.place import Place
-from app.kafka.reader import PartitionReader, WrittenReader
-from app.kafka.relay import Relay
-from app.kafka.transaction import Transactions, Untaken
+from app.kafka.metadata.reader import PartitionReader, WrittenReader
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.produce.batch import Batch
+from app.kafka.transactions.coordinator import Fenced, IdForbidden
+from app.kafka.transactions.hanging import Lookout
+from app.kafka.transactions.id_pool import Relay
+from app.kafka.transactions.transaction import Transactions, Untaken
 from app.outcome import Delivered
 from app.partition import Partition, Way
 from app.patience import Patience

@@ -12,8 +12,8 @@ import logging
 from app.errors import NotOwner, PartitionStopped
 from app.foreign import passed_over
 from app.kafka import Ack, Batch, Cluster, Sender
-from app.kafka.batch import TARGET_BYTES
-from app.kafka.reader import PartitionReader
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.produce.batch import TARGET_BYTES
 from app.settings import Settings
 from app.step import Step
 from tables import Changes, DelayTable, PartitionStore, keys

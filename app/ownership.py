@@ -19,7 +19,7 @@ from app.errors import PartitionStopped
 from app.ingest import crc_of
 from app.journal import Journal
 from app.kafka import Cluster
-from app.kafka.reader import PartitionReader
+from app.kafka.metadata.reader import PartitionReader
 from app.partition import Partition, State
 from app.settings import Settings
 from app.sight import BLIND_S

@@ -20,7 +20,7 @@ from app.cold import Cold
 from app.errors import InputGone
 from app.ingest import Ingest
 from app.journal import Journal
-from app.kafka.transaction import Untaken
+from app.kafka.transactions.transaction import Untaken
 from app.life import ended
 from app.limits import Limits
 from app.naming import named

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from app.kafka import Cluster
-from app.kafka.reader import PartitionReader
+from app.kafka.metadata.reader import PartitionReader
 from app.settings import Settings
 from tables.keys import MAX_DUE_MS
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from app.clock import Clock
 from app.kafka import Cluster
-from app.kafka.reader import PartitionReader
+from app.kafka.metadata.reader import PartitionReader
 from app.partition import Partition, State
 from app.policy import AHEAD_MS
 from app.reports import Reports

@@ -10,17 +10,17 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
-from app import commands
-from app.chatter import Chatter
 from app.datadir import member_id
 from app.engine import Engine
 from app.environment import doubts
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.fatal import end_process
-from app.group import Assignor
-from app.host import ChunkSchema, Tables, Transport
-from app.kafka import lost
-from app.kafka.leave import leave_group
+from app.faust_host import commands
+from app.faust_host.consumer import ChunkSchema, Tables, Transport
+from app.faust_host.group import Assignor
+from app.faust_host.library_logs import Chatter
+from app.kafka.metadata.leave_group import leave_group
+from app.kafka.patches import lost_connections
 from app.repeats import Repeats
 from app.settings import Settings
 from app.web.server import attach
@@ -47,7 +47,7 @@ class Worker(faust.Worker):
         loop.close()  # or mode would go on giving it as the current one (mode/utils/loops.py)
         loop = uvloop.new_event_loop()
         asyncio.set_event_loop(loop)
-        lost.install()
+        lost_connections.install()
         super().__init__(*args, loop=loop, **kwargs)
 
     def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:

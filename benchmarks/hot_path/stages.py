@@ -14,7 +14,7 @@ STAGES = {
     "due": ("tables.store:PartitionStore.due",),
     "batch": ("app.due:DueLoop.cycle", "app.deliver:Courier._submit"),
     "settle": ("app.outcome:Outcomes.take",),
-    "journal": ("app.journal:Journal._outgoing", "app.journal:Journal._batch", "app.kafka.batch:Batch.build"),
+    "journal": ("app.journal:Journal._outgoing", "app.journal:Journal._batch", "app.kafka.produce.batch:Batch.build"),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.engine import Engine
-from app.host import Consumer
+from app.faust_host.consumer import Consumer
 
 
 def until_beat(now: float, began: float, *, hurried: bool, exactly_once: bool = False) -> float:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from app.chatter import Chatter, silent
+from app.faust_host.library_logs import Chatter, silent
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from app.chatter import Chatter, silent
         ("aiokafka.conn", logging.ERROR, "Unable connect", True),
         ("app.worker", logging.INFO, "[^-Punctual]: Starting...", False),
         ("app.worker", logging.ERROR, "[^-Punctual]: Crashed", True),
-        ("app.host", logging.INFO, "assigned partitions [0]", True),
+        ("app.faust_host.consumer", logging.INFO, "assigned partitions [0]", True),
         ("tables.restore", logging.INFO, "restoring partition 3", True),
     ],
 )

@@ -10,7 +10,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from app.deliver import Target
 from app.exact import ExactCourier
 from app.kafka.errors import TooLarge
-from app.kafka.transaction import Untaken
+from app.kafka.transactions.transaction import Untaken
 from app.outcome import Delivered
 from app.partition import Partition, State
 from app.step import Step

@@ -11,7 +11,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from faust.assignor.client_assignment import ClientAssignment, ClientMetadata
 
 from app.errors import GroupLost
-from app.group import Assignor, check
+from app.faust_host.group import Assignor, check
 
 
 def assignment(url: str) -> ConsumerProtocolMemberAssignment:

@@ -6,7 +6,7 @@ from typing import Any
 
 from faust.types import TP
 
-from app.host import Consumer, GroupIntake
+from app.faust_host.consumer import Consumer, GroupIntake
 
 HERE = TP("delay-requests", 0)
 

@@ -10,7 +10,7 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 
-from app.kafka import lost
+from app.kafka.patches import lost_connections
 
 
 async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -40,7 +40,7 @@ async def write_until_it_fails() -> None:
 def test_a_write_between_the_loss_and_the_news_of_it_is_an_error_of_kafkas(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("send", "_send_sasl_token"):
         monkeypatch.setattr(AIOKafkaConnection, name, getattr(AIOKafkaConnection, name))  # put back at the end
-    lost.install()
+    lost_connections.install()
 
     with pytest.raises(KafkaConnectionError, match="is lost"), asyncio.Runner(loop_factory=uvloop.new_event_loop) as it:
         it.run(write_until_it_fails())

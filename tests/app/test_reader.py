@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from app.kafka import Batch
-from app.kafka.batch import Headers
-from app.kafka.reader import PartitionReader
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.produce.batch import Headers
 from tests.harness.raw import HOLE, RawBatch
 
 if TYPE_CHECKING:

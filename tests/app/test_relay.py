@@ -12,13 +12,13 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
-from app.kafka.coordinator import Fenced
-from app.kafka.describe import Describe, DescribeProducers
-from app.kafka.identity import NextEpoch
-from app.kafka.markers import Lookout
-from app.kafka.place import Place
-from app.kafka.relay import Relay
-from app.kafka.transaction import Transactions, Untaken
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.transactions.coordinator import Fenced
+from app.kafka.transactions.describe import Describe, DescribeProducers
+from app.kafka.transactions.hanging import Lookout
+from app.kafka.transactions.id_pool import Relay
+from app.kafka.transactions.next_epoch import NextEpoch
+from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import batch
 from tests.app.test_transaction import AGAIN, Coordinated
 

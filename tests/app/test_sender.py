@@ -29,8 +29,8 @@ Started = Callable[..., Awaitable[Sender]]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back off for milliseconds only."""
-    monkeypatch.setattr("app.kafka.sender._BACKOFF_S", 0.0005)
-    monkeypatch.setattr("app.kafka.sender._BACKOFF_MAX_S", 0.005)
+    monkeypatch.setattr("app.kafka.produce.sender._BACKOFF_S", 0.0005)
+    monkeypatch.setattr("app.kafka.produce.sender._BACKOFF_MAX_S", 0.005)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def test_batches_of_a_partition_are_stored_in_order_one_at_a_time(cluster:
 async def test_what_is_submitted_together_travels_together_and_only_deliveries_wait_for_nothing(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, *, recalls: bool, apart: int, requests: int
 ) -> None:
-    monkeypatch.setattr("app.kafka.sender._LINGER_S", 0.1)
+    monkeypatch.setattr("app.kafka.produce.sender._LINGER_S", 0.1)
     sender = await started(cluster, recalls=recalls)
     sends = 0
     send = cluster.send
@@ -224,7 +224,7 @@ class _InOrder(ScriptedCluster):
 
 
 async def test_no_connection_is_used_on_which_a_slow_request_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.kafka.sender._SLOW_S", 0.01)
+    monkeypatch.setattr("app.kafka.produce.sender._SLOW_S", 0.01)
     cluster = _InOrder(slow=20, fine=1)
     sender = await started(cluster, recalls=True)
     for number in range(20):
@@ -239,7 +239,7 @@ async def test_no_connection_is_used_on_which_a_slow_request_waits(monkeypatch: 
 
 async def test_a_task_that_fails_ends_the_process(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[BaseException] = []
-    monkeypatch.setattr("app.kafka.sender.end_process", ended.append)
+    monkeypatch.setattr("app.kafka.produce.sender.end_process", ended.append)
     sender = await started(cluster)
     cluster.script["orders", 0].append(RuntimeError("unforeseen"))
     sender.submit("orders", 0, batch(b"x"))
@@ -426,7 +426,7 @@ async def test_a_partition_whose_answer_is_slow_does_not_hold_up_those_of_its_re
 async def test_of_two_slow_requests_the_second_is_parted_later(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.kafka.sender._PART_EVERY_S", 0.4)
+    monkeypatch.setattr("app.kafka.produce.sender._PART_EVERY_S", 0.4)
     sender = await started(cluster, recalls=True)
     answers = asyncio.Event()
     fast = []

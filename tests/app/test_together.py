@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import pytest
 
-from app.kafka.together import Together
+from app.kafka.metadata.request_coalescer import Together
 
 
 class Asked:

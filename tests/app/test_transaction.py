@@ -11,13 +11,13 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.kafka.coordinator import Fenced, IdForbidden
-from app.kafka.coordinators import Coordinators, Find
-from app.kafka.describe import Describe
 from app.kafka.errors import NotAuthorised, Rejected, TooLarge
-from app.kafka.identity import NOBODY, NextEpoch
-from app.kafka.sender import SEQUENCES, Ack
-from app.kafka.transaction import Transactions, Untaken
+from app.kafka.produce.sender import SEQUENCES, Ack
+from app.kafka.transactions.coordinator import Fenced, IdForbidden
+from app.kafka.transactions.coordinators import Coordinators, Find
+from app.kafka.transactions.describe import Describe
+from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
+from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import TOO_LARGE, batch
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ async def test_a_leader_that_is_away_is_not_asked_without_a_pause(monkeypatch: p
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr("app.kafka.transaction.asyncio.sleep", sleep)
+    monkeypatch.setattr("app.kafka.transactions.transaction.asyncio.sleep", sleep)
     cluster.script["orders"].extend([kafka.NotLeaderForPartitionError.errno] * 20)
 
     await transactions.send([("orders", 0, batch(b"a"))])

@@ -10,7 +10,7 @@ import pytest
 
 from app import reports as reports_module
 from app import watermark as module
-from app.kafka.reader import PartitionReader, Stored
+from app.kafka.metadata.reader import PartitionReader, Stored
 from app.reports import Reports
 from app.row_version import RowVersion
 from app.settings import Settings

@@ -10,9 +10,9 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from app.kafka.coordinators import Find
-from app.kafka.describe import Describe, DescribeProducers
-from app.kafka.identity import NextEpoch
+from app.kafka.transactions.coordinators import Find
+from app.kafka.transactions.describe import Describe, DescribeProducers
+from app.kafka.transactions.next_epoch import NextEpoch
 from tests.simulation.coordinator import Coordinator, Place
 from tests.simulation.log import Log, Sent, is_transactional, producer_of
 from tests.simulation.loop import EPOCH_MS, Loop, Process

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from app.kafka.identity import NOBODY
+from app.kafka.transactions.next_epoch import NOBODY
 from tests.simulation.log import Log
 from tests.simulation.loop import EPOCH_MS, Loop
 

@@ -9,8 +9,8 @@ from app.deliver import Courier, Load
 from app.exact import ExactJournal
 from app.journal import Journal
 from app.kafka import Ack, Batch
-from app.kafka.ends import EndedId
-from app.kafka.reader import PartitionReader
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.transactions.completion import EndedId
 from app.order_memory import OrderMemory
 from app.ownership import Ownership
 from app.partition import Partition

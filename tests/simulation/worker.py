@@ -14,7 +14,7 @@ from app.due import DueLoop
 from app.errors import NotOwner
 from app.exact import courier_and_journal
 from app.kafka import Cluster, Sender
-from app.kafka.coordinator import Fenced
+from app.kafka.transactions.coordinator import Fenced
 from app.ownership import Ownership
 from app.partition import Partition
 from app.progress import Progress
@@ -227,7 +227,7 @@ class Worker:
             self.breaks.append((now, None))
 
     async def assign(self, numbers: list[int], generation: int) -> None:
-        """Take partitions, as app/host.py does."""
+        """Take partitions, as app/faust_host/consumer.py does."""
         async with self._turn:
             self.consumer.forget()
             await self._give_back()

@@ -10,11 +10,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from app.embedded import Broker
 from app.kafka import Batch, Cluster
-from app.kafka.coordinator import Stuck
-from app.kafka.markers import Lookout
-from app.kafka.place import Place
-from app.kafka.relay import Relay
-from app.kafka.transaction import Transactions
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.transactions.coordinator import Stuck
+from app.kafka.transactions.hanging import Lookout
+from app.kafka.transactions.id_pool import Relay
+from app.kafka.transactions.transaction import Transactions
 from tests.harness.kafka import create_topic, now_ms, read
 
 TOPIC = "orders"

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from app.kafka import Ack, Batch, Cluster
-from app.kafka.coordinator import Fenced
-from app.kafka.transaction import Transactions
+from app.kafka.transactions.coordinator import Fenced
+from app.kafka.transactions.transaction import Transactions
 from tests.harness.kafka import now_ms
 
 _TIMES = 3

@@ -11,8 +11,8 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int8, Int16, Int32, Schema, TaggedFields
 
-from app.kafka.describe import Describe
-from app.kafka.together import Together
+from app.kafka.metadata.request_coalescer import Together
+from app.kafka.transactions.describe import Describe
 
 _TRANSACTION = 1
 

@@ -9,9 +9,9 @@ from typing import Any
 import aiokafka.errors as kafka
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
-from app.kafka.cluster import Cluster
-from app.kafka.identity import NOBODY, NextEpoch
-from app.kafka.place import Place
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 
 log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
-from app.kafka.cluster import Cluster
-from app.kafka.coordinator import Fenced, Stuck
-from app.kafka.markers import Lookout
-from app.kafka.place import Place
-from app.kafka.transaction import Road, Transactions, Untaken
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.transactions.coordinator import Fenced, Stuck
+from app.kafka.transactions.hanging import Lookout
+from app.kafka.transactions.transaction import Road, Transactions, Untaken
 
 log = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ from typing import Any
 import aiokafka.errors as kafka
 from aiokafka.protocol.produce import ProduceRequest
 
-from app.kafka.batch import Batch
-from app.kafka.cluster import Cluster
-from app.kafka.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fenced
-from app.kafka.ends import EndedId
 from app.kafka.errors import SendError, permanent
-from app.kafka.place import Place
-from app.kafka.sender import SEQUENCES, Ack
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.produce.batch import Batch
+from app.kafka.produce.sender import SEQUENCES, Ack
+from app.kafka.transactions.completion import EndedId
+from app.kafka.transactions.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fenced
 
 log = logging.getLogger(__name__)
 

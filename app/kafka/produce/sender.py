@@ -24,9 +24,9 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from app.fatal import end_process
-from app.kafka.batch import Batch
-from app.kafka.cluster import Cluster
 from app.kafka.errors import GaveUp, PartitionGone, Recalled, SendError, TopicUnknown, permanent
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.produce.batch import Batch
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.kafka import lenient
-from app.kafka.cluster import Cluster
-from app.kafka.offsets import Asked
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.offsets import Asked
+from app.kafka.patches import lenient_records
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ class PartitionReader:
         try:
             return self._unpacked(MemoryRecords(raw), start, aborted)
         except UnicodeDecodeError:  # a header's name is no text: its record must not stop all that follow
-            return self._unpacked(lenient.Batches(raw, start), start, aborted)
+            return self._unpacked(lenient_records.Batches(raw, start), start, aborted)
 
     def _unpacked(self, batches: Any, start: int, aborted: list[tuple[int, int]]) -> Iterator[Stored]:
         """Unpack a fetch from `start` on, leaving out control batches and aborted transactions (KIP-98)."""

@@ -1,9 +1,9 @@
 """That a transaction was aborted, kept while its id gets an epoch, with which its coordinator forgets how it ended."""
 
-from app.kafka.cluster import Cluster
-from app.kafka.coordinator import UNKNOWN_ID, Fenced, TransactionalId
-from app.kafka.identity import NOBODY
-from app.kafka.place import Place
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.transactions.coordinator import UNKNOWN_ID, Fenced, TransactionalId
+from app.kafka.transactions.next_epoch import NOBODY
 
 _WRITTEN = ("Ongoing", "PrepareAbort", "CompleteAbort")
 

@@ -20,8 +20,8 @@ from mode import Service
 from app import beat
 from app.errors import InputGone
 from app.fatal import end_process
-from app.kafka import lenient
-from app.kafka.leave import leave_group
+from app.kafka.metadata.leave_group import leave_group
+from app.kafka.patches import lenient_records
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             options |= {"fetch_max_wait_ms": 100, "isolation_level": "read_committed"}
             return made(**options)
 
-        lenient.install()
+        lenient_records.install()
         driver.aiokafka.AIOKafkaConsumer = consumer
         try:
             return super()._create_worker_consumer(transport)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import aiokafka.errors as kafka
 from aiokafka.protocol.metadata import MetadataRequest
 
-from app.kafka.cluster import Cluster
-from app.kafka.describe import DescribeProducers
-from app.kafka.place import Place
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.transactions.describe import DescribeProducers
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import CloseReason
 from aiokafka.protocol.metadata import MetadataRequest
 
-from app.kafka.coordinators import Coordinators
-from app.kafka.offsets import Offsets
-from app.kafka.place import Place
-from app.kafka.together import Together
+from app.kafka.metadata.offsets import Offsets
+from app.kafka.metadata.request_coalescer import Together
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.transactions.coordinators import Coordinators
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,10 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 
-from app.kafka.cluster import Cluster
-from app.kafka.coordinator import (
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.topic_partition import Place
+from app.kafka.transactions.abort_marker import Note
+from app.kafka.transactions.coordinator import (
     BACKOFF_S,
     COMMITTED,
     COMPLETE,
@@ -30,10 +32,8 @@ from app.kafka.coordinator import (
     TransactionalId,
     places_of,
 )
-from app.kafka.identity import NOBODY, NextEpoch
-from app.kafka.markers import Lookout, Open, open_in
-from app.kafka.note import Note
-from app.kafka.place import Place
+from app.kafka.transactions.hanging import Lookout, Open, open_in
+from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from aiokafka.protocol.offset import OffsetRequest
 
-from app.kafka.place import Place
-from app.kafka.together import Together
+from app.kafka.metadata.request_coalescer import Together
+from app.kafka.metadata.topic_partition import Place
 
 _CONSUMER = -1
 

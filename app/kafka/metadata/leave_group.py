@@ -6,7 +6,7 @@ import aiokafka.errors
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Int16, Int32, Schema, String
 
-from app.kafka.cluster import Cluster
+from app.kafka.metadata.cluster import Cluster
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""What brokers say of themselves and their topics, and what stands in one partition."""

@@ -1,0 +1,1 @@
+"""Sends record batches, at least once, so that no partition waits for another."""
