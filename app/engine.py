@@ -9,32 +9,32 @@ from typing import Any
 
 import aiokafka.errors
 
-from app.admission import Admission
-from app.agreement import Agreement
-from app.banner import Readiness
-from app.census import Census
 from app.clock import Clock
-from app.datadir import belongs, check, claim
-from app.deliver import Target
-from app.destinations import Destinations, Elsewhere, Neighbours
-from app.due import DueLoop
-from app.exact import courier_and_journal
-from app.fatal import end_process
+from app.commit.transactional_journal import courier_and_journal
+from app.deliver.dispatcher import Target
+from app.due.due_loop import DueLoop
+from app.due.input_liveness import Sight
 from app.faust_host import group
 from app.faust_host.consumer import Chunk, GroupIntake
 from app.faust_host.library_logs import silent
+from app.ingest.admission import Admission
+from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.kafka import Cluster, Sender
-from app.naming import named
-from app.ownership import Ownership
-from app.partition import CALLBACK, Partition, State
-from app.progress import VERSION, Progress
-from app.reports import Reports
-from app.row_version import RowVersion
+from app.ownership.assignment import Ownership
+from app.partition.partition import CALLBACK, Partition, State
+from app.process.banner import Readiness
+from app.process.datadir import belongs, check, claim
+from app.process.fatal import end_process
+from app.process.watchdog import Watchdog
+from app.reports.agreement import Agreement
+from app.reports.census import Census
+from app.reports.latest import Reports
+from app.reports.progress import VERSION, Progress
+from app.reports.watermark import Watermark
+from app.route import named
 from app.settings import Settings
-from app.sight import Sight
+from app.steps.row_version import RowVersion
 from app.topics import TopicLimits, ensure
-from app.watchdog import Watchdog
-from app.watermark import Watermark
 from app.web.progress import ProgressReader
 from app.web.state import Recovery
 from tables import DelayTable

@@ -10,18 +10,18 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
-from app.datadir import member_id
 from app.engine import Engine
-from app.environment import doubts
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
-from app.fatal import end_process
 from app.faust_host import commands
 from app.faust_host.consumer import ChunkSchema, Tables, Transport
 from app.faust_host.group import Assignor
 from app.faust_host.library_logs import Chatter
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
-from app.repeats import Repeats
+from app.process.datadir import member_id
+from app.process.environment import doubts
+from app.process.fatal import end_process
+from app.process.rate_limit_filter import Repeats
 from app.settings import Settings
 from app.web.server import attach
 from punctual.client.faust_methods import DelayMethods

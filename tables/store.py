@@ -13,7 +13,6 @@ from pathlib import Path
 import rocksdict
 
 from tables import keys
-from tables.ahead import Ahead
 from tables.changes import (
     Changes,
     Delivered,
@@ -26,11 +25,12 @@ from tables.changes import (
 )
 from tables.counts import Counts
 from tables.database import Database
-from tables.doubt import Doubt
 from tables.entry import VERSION, Entry, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
-from tables.memory import Memory
+from tables.expiring_index import Memory
+from tables.foreign_writes import Doubt
 from tables.orders import Orders, decode_orders
+from tables.read_ahead import Ahead
 
 _META_FORMAT, _META_STEPS, _META_SLOT = keys.META + b"format", keys.META + b"steps", keys.META + b"#"
 _META_OFFSET, _META_SEEN, _META_WRITER = keys.META + b"offset", keys.META + b"seen", keys.META + b"writer"

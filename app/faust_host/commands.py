@@ -9,7 +9,7 @@ from faust.cli.base import cli
 from faust.cli.params import CaseInsensitiveChoice
 from faust.cli.worker import worker as worker_command
 
-from app.banner import banner
+from app.process.banner import banner
 
 _HELP = """Punctual: delayed messages for Kafka, on time.
 

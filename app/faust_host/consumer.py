@@ -17,11 +17,11 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 
-from app import beat
 from app.errors import InputGone
-from app.fatal import end_process
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lenient_records
+from app.partition.partition import pacing
+from app.process.fatal import end_process
 
 log = logging.getLogger(__name__)
 
@@ -193,9 +193,9 @@ class Consumer(driver.Consumer):
         """Give the seconds until the next look for records, after one that `began` then has found some."""
         now: float = self.loop.time()
         if self.app.engine.hurried:
-            return max(0.0, began + beat.SHORT_S - now)
-        calm_s = beat.calm_s(exactly_once=self.app.engine.settings.exactly_once)
-        return beat.until(calm_s, now + beat.SHORT_S)  # what is found then has been handed over by the beat
+            return max(0.0, began + pacing.SHORT_S - now)
+        calm_s = pacing.calm_s(exactly_once=self.app.engine.settings.exactly_once)
+        return pacing.until(calm_s, now + pacing.SHORT_S)  # what is found then has been handed over by the beat
 
     def _new_offset(self, tp: TP) -> int | None:
         """Give the table's position to commit: the group's offsets are for lag tools alone (consumer.py:1105)."""

@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 from urllib.parse import urlencode
 
-from app.naming import described
+from app.route import described
 from app.web import wording
 from app.web.overview import Destination, Overview, Partition, Worker
 from app.web.state import Recovery

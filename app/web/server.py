@@ -10,7 +10,7 @@ from aiohttp import web
 from faust.web.drivers import aiohttp as driver
 
 from app.errors import WebPortUnusable
-from app.fatal import end_process
+from app.process.fatal import end_process
 from app.web import connections, guard
 from app.web.routes import register
 from app.web.state import WorkerState

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Final
 
-from app.lateness import BOUNDS
+from app.due.lateness import BOUNDS
 from app.web.percentiles import Percentiles
 
 SECOND_MS: Final = 1000

@@ -6,15 +6,28 @@ import time
 from collections import defaultdict
 from typing import Any
 
-#: The functions of each stage. One that a tree does not have is left out: what it did counts as the rest.
+#: The functions of each stage, where they are now and where they were. One that a tree does not have is left out: what
+#: it did counts as the rest.
 STAGES = {
-    "decode": ("app.ingest:Ingest.read",),
-    "take": ("app.ingest:Ingest.take",),
+    "decode": ("app.ingest.ingest:Ingest.read", "app.ingest:Ingest.read"),
+    "take": ("app.ingest.ingest:Ingest.take", "app.ingest:Ingest.take"),
     "apply": ("tables.store:PartitionStore.apply",),
     "due": ("tables.store:PartitionStore.due",),
-    "batch": ("app.due:DueLoop.cycle", "app.deliver:Courier._submit"),
-    "settle": ("app.outcome:Outcomes.take",),
-    "journal": ("app.journal:Journal._outgoing", "app.journal:Journal._batch", "app.kafka.produce.batch:Batch.build"),
+    "batch": (
+        "app.due.due_loop:DueLoop.cycle",
+        "app.deliver.dispatcher:Courier._submit",
+        "app.due:DueLoop.cycle",
+        "app.deliver:Courier._submit",
+    ),
+    "settle": ("app.steps.outcomes:Outcomes.take", "app.outcome:Outcomes.take"),
+    "journal": (
+        "app.commit.journal:Journal._outgoing",
+        "app.commit.journal:Journal._batch",
+        "app.kafka.produce.batch:Batch.build",
+        "app.journal:Journal._outgoing",
+        "app.journal:Journal._batch",
+        "app.kafka.batch:Batch.build",
+    ),
 }
 
 

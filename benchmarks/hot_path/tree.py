@@ -10,12 +10,12 @@ from pathlib import Path
 from benchmarks.errors import CommitUnusable
 
 ROOT = Path(__file__).parents[2]
-_PACKAGES = ("app", "tables")
+_PACKAGES = ("app", "punctual", "tables")
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A directory with the packages `app` and `tables`."""
+    """A directory with the packages of a worker."""
 
     path: Path
 
@@ -28,10 +28,11 @@ def exported(commit: str, directory: Path) -> Tree:
     git = shutil.which("git")
     if git is None:
         raise CommitUnusable(commit, "git is not installed")
-    command = [git, "-C", str(ROOT), "archive", "--format=tar", "--end-of-options", commit, *_PACKAGES]
+    command = [git, "-C", str(ROOT), "archive", "--format=tar", "--end-of-options", commit]
     archive = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - fixed but for the commit
     if archive.returncode:
         raise CommitUnusable(commit, archive.stderr.decode(errors="replace").strip())
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as packed:
-        packed.extractall(directory, filter="data")
+        members = [one for one in packed if one.name.partition("/")[0] in _PACKAGES]
+        packed.extractall(directory, members, filter="data")
     return Tree(directory)

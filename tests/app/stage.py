@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import msgspec
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.deliver import Courier, Target
-from app.due import DueLoop
+from app.deliver.dispatcher import Courier, Target
+from app.due.due_loop import DueLoop
 from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
-from app.partition import Partition, State
+from app.partition.partition import Partition, State
 from app.settings import Settings
-from app.step import Outgoing, Step
+from app.steps.step import Outgoing, Step
 from punctual.contract.native import Record
 from tables import PartitionStore
 from tests.app.test_clock import SimulatedClock
@@ -23,7 +23,7 @@ from tests.app.workbench import BROAD, Event, Sizes
 from tests.punctual.contract.records import Log
 
 if TYPE_CHECKING:
-    from app.journal import Journal
+    from app.commit.journal import Journal
     from app.kafka import Cluster, Sender
 
 
@@ -120,7 +120,7 @@ class Destinations:
 
 
 class Applied:
-    """Stands where app.journal.Journal stands: what is committed is applied, when the test lets it."""
+    """Stands where app.commit.journal.Journal stands: what is committed is applied, when the test lets it."""
 
     def __init__(self, stage: "Stage") -> None:
         """Commit at once."""

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from app.outcome import Dropped, Outcome, Rejected, Unsent
-from app.step import Step
+from app.steps.outcomes import Dropped, Outcome, Rejected, Unsent
+from app.steps.step import Step
 from punctual.contract.request import Reason
 from tables import PartitionStore
 from tests.app.workbench import Workbench, source

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from app.admission import SUFFIXES, Admission
-from app.census import Census
-from app.destinations import Destinations, Elsewhere, Neighbours
-from app.policy import Policy
+from app.ingest.admission import SUFFIXES, Admission
+from app.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.ingest.policy import Policy
+from app.reports.census import Census
 from app.settings import Settings
 from punctual.contract.request import Parked, Refusal, Request
 from tests.app.fake_kafka import ScriptedCluster
@@ -121,7 +121,7 @@ async def test_our_own_topics_are_never_allowed_whatever_the_cluster_is_called()
 
 
 async def test_an_installation_that_comes_or_goes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.destinations._NEIGHBOURS_S", 0.0)
+    monkeypatch.setattr("app.ingest.destinations._NEIGHBOURS_S", 0.0)
     site = Site()
     site.own.topics |= {"shop-events": 1}
     for there in (False, True, False):

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from app.agreement import Agreement, fingerprint
+from app.reports.agreement import Agreement, fingerprint
 from app.settings import Settings
 from app.web.progress import Progress, Report
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app import callbacks
-from app.outcome import Called, Rejected, Uncalled
+from app.steps import callbacks
+from app.steps.outcomes import Called, Rejected, Uncalled
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, PartitionStore, keys
 from tests.app.workbench import Workbench, source

@@ -99,7 +99,7 @@ async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Pat
 async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.caller._TIMEOUT_S", 0.05)
+    monkeypatch.setattr("app.deliver.callback_client._TIMEOUT_S", 0.05)
     async with serving(answers=False) as host, staged(tmp_path) as stage:
         await refuse(stage, host.url, 10)
         stage.clock.pass_by(1)

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from app.outcome import Unsent
-from app.step import Outgoing, Step
+from app.steps.outcomes import Unsent
+from app.steps.step import Outgoing, Step
 from tables import Changes
 from tests.app.workbench import Workbench
 from tests.punctual.contract.records import FakeRecord

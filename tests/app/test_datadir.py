@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.datadir import belongs, check, claim, member_id
 from app.errors import DataDirectoryForeign, DataDirectoryTaken, DataDirectoryUnusable
+from app.process.datadir import belongs, check, claim, member_id
 
 
 def test_a_directory_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:

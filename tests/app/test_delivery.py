@@ -188,7 +188,7 @@ async def test_what_is_forbidden_is_rejected_as_a_whole(tmp_path: Path) -> None:
 async def test_a_topic_that_is_gone_is_looked_for_before_its_messages_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.deliver._LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("app.deliver.dispatcher._LOOK_EVERY_S", 0.001)
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         del stage.destinations.topics["orders"]
@@ -268,7 +268,7 @@ async def test_after_a_topic_has_lost_partitions_keys_go_where_it_now_puts_them_
 async def test_a_partition_that_was_asked_for_and_is_gone_is_looked_for_before_its_messages_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.deliver._LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("app.deliver.dispatcher._LOOK_EVERY_S", 0.001)
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", delay_to_partition="3")
         await stage.schedule("b", delay_to_partition="1")
@@ -322,8 +322,8 @@ async def test_partitions_that_a_topic_gets_take_their_share_from_the_first_look
 async def test_what_is_known_of_destinations_is_forgotten_with_its_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.deliver._LOOK_EVERY_S", 0.001)
-    monkeypatch.setattr("app.deliver._GONE_S", 0.01)
+    monkeypatch.setattr("app.deliver.dispatcher._LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("app.deliver.dispatcher._GONE_S", 0.01)
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         stage.fire()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from app.destinations import Destinations
+from app.ingest.destinations import Destinations
 from tests.app.fake_kafka import ScriptedCluster
 
 HEARD_S = 0.2

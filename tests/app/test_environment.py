@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.environment import doubts
+from app.process.environment import doubts
 from app.settings import Settings
 
 FINE = {"DELAY_DESTINATIONS": "*"}

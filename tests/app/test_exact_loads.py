@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.deliver import Target
-from app.exact import ExactCourier
+from app.commit.transactional_journal import ExactCourier
+from app.deliver.dispatcher import Target
 from app.kafka.errors import TooLarge
 from app.kafka.transactions.transaction import Untaken
-from app.outcome import Delivered
-from app.partition import Partition, State
-from app.step import Step
+from app.partition.partition import Partition, State
+from app.steps.outcomes import Delivered
+from app.steps.step import Step
 from tables import Entry
 from tests.app.stage import Applied, Stage
 
 if TYPE_CHECKING:
+    from app.due.input_liveness import Sight
     from app.kafka import Batch, Cluster, Sender
-    from app.sight import Sight
 
 _LARGEST = 400
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.failures import Failures
-from app.partition import Way
+from app.deliver.backoff import Failures
+from app.partition.partition import Way
 
 FIRST, SECOND, OTHER = ((None, "orders", number) for number in range(3))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.outcome import Unsent
+from app.steps.outcomes import Unsent
 from tables import Order
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.lateness import BOUNDS, Lateness
+from app.due.lateness import BOUNDS, Lateness
 
 DAY_MS = 86_400_000
 
@@ -15,7 +15,7 @@ DAY_MS = 86_400_000
 def time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The monotonic time, which a test moves: a list of one."""
     now = [1_000.0]
-    monkeypatch.setattr("app.lateness.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("app.due.lateness.time.monotonic", lambda: now[0])
     return now
 
 

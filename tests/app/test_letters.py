@@ -1,6 +1,6 @@
 """Dead letters carry what was sent, why it failed, and can be sent again as they are."""
 
-from app import letters
+from app.steps import dead_letters
 from punctual.contract import native
 from punctual.contract.request import Reason
 from tables import Entry
@@ -12,7 +12,7 @@ LIMIT = 1 << 20
 
 def test_a_refused_record_keeps_key_value_and_headers_and_gets_the_reason() -> None:
     record = FakeRecord([("b", b"1"), ("delay-to", b"x"), ("b", None)], b"k", None)
-    letter = letters.refused("dead", LIMIT, record, Reason.MISSING_DUE, "When is it due?")
+    letter = dead_letters.refused("dead", LIMIT, record, Reason.MISSING_DUE, "When is it due?")
 
     assert (letter.topic, letter.partition, letter.key, letter.value) == ("dead", 3, b"k", None)
     assert letter.headers == [
@@ -26,8 +26,8 @@ def test_a_refused_record_keeps_key_value_and_headers_and_gets_the_reason() -> N
 
 
 def test_a_letter_that_fails_again_does_not_gather_reasons() -> None:
-    first = letters.refused("dead", LIMIT, FakeRecord([("a", b"1")]), Reason.MISSING_DUE, "When?")
-    again = letters.refused("dead", LIMIT, FakeRecord(first.headers, offset=99), Reason.MALFORMED, "What?")
+    first = dead_letters.refused("dead", LIMIT, FakeRecord([("a", b"1")]), Reason.MISSING_DUE, "When?")
+    again = dead_letters.refused("dead", LIMIT, FakeRecord(first.headers, offset=99), Reason.MALFORMED, "What?")
 
     assert again.headers == [
         ("a", b"1"),
@@ -54,7 +54,7 @@ FULL = Entry(
 
 
 def test_a_rejected_message_can_be_sent_again_as_it_is() -> None:
-    letter = letters.rejected("dead", LIMIT, 3, key(NOW + 7), FULL, Reason.UNDELIVERABLE, "Nobody took it.")
+    letter = dead_letters.rejected("dead", LIMIT, 3, key(NOW + 7), FULL, Reason.UNDELIVERABLE, "Nobody took it.")
     asked = native.decode(FakeRecord(letter.headers, letter.key, letter.value, offset=1_000))
 
     assert (asked.op, asked.id, asked.to, asked.due_ms) == ("schedule", FULL.id, FULL.to, NOW + 7)
@@ -66,7 +66,7 @@ def test_a_rejected_message_can_be_sent_again_as_it_is() -> None:
 
 def test_a_message_that_asked_for_little_can_be_sent_again_too() -> None:
     entry = Entry("a", "orders", b"k", None, [], "delay-requests-3-42")
-    letter = letters.rejected("dead", LIMIT, 3, key(5), entry, Reason.TOO_LATE, "Too late.")
+    letter = dead_letters.rejected("dead", LIMIT, 3, key(5), entry, Reason.TOO_LATE, "Too late.")
 
     assert [name for name, _ in letter.headers] == [
         "delay-id",
@@ -85,7 +85,7 @@ def size(headers: list[tuple[str, bytes | None]], *parts: bytes | None) -> int:
 
 def test_a_letter_that_would_be_too_large_drops_its_value_and_says_so() -> None:
     record = FakeRecord([("a", b"1")], b"k", b"v" * 10_000)
-    letter = letters.refused("dead", 10_000, record, Reason.MALFORMED, "What?")
+    letter = dead_letters.refused("dead", 10_000, record, Reason.MALFORMED, "What?")
 
     assert (letter.key, letter.value) == (b"k", None)
     assert letter.headers[0] == ("a", b"1")
@@ -96,7 +96,7 @@ def test_a_letter_that_would_be_too_large_drops_its_value_and_says_so() -> None:
 
 def test_a_letter_whose_headers_are_too_large_keeps_only_the_reason() -> None:
     record = FakeRecord([("ü" * 9_000, None)], b"k", b"v")
-    letter = letters.refused("dead", 10_000, record, Reason.MALFORMED, "What?")
+    letter = dead_letters.refused("dead", 10_000, record, Reason.MALFORMED, "What?")
 
     assert (letter.key, letter.value) == (None, None)
     assert [name for name, _ in letter.headers] == ["delay-reason", "delay-error", "delay-source"]
@@ -106,6 +106,6 @@ def test_whatever_the_record_its_letter_fits() -> None:
     limit = 5_000
     for length in range(3_000, 6_000, 7):
         for record in (FakeRecord([], None, b"v" * length), FakeRecord([("h", b"x" * length)], b"k", b"v" * 100)):
-            letter = letters.refused("dead", limit, record, Reason.MALFORMED, "What?")
+            letter = dead_letters.refused("dead", limit, record, Reason.MALFORMED, "What?")
 
             assert size(letter.headers, letter.key, letter.value) + 100 < limit

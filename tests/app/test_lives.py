@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.outcome import Unsent
+from app.steps.outcomes import Unsent
 from tables import keys
 from tests.app.stage import Stage
 

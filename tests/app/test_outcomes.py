@@ -4,7 +4,7 @@ import pytest
 
 from app.kafka.errors import GaveUp, InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.kafka.errors import Rejected as Invalid
-from app.outcome import Dropped, Rejected, Unsent, reason_of
+from app.steps.outcomes import Dropped, Rejected, Unsent, reason_of
 from punctual.contract.request import Reason
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from prometheus_client import REGISTRY
 
-from app.ownership import Ownership
-from app.partition import State
+from app.ownership.assignment import Ownership
+from app.partition.partition import State
 from app.settings import Settings
 
 if TYPE_CHECKING:
-    from app.backlog import Backlog
-    from app.partition import Partition
+    from app.ownership.catch_up import Backlog
+    from app.partition.partition import Partition
 
 
 def looked_at(began_s: float) -> "Backlog":
@@ -53,7 +53,7 @@ class Slow(Ownership):
 async def test_what_came_during_a_long_catch_up_is_read_too(
     monkeypatch: pytest.MonkeyPatch, long_s: float, read: list[int]
 ) -> None:
-    monkeypatch.setattr("app.ownership.BLIND_S", long_s)
+    monkeypatch.setattr("app.ownership.assignment.BLIND_S", long_s)
     ownership, partition = Slow(), SimpleNamespace(number=0)
 
     now = asyncio.get_running_loop().time()
@@ -76,7 +76,7 @@ async def test_what_came_since_it_was_looked_long_ago_is_read_too(ends_s: float,
 
 async def test_the_time_to_learn_the_ends_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     ownership, partition = Slow(), SimpleNamespace(number=0)
-    monkeypatch.setattr("app.ownership.BLIND_S", 0.06)
+    monkeypatch.setattr("app.ownership.assignment.BLIND_S", 0.06)
     monkeypatch.setattr(ownership, "_go_live", lambda *_: None)
     ends = ownership._ends
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.outcome import Unsent
-from app.step import Step
+from app.steps.outcomes import Unsent
+from app.steps.step import Step
 from tables import Changes
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW

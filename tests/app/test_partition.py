@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.due import DueLoop
-from app.partition import State
-from app.step import Step
+from app.due.due_loop import DueLoop
+from app.partition.partition import State
+from app.steps.step import Step
 from tables import Changes, Orders, Position
 from tests.app.stage import Stage
 from tests.punctual.contract.records import NOW

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from app.patience import Patience
+from app.commit.adaptive_timeout import Patience
 
 
 class Waiting:

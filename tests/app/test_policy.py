@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.policy import Policy
+from app.ingest.policy import Policy
 from app.settings import Settings
 from punctual.contract.request import Refusal, Request
 from tests.punctual.contract.records import NOW

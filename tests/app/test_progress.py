@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.agreement import fingerprint
 from app.kafka import Ack, Batch
-from app.partition import State
-from app.progress import Progress
+from app.partition.partition import State
+from app.reports.agreement import fingerprint
+from app.reports.progress import Progress
 from tables import keys
 from tests.app.stage import Stage
 

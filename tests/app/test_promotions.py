@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.step import Step
+from app.steps.step import Step
 from punctual.contract import native, request
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW, Log

@@ -2,8 +2,8 @@
 
 import logging
 
-from app import repeats
-from app.repeats import Repeats
+from app.process import rate_limit_filter
+from app.process.rate_limit_filter import Repeats
 
 
 def written(of: Repeats, at_s: float, message: str, *args: object, name: str = "app.kafka", level: int = 30) -> str:
@@ -34,6 +34,6 @@ def test_what_is_not_a_warning_and_what_others_say_is_always_written() -> None:
 
 def test_it_does_not_grow() -> None:
     of = Repeats()
-    for number in range(10 * repeats._MOST):
+    for number in range(10 * rate_limit_filter._MOST):
         assert written(of, number / 10, "%d", number)
-    assert len(of._seen) <= repeats._MOST
+    assert len(of._seen) <= rate_limit_filter._MOST

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from app.row_version import Downgrade
-from app.step import Step
+from app.steps.row_version import Downgrade
+from app.steps.step import Step
 from tables import PartitionStore
 from tables.entry import decode
 from tests.punctual.contract.records import NOW

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.partition import Partition, State
-from app.sight import BLIND_S, Sight
+from app.due.input_liveness import BLIND_S, Sight
+from app.partition.partition import Partition, State
 from tests.app.stage import Stage
 
 TOPICS = ("delay-requests", "delay-forwards")

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from app import reports as reports_module
-from app import watermark as module
 from app.kafka.metadata.reader import PartitionReader, Stored
-from app.reports import Reports
-from app.row_version import RowVersion
+from app.reports.latest import Reports
+from app.reports.latest import latest as reports_module
+from app.reports.latest import watermark as module
+from app.reports.watermark import Watermark
 from app.settings import Settings
-from app.watermark import Watermark
+from app.steps.row_version import RowVersion
 from tests.app.stage import Stage
 
 PARTITIONS = 4

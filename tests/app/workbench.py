@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from app.cold import Cold
-from app.ingest import Ingest
-from app.order_memory import OrderMemory
-from app.outcome import Delivered, Outcome, Outcomes
-from app.policy import Policy
+from app.ingest.ingest import Ingest
+from app.ingest.policy import Policy
 from app.settings import Settings
-from app.step import Outgoing, Step
+from app.steps.cold_tier import Cold
+from app.steps.order_memory import OrderMemory
+from app.steps.outcomes import Delivered, Outcome, Outcomes
+from app.steps.step import Outgoing, Step
 from punctual.contract import native, request
 from punctual.contract.native import Record
 from tables import Entry, PartitionStore

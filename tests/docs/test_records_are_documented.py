@@ -6,7 +6,7 @@ from typing import get_args
 
 import msgspec
 
-from app.events import Event, Kind
+from app.steps.events import Event, Kind
 from app.web.progress import Progress
 from punctual.contract import headers as names
 from punctual.contract.request import Reason

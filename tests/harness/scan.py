@@ -10,7 +10,7 @@ from tests.harness.kafka import read
 from tests.harness.worker import Worker
 
 if TYPE_CHECKING:
-    from tables.memory import Memory
+    from tables.expiring_index import Memory
 
 
 def scan(path: Path) -> dict[str, Entry]:

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client import REGISTRY
 
-from app import backlog
-from app.backlog import Backlog
 from app.kafka import Cluster
+from app.ownership import catch_up
+from app.ownership.catch_up import Backlog
 from app.settings import Settings
 from tests.harness.kafka import create_topic
 from tests.integration.installation import new_app_id, topics_removed
@@ -82,7 +82,7 @@ async def test_nonsense_among_the_reports_is_counted_and_passed_over(
 async def test_a_partition_that_nobody_tells_of_is_not_waited_for(
     bootstrap: str, settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog, "SILENT_S", 1.0)
+    monkeypatch.setattr(catch_up, "SILENT_S", 1.0)
     tell(bootstrap, settings, 0, 1)
     look = looking(settings, cluster)
     async with asyncio.timeout(5):
@@ -94,7 +94,7 @@ async def test_a_partition_that_nobody_tells_of_is_not_waited_for(
 async def test_a_partition_that_is_stopped_is_not_waited_for_but_one_that_is_restored_is(
     bootstrap: str, settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backlog, "SILENT_S", 1.0)
+    monkeypatch.setattr(catch_up, "SILENT_S", 1.0)
     look = looking(settings, cluster)
     clearing = asyncio.ensure_future(look.cleared())
     for _ in range(8):  # longer than silence would be waited for

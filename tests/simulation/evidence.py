@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: With nothing in the way a command is in the table after that time, and so many transactions.
 _PROMPT_S, _TRANSACTIONS = 0.5, 4
-#: A partition waits so long for a topic that nobody has heard of (app/destinations.py).
+#: A partition waits so long for a topic that nobody has heard of (app/ingest/destinations.py).
 _LOOKED_FOR_S = 0.6
 
 #: A worker's time with a partition: its name, when it was given the partition, and which.

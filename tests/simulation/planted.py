@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from app.deliver import Courier, Load
-from app.exact import ExactJournal
-from app.journal import Journal
+from app.commit.journal import Journal
+from app.commit.transactional_journal import ExactJournal
+from app.deliver.dispatcher import Courier, Load
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import EndedId
-from app.order_memory import OrderMemory
-from app.ownership import Ownership
-from app.partition import Partition
-from app.step import Step
-from app.watermark import Watermark
+from app.ownership.assignment import Ownership
+from app.partition.partition import Partition
+from app.reports.watermark import Watermark
+from app.steps.order_memory import OrderMemory
+from app.steps.step import Step
 from tables import Changes, Order
 from tables.restore import StaleFilter
 

@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
-from app.deliver import Target
-from app.destinations import Destinations
-from app.due import DueLoop
+from app.commit.transactional_journal import courier_and_journal
+from app.deliver.dispatcher import Target
+from app.due.due_loop import DueLoop
 from app.errors import NotOwner
-from app.exact import courier_and_journal
+from app.ingest.destinations import Destinations
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
-from app.ownership import Ownership
-from app.partition import Partition
-from app.progress import Progress
-from app.reports import Reports
-from app.row_version import RowVersion
+from app.ownership.assignment import Ownership
+from app.partition.partition import Partition
+from app.reports.latest import Reports
+from app.reports.progress import Progress
+from app.reports.watermark import Watermark
 from app.settings import Settings
-from app.step import Step
+from app.steps.row_version import RowVersion
+from app.steps.step import Step
 from app.topics import TopicLimits
-from app.watermark import Watermark
 from tables import DelayTable
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.clock import WorkerClock

@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import app.due.lateness
 import app.engine
-import app.lateness
 import tables.counts
 import tables.database
-import tables.doubt
-import tables.memory
+import tables.expiring_index
+import tables.foreign_writes
 import tables.restore
 import tables.store
 import tables.table
-from app.ingest import Ingest
-from app.order_memory import order_of
-from app.partition import State
+from app.ingest.ingest import Ingest
+from app.partition.partition import State
 from app.settings import Settings
+from app.steps.order_memory import order_of
 from punctual.contract.home import home_partition
 from tables import Entry, PartitionStore, keys
 from tests.simulation.broker import NODES, Broker
@@ -46,9 +46,9 @@ def simulated(loop: Loop, disks: Disks, stamps: dict[str, set[int]]) -> Iterator
     """Put simulated time and disks where modules have the real ones; `stamps` get those of all orders."""
     time: Any = VirtualTime(loop)
     replaced: list[tuple[Any, str, Any]] = [
-        (module, "time", time) for module in (app.engine, app.lateness, tables.restore, tables.table)
+        (module, "time", time) for module in (app.engine, app.due.lateness, tables.restore, tables.table)
     ]
-    stores = (tables.store, tables.counts, tables.database, tables.memory, tables.doubt)
+    stores = (tables.store, tables.counts, tables.database, tables.expiring_index, tables.foreign_writes)
     replaced += [(module, "rocksdict", disks) for module in stores]
     replaced += [(tables.store, "shutil", disks), (PartitionStore, "_options", staticmethod(lambda: None))]
     replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))

@@ -8,7 +8,7 @@ from tables import Changes, Command, Entry, PartitionStore, keys
 from tables.entry import encode
 
 if TYPE_CHECKING:
-    from tables.memory import Memory
+    from tables.expiring_index import Memory
 
 CRC = keys.topic_crc("delay-requests")
 NOW = 1_767_225_600_000

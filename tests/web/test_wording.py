@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.lateness import BOUNDS
+from app.due.lateness import BOUNDS
 from app.web import wording
 from app.web.percentiles import percentiles
 

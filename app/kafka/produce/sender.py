@@ -23,10 +23,10 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
-from app.fatal import end_process
 from app.kafka.errors import GaveUp, PartitionGone, Recalled, SendError, TopicUnknown, permanent
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.batch import Batch
+from app.process.fatal import end_process
 
 log = logging.getLogger(__name__)
 

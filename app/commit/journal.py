@@ -1,0 +1,215 @@
+"""Commits steps, at least once: the order of operations on which the promise rests, written once.
+
+Records and events sent, all acknowledged; then the changelog batch, acknowledged; then one local write. A crash
+anywhere leaves the changelog either with the whole step or without any of it, and what was sent without it is sent
+again: duplicates, never losses.
+"""
+
+import asyncio
+import itertools
+import logging
+
+from app.errors import NotOwner, PartitionStopped
+from app.kafka import Ack, Batch, Cluster, Sender
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.produce.batch import TARGET_BYTES
+from app.process.foreign_records import passed_over
+from app.settings import Settings
+from app.steps.step import Step
+from tables import Changes, DelayTable, PartitionStore, keys
+from tables.restore import EPOCHS, StaleFilter, epoch_of
+
+Outgoing = tuple[str, int, Batch]
+
+log = logging.getLogger(__name__)
+
+#: Larger than any step: a step's changelog records are exactly one batch, which a broker appends whole or not at all.
+_WHOLE = 1 << 28
+
+
+class Journal:
+    """Commits the steps of the partitions of one worker."""
+
+    def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, table: DelayTable) -> None:
+        """Write to the changelog of `table` through `sender`."""
+        self._settings, self._cluster, self._sender, self._table = settings, cluster, sender, table
+
+    def reached(self, point: str, step: Step | None) -> None:
+        """Pass a named point of the order; fault tests end the process here."""
+
+    def reader(self, partition: int, offset: int) -> PartitionReader:
+        """Give a reader of a partition's changelog from `offset` on."""
+        return PartitionReader(self._cluster, self._settings.changelog, partition, offset)
+
+    async def commit(self, partition: int, step: Step) -> None:
+        """Commit a step whole.
+
+        Raises NotOwner if another worker has taken the partition; any SendError of these topics is as final.
+        """
+        store = self._table.stores[partition]
+        self.reached("before-events", step)
+        sent = [self._sender.submit(*outgoing) for outgoing in self._outgoing(partition, step)]
+        if sent:
+            self.reached("events-sent", step)
+            await asyncio.gather(*sent)
+        self.reached("events-acked", step)
+        if not step.changes:
+            return
+        batch = self._batch(step.changes, store.writer, step.now_ms)
+        acked = self._sender.submit(self._settings.changelog, partition, batch)
+        self.reached("changelog-sent", step)
+        ack = await acked
+        self.reached("changelog-acked", step)
+        await self._apply(partition, store, step.changes, ack, batch.count, step.now_ms)
+        self.reached("applied", step)
+
+    async def fence(self, partition: int) -> None:
+        """Do nothing: at least once, a partition's last owner is told apart by its epoch."""
+
+    async def claim(self, partition: int, now_ms: int) -> int:
+        """Become the partition's only writer: stamp the changelog with a higher epoch than any before.
+
+        What others wrote before the stamp counts; what they write after it does not. Gives the broker's time of the
+        stamp, -1 if it doesn't say.
+        """
+        store = self._table.stores[partition]
+        while True:
+            epoch = self._next_epoch(partition)
+            batch = self._batch(Changes(), epoch, now_ms)
+            ack = await self._sender.submit(self._settings.changelog, partition, batch)
+            end = await self._end(partition, ack, batch.count)
+            await self._read_up_to(partition, store, end - batch.count, now_ms)
+            if store.writer < epoch:
+                store.apply(Changes(), end, epoch, now_ms)
+                return ack.timestamp_ms
+
+    def _next_epoch(self, partition: int) -> int:
+        """Give the epoch after the last one.
+
+        Raises PartitionStopped if there is none.
+        """
+        epoch = self._table.stores[partition].writer + 1
+        if epoch >= EPOCHS:
+            name = f"{self._settings.changelog}-{partition}"
+            msg = (
+                f"{name} says that epoch {epoch - 1} is taken, after which there is none: nobody counts so far, so a "
+                "record is forged. See who may write to this topic, find the record with key 'w' that says so, set "
+                f"DELAY_SKIP_RECORDS={name}-<its offset>, remove the partition's database under DATADIR and restart."
+            )
+            raise PartitionStopped(msg)
+        return epoch
+
+    async def check_alone(self, partition: int, now_ms: int) -> None:
+        """See that nobody else has written to the changelog; set right what a zombie has.
+
+        Raises NotOwner if another worker has taken the partition.
+        """
+        store = self._table.stores[partition]
+        end = await self.reader(partition, store.offset).end()
+        if end > store.offset:
+            await self._correct(partition, store, await self._foreign(partition, store, end), end, now_ms)
+
+    async def rewrite(self, partition: int, now_ms: int) -> None:
+        """Write the truth about the keys in doubt to the changelog again: compaction keeps the last word."""
+        store = self._table.stores[partition]
+        waiting = sorted(store.doubt.keys)
+        while waiting:
+            batch = self._new_batch(_WHOLE)
+            batch.append(now_ms, keys.WRITER, keys.long_bytes(store.writer))
+            size = 0
+            while waiting and size < TARGET_BYTES:
+                key = waiting.pop()
+                value = None if keys.is_local(key) else store.raw(key)  # whoever has written that one, we never do
+                size += len(value or b"") + 32
+                batch.append(now_ms, key, value)
+            await self._append(partition, batch, now_ms, last=not waiting)
+
+    async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
+        """Write truths to the changelog, where they change nothing here; with the `last` no key is in doubt."""
+        ack = await self._sender.submit(self._settings.changelog, partition, batch)
+        store = self._table.stores[partition]
+        if last:
+            store.doubt.keys.clear()
+        await self._apply(partition, store, Changes(), ack, batch.count, now_ms)
+
+    def _outgoing(self, partition: int, step: Step) -> list[Outgoing]:
+        """Give events and other records of a step in batches per topic partition."""
+        batches: dict[tuple[str, int], list[Batch]] = {}
+        for out in step.sends:
+            there = batches.setdefault((out.topic, out.partition), [])
+            if not there or not there[-1].append(step.now_ms, out.key, out.value, out.headers):
+                there.append(self._new_batch(TARGET_BYTES))
+                there[-1].append(step.now_ms, out.key, out.value, out.headers)
+        told = len(step.events) if self._settings.events == "off" else 0
+        while told < len(step.events):
+            batch = self._new_batch(TARGET_BYTES)
+            told += batch.extend(step.now_ms, itertools.islice(step.events, told, None))
+            batches.setdefault((self._settings.events_topic, partition), []).append(batch)
+        return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
+
+    def _new_batch(self, limit: int) -> Batch:
+        return Batch(limit)
+
+    def _batch(self, changes: Changes, writer: int, now_ms: int) -> Batch:
+        batch = self._new_batch(_WHOLE)
+        batch.extend(now_ms, changes.records(writer))
+        return batch
+
+    async def _end(self, partition: int, ack: Ack, count: int) -> int:
+        """Give the offset after an acknowledged batch; a broker that recognises a repeat may not say where it is."""
+        if ack.offset >= 0:
+            return ack.offset + count
+        return await self.reader(partition, 0).end()
+
+    async def _apply(
+        self, partition: int, store: PartitionStore, changes: Changes, ack: Ack, count: int, now_ms: int
+    ) -> None:
+        """Write locally what the changelog has taken, unless somebody else has written in between."""
+        end = await self._end(partition, ack, count)
+        if end == store.offset + count:
+            store.apply(changes, end, store.writer, now_ms)
+            return
+        touched = await self._foreign(partition, store, end - count)
+        store.apply(changes, store.offset, store.writer, now_ms)
+        await self._correct(partition, store, touched, end, now_ms)
+
+    async def _correct(self, partition: int, store: PartitionStore, touched: set[bytes], end: int, now_ms: int) -> None:
+        log.warning(
+            "partition %d: a worker that had lost it has written %d keys to the changelog; they are set right",
+            partition,
+            len(touched),
+        )
+        store.doubt.keys |= touched
+        store.apply(Changes(), end, store.writer, now_ms)
+        await self.rewrite(partition, now_ms)
+
+    async def _foreign(self, partition: int, store: PartitionStore, end: int) -> set[bytes]:
+        """Give the keys that others have written between what we know and `end`."""
+        reader = self.reader(partition, store.offset)
+        touched: set[bytes] = set()
+        while await reader.position() < end:
+            for record in await reader.chunk(2_000):
+                if record.offset >= end or record.key is None:
+                    continue
+                if record.key == keys.WRITER:
+                    epoch = epoch_of(record.value)
+                    if epoch is None:
+                        passed_over(self._settings.changelog, partition, record.offset, "no owner has such an epoch")
+                    elif epoch > store.writer:
+                        msg = (
+                            f"partition {partition}: another worker has taken it (epoch {epoch} after {store.writer}). "
+                            "This process ends, so that it delivers nothing twice; its supervisor starts it anew."
+                        )
+                        raise NotOwner(msg)
+                else:
+                    touched.add(record.key)
+        return touched
+
+    async def _read_up_to(self, partition: int, store: PartitionStore, end: int, now_ms: int) -> None:
+        """Take in what others have written before our stamp: it is the last word of those before us."""
+        reader = self.reader(partition, store.offset)
+        skip = self._settings.skipped(f"{self._settings.changelog}-{partition}")
+        stale = StaleFilter(store.writer, store.doubt.keys, skip)
+        while await reader.position() < end:
+            records = [record for record in await reader.chunk(2_000) if record.offset < end]
+            stale.replay(store, records, min(end, await reader.position()), now_ms)

@@ -1,0 +1,83 @@
+"""Makes failure callbacks over HTTP."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import aiohttp
+import yarl
+
+from app.partition.partition import CALLBACK, Partition, Way
+from app.steps.outcomes import Called, Uncalled
+from tables import Entry
+
+_TIMEOUT_S = 10
+#: How many may be on their way in all, to one host, and to one that let the last one wait for nothing: those that hang
+#: must not be able to take all the room.
+_AT_ONCE, _PER_HOST, _AFTER_TIMEOUT = 64, 4, 1
+#: Hosts may be the senders' choice: what is known of slow ones is bounded.
+_REMEMBERED = 10_000
+_OK = range(200, 300)
+#: They are reported under one name.
+_NAME = "failure callbacks"
+
+
+class Caller:
+    """Makes callbacks: POST with a JSON body; any 2xx answer counts as taken, redirects are not followed."""
+
+    def __init__(self, room: Callable[[], None]) -> None:
+        """Connect to nobody yet; `room` is called when there is room again."""
+        self._room = room
+        self._session: aiohttp.ClientSession | None = None
+        self._tasks: dict[asyncio.Task[None], Way] = {}
+        #: How many are on their way to each host, and the hosts whose last callback has timed out.
+        self._under_way = Counter[Way]()
+        self._slow = set[Way]()
+
+    def way(self, url: str) -> Way:
+        """Give the way of callbacks to a URL: that of its host and port."""
+        try:
+            host = yarl.URL(url).authority.rpartition("@")[2]
+        except (ValueError, IndexError):
+            host = ""
+        return host, _NAME, CALLBACK
+
+    def full(self, way: Way) -> bool:
+        """Tell whether as many callbacks are on their way, to this host or in all, as may be."""
+        limit = _AFTER_TIMEOUT if way in self._slow else _PER_HOST
+        return len(self._tasks) >= _AT_ONCE or self._under_way[way] >= limit
+
+    def call(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
+        """Make a callback; its partition hears what became of it."""
+        partition.claim(key, entry, way)
+        task = asyncio.get_running_loop().create_task(self._post(partition, key, entry, way))
+        self._tasks[task] = way
+        self._under_way[way] += 1
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._under_way -= Counter([self._tasks.pop(task)])  # hosts that have none left go
+        self._room()
+
+    async def _post(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_TIMEOUT_S))
+        try:
+            headers = {"Content-Type": "application/json", "Idempotency-Key": entry.source}
+            async with self._session.post(
+                entry.url or "", data=entry.value, headers=headers, allow_redirects=False
+            ) as answer:
+                why = "" if answer.status in _OK else f"HTTP {answer.status}"
+            self._slow.discard(way)
+        except (aiohttp.ClientError, TimeoutError, ValueError, IndexError) as error:
+            why = repr(error)
+            if isinstance(error, TimeoutError) and len(self._slow) < _REMEMBERED:
+                self._slow.add(way)
+        partition.tell(Uncalled(key, why) if why else Called(key))
+
+    async def stop(self) -> None:
+        """Abandon callbacks on their way: they are made again after a restart."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._session is not None:
+            await self._session.close()

@@ -1,0 +1,313 @@
+"""Sends due messages to their destinations: one batch a destination partition and cycle, outcomes per row."""
+
+import asyncio
+import itertools
+import logging
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+import aiokafka.errors
+
+from app.clock import Clock
+from app.kafka import Ack, Batch, Cluster, Sender
+from app.kafka.errors import PartitionGone, Recalled, SendError, TooLarge
+from app.kafka.errors import Rejected as Refused
+from app.partition.partition import ANY, Partition, Way
+from app.route import described, named
+from app.settings import Settings
+from app.steps.outcomes import Delivered, Rejected, reason_of
+from punctual.contract import headers as names
+from punctual.contract.home import key_partition
+from punctual.contract.request import Reason
+from tables import Entry, keys
+
+log = logging.getLogger(__name__)
+
+#: A destination, or a partition that was asked for, counts as gone after this many looks, this far apart: a broker that
+#: has just started may not know yet.
+_LOOKS, _LOOK_EVERY_S = 5, 0.5
+_GONE_S = 1.0
+_ID, _DUE, _SOURCE = names.ID, names.DUE, names.SOURCE
+
+
+#: A claimed row on its way, and its key.
+Row = tuple[Partition, bytes]
+
+
+class Load:
+    """A batch for one destination partition, and the rows in it."""
+
+    __slots__ = ("batch", "rows", "sent_ms", "way")
+
+    def __init__(self, way: Way, *, transactional: bool) -> None:
+        """Begin empty."""
+        self.way, self.sent_ms = way, 0
+        self.batch, self.rows = Batch(transactional=transactional), list[Row]()
+
+    def append(self, row: Row, entry: Entry, now_ms: int) -> bool:
+        """Add a row; False if it doesn't fit any more."""
+        headers = [
+            *entry.headers,
+            (_ID, entry.id.encode()),
+            (_DUE, b"%d" % keys.due_of(row[1])),
+            (_SOURCE, entry.source.encode()),
+        ]
+        if not self.batch.append(now_ms, entry.key, entry.value, headers):
+            return False
+        self.rows.append(row)
+        return True
+
+
+class Target(NamedTuple):
+    """A destination cluster."""
+
+    cluster: Cluster
+    sender: Sender
+
+
+class Courier:
+    """Takes due rows, and tells their partitions what became of them."""
+
+    def __init__(self, settings: Settings, clock: Clock, targets: dict[str | None, Target]) -> None:
+        """Deliver to `targets`, by the name of the cluster; None is our own."""
+        self._settings, self._clock, self._targets = settings, clock, targets
+        #: Loads that take more rows, and how many of each way are with the sender.
+        self._loads: dict[Way, Load] = {}
+        self._sent = Counter[Way]()
+        self._turn = itertools.count()
+        #: Ways to what is not there, until when that is believed, and those that are looked for, since when.
+        self._gone: dict[Way, float] = {}
+        self._asking: dict[Way, float] = {}
+        #: Why it is not known where a topic is.
+        self._unknown: dict[tuple[str | None, str], str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+
+    def knows(self, cluster: str | None) -> bool:
+        """Tell whether there is such a cluster; None is our own."""
+        return cluster in self._targets
+
+    def way(self, entry: Entry) -> Way:
+        """Give where a message goes: its partition as Kafka's own clients choose it; without a key it spreads."""
+        target = self._targets[entry.cluster]
+        partitions = target.cluster.partitions(entry.to)
+        if not partitions:
+            return entry.cluster, entry.to, -1
+        if entry.partition is not None:
+            return entry.cluster, entry.to, entry.partition
+        if entry.key is not None:
+            return entry.cluster, entry.to, key_partition(entry.key, partitions)
+        turn = next(self._turn) // 16
+        for number in ((turn + step) % partitions for step in range(partitions)):
+            if not self.blocked((entry.cluster, entry.to, number)):
+                break
+        return entry.cluster, entry.to, number
+
+    def blocked(self, way: Way) -> bool:
+        """Tell whether messages for this way had better wait."""
+        cluster, topic, partition = way
+        if partition == ANY:
+            every = self._every(way)
+            return bool(every) and all(self.blocked(one) for one in every)
+        if way in self._asking and not self.found(way):  # once it is, what comes later must not overtake
+            return not self.hopeless(way)
+        return self._targets[cluster].sender.blocked(topic, partition)
+
+    def found(self, way: Way) -> bool:
+        """Tell whether a partition is there, or a topic without one named, as last seen."""
+        cluster, topic, partition = way
+        return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
+
+    def trouble(self, way: Way) -> str:
+        """Return why messages for this way wait, nothing if they do not or that is not known."""
+        cluster, topic, partition = way
+        if partition == ANY:
+            return next(filter(None, map(self.trouble, self._every(way))), "")
+        if partition < 0:
+            return self._unknown.get((cluster, topic), "")
+        return self._targets[cluster].sender.trouble(topic, partition)
+
+    def _every(self, way: Way) -> list[Way]:
+        """Give the ways to all partitions of a topic, as far as they are known."""
+        cluster, topic, _ = way
+        return [(cluster, topic, number) for number in range(self._targets[cluster].cluster.partitions(topic))]
+
+    def steady(self, way: Way) -> bool:
+        """Tell whether a way that is free stays so as long as nothing else is done."""
+        return way[2] >= 0
+
+    def gone(self, way: Way) -> bool:
+        """Tell whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
+        if self.found(way):
+            return False
+        if self._gone.get(way, 0) > self._loop.time():
+            return True
+        if way not in self._asking:
+            self._asking[way] = self._loop.time()
+            task = self._loop.create_task(self._find(way))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return False
+
+    def absence(self, way: Way) -> str:
+        """Say what is gone, and what to do."""
+        cluster, topic, partition = way
+        partitions = self._targets[cluster].cluster.partitions(topic)
+        if not partitions:
+            return f"topic {topic} does not exist any more. Create it, then send the message again."
+        return (
+            f"topic {topic} has partitions 0 to {partitions - 1}, delay-to-partition is {partition}. Send the message "
+            "again with one of these, or without that header."
+        )
+
+    def hopeless(self, way: Way) -> bool:
+        """Tell whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
+        limit_s = self._settings.give_up_ms / 1000
+        if not limit_s or way not in self._asking or self.found(way):
+            return False
+        return self._loop.time() - self._asking[way] >= limit_s
+
+    async def _find(self, way: Way) -> None:
+        """Look for a topic, or for a partition that was asked for, until it is there or surely gone."""
+        cluster, topic, _ = way
+        known, looks, warned = self._targets[cluster].cluster, 0, False
+        name = described(named(cluster, topic))
+        try:
+            while looks < _LOOKS:
+                try:
+                    missing = topic in await known.refresh([topic])
+                    if self.found(way):
+                        return
+                    if missing or known.partitions(topic):
+                        looks += 1
+                    elif not warned:
+                        warned = True
+                        self._unknown[cluster, topic] = "its brokers do not tell where it is"
+                        log.warning("destination %s: brokers do not tell where it is. May the worker ask?", name)
+                except aiokafka.errors.KafkaError as error:
+                    self._unknown[cluster, topic] = str(error)
+                    log.warning("destination %s: no metadata: %r", name, error)
+                await asyncio.sleep(_LOOK_EVERY_S)
+            now = self._loop.time()
+            self._gone = {gone: until for gone, until in self._gone.items() if until > now}
+            self._gone[way] = now + _GONE_S
+        finally:
+            self._asking.pop(way, None)
+            self._unknown.pop((cluster, topic), None)
+
+    def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
+        """Take a row along in this cycle, which is due `now`."""
+        partition.claim(key, entry, way)
+        row, load = (partition, key), self._loads.get(way)
+        if load is None or not load.append(row, entry, now):
+            if load is not None:
+                self._submit(load)
+            load = self._loads[way] = self._load(way)
+            load.append(row, entry, now)
+
+    def _load(self, way: Way) -> Load:
+        return Load(way, transactional=False)
+
+    def send(self) -> None:
+        """Send what this cycle has gathered; while a way's last load is on its way, the next one takes more rows.
+
+        The sender has one batch of a partition in flight: under load, cycles would queue more of them than it sends.
+        """
+        loads, self._loads = self._loads, {}
+        for way, load in loads.items():
+            if way in self._sent:
+                self._loads[way] = load
+            else:
+                self._submit(load)
+
+    def _submit(self, load: Load, *, first: bool = False) -> None:
+        cluster, topic, partition = load.way
+        load.sent_ms = self._clock.wall_ms()
+        owners = {owner for owner, _ in load.rows}
+        for owner in owners:
+            owner.passed("before-send")
+        self._sent[load.way] += 1
+        acked = self._targets[cluster].sender.submit(topic, partition, load.batch, first=first)
+        for owner in owners:
+            owner.passed("sent")
+        acked.add_done_callback(lambda future: self._ended(load, future))
+
+    def _ended(self, load: Load, acked: "asyncio.Future[Ack]") -> None:
+        self._sent[load.way] -= 1
+        if not self._sent[load.way]:
+            del self._sent[load.way]
+        if acked.cancelled():
+            return
+        error, following = acked.exception(), self._loads.pop(load.way, None)
+        if error is None:
+            self._delivered(load, acked.result())
+        elif isinstance(error, (Recalled, PartitionGone)):  # they wait, or go where their keys belong by now
+            self._release(load)
+            if following is not None:  # it must not overtake what is read again
+                self._release(following)
+            return
+        elif isinstance(error, SendError):
+            self._failed(load, error)
+        else:
+            raise error
+        if following is not None:
+            self._submit(following)
+
+    def _release(self, load: Load) -> None:
+        for owner, rows in _by_owner(load.rows).items():
+            owner.release(rows, load.way)
+
+    def _failed(self, load: Load, error: SendError) -> None:
+        """End a load that will never be taken; the one row that is to blame is found by halving."""
+        if isinstance(error, (TooLarge, Refused)) and len(load.rows) > 1:
+            middle = len(load.rows) // 2
+            self._again(load.way, load.rows[middle:])  # the later half first, for each goes before all that wait
+            self._again(load.way, load.rows[:middle])
+        else:
+            for owner, key in load.rows:
+                owner.tell(Rejected(key, reason_of(error), str(error)))
+
+    def _delivered(self, load: Load, ack: Ack) -> None:
+        owners = defaultdict[Partition, list[tuple[bytes, int]]](list)
+        for offset, (owner, key) in enumerate(load.rows, ack.offset):
+            owners[owner].append((key, offset))
+        for owner, rows in owners.items():
+            owner.passed("acked")
+            owner.tell(Delivered(rows, load.way[1], load.way[2], load.sent_ms))
+
+    def _again(self, way: Way, rows: list[Row]) -> None:
+        """Send rows again in a batch of their own, before those that wait."""
+        load = self._load(way)
+        for owner, key in rows:
+            entry = owner.claims.get(key)
+            if entry is not None:  # else its partition has begun a new life, which sends it anew
+                load.append((owner, key), entry, self._clock.wall_ms())
+        if load.rows:
+            self._submit(load, first=True)
+
+    def give_up(self, way: Way) -> bool:
+        """Give up on a way that has been blocked for longer than DELAY_GIVE_UP; tell whether it has."""
+        cluster, topic, partition = way
+        limit_s = self._settings.give_up_ms / 1000
+        sender = self._targets[cluster].sender
+        if partition == ANY:
+            given_up = [self.give_up(one) for one in self._every(way)]
+            return any(given_up)
+        if partition < 0:
+            return self.hopeless(way)
+        if not limit_s or sender.blocked_s(topic, partition) < limit_s:
+            return False
+        sender.give_up(topic, partition)
+        return True
+
+    def refuse(self, partition: Partition, key: bytes, entry: Entry, reason: Reason, sentence: str) -> None:
+        """End a row that is not sent at all."""
+        partition.claim(key, entry)
+        partition.tell(Rejected(key, reason, sentence))
+
+
+def _by_owner(rows: list[Row]) -> dict[Partition, list[bytes]]:
+    owners = defaultdict[Partition, list[bytes]](list)
+    for owner, key in rows:
+        owners[owner].append(key)
+    return owners

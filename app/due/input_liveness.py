@@ -1,0 +1,58 @@
+"""Whether partitions hear what is in their inputs: one that does not may miss the cancel of what falls due.
+
+A broker that is away, a network that carries nothing and a process that was stopped look alike when they are over:
+messages are overdue, and commands for them wait unread. What waits is read first, as after a start.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from app.partition.partition import Partition, State
+
+#: Commands are promised to hold that come well before the due time. An idle input is answered for every 100 ms, and
+#: read from every 250.
+BLIND_S = 3.0
+_LOOK_S = 0.1
+
+
+class Hearing(Protocol):
+    """What is known of the inputs' being read."""
+
+    def heard(self, topic: str, partition: int) -> float | None:
+        """Give a number that changes with each answer to what there is to read, None if nothing is to be read now."""
+
+    def ahead(self, topic: str, partition: int) -> bool:
+        """Tell whether records have been fetched that are not in the table yet."""
+
+
+class Sight:
+    """Looks whether live partitions hear what comes, several times a second."""
+
+    def __init__(self, hearing: Hearing, topics: Iterable[str], lost: Callable[[Partition], None]) -> None:
+        """Call `lost` with each live partition that has not heard of one of its inputs for BLIND_S."""
+        self._hearing, self._topics, self._lost = hearing, tuple(topics), lost
+        self._looked_s = 0.0
+
+    def look(self, partitions: Iterable[Partition], now_s: float) -> None:
+        """Look, at a time of the event loop; whoever fires looks first."""
+        since_s = now_s - self._looked_s
+        if since_s < _LOOK_S:
+            return
+        self._looked_s = now_s
+        for partition in partitions:
+            if partition.state is State.LIVE and (self._blind(partition, now_s) or since_s > BLIND_S):
+                partition.heard.clear()
+                self._lost(partition)
+
+    def _blind(self, partition: Partition, now_s: float) -> bool:
+        blind = False
+        for topic in self._topics:
+            at = self._hearing.heard(topic, partition.number)
+            # What is on its way into the table is not asked for again: then it is the table that must get on.
+            mark = partition.steps_read if self._hearing.ahead(topic, partition.number) else at
+            last, last_s = partition.heard.get(topic, (None, 0.0))
+            if at is None or mark != last:
+                partition.heard[topic] = mark, now_s
+            elif now_s - last_s > BLIND_S:
+                blind = True
+        return blind

@@ -1,0 +1,133 @@
+"""Which requests may be accepted: destinations, clusters, limits."""
+
+import fnmatch
+from collections.abc import Sequence
+from functools import lru_cache
+
+from app.ingest.admission import Admission
+from app.settings import Settings
+from app.steps import callbacks
+from punctual.contract.native import Record
+from punctual.contract.request import TOPIC_NAME, Reason, Refusal, Request
+from tables.keys import MAX_DUE_MS
+
+#: A record's timestamp may be this far ahead of the broker's clock (contract section 2).
+AHEAD_MS = 60_000
+
+Read = tuple[Record, Request | Refusal]
+
+
+class Policy:
+    """Says no to requests that must not be accepted, with the reason."""
+
+    def __init__(self, settings: Settings, admission: Admission | None = None) -> None:
+        """Read the rules from the settings; `admission` knows what clusters do."""
+        self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
+        self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
+
+    def check(self, request: Request, broker_ms: int) -> None:
+        """Refuse a request whose time, destination or cluster is out of bounds; `broker_ms` is the brokers' time.
+
+        Raises Refusal.
+        """
+        stamp = request.stamp_ms
+        if stamp < 0 or stamp > broker_ms + AHEAD_MS:
+            raise Refusal(
+                Reason.BAD_TIMESTAMP,
+                f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Set the clock of "
+                "the producer right, or let the broker stamp records: message.timestamp.type=LogAppendTime.",
+            )
+        due_ms, most_ms = request.due_ms, self._max_delay_ms
+        # A producer's own stamp may be years old.
+        if (due_ms > broker_ms + most_ms and due_ms > stamp + most_ms) or due_ms > MAX_DUE_MS:
+            raise Refusal(
+                Reason.TOO_FAR,
+                f"it is due in {due_ms - max(stamp, broker_ms)} ms, DELAY_MAX_DELAY allows "
+                f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
+            )
+        if request.op == "schedule":
+            forbidden = self._forbidden(request.input, request.to, request.cluster)
+            if forbidden is not None:
+                raise Refusal(*forbidden)
+            if request.parked is not None:
+                self._admit(request)
+            if request.on_failure is not None:
+                callbacks.check(request.on_failure, self._settings.callbacks)
+
+    async def admitted(self, found: list[Read], *, forwarded: bool) -> list[Read]:
+        """Find out what clusters know of requests' destinations; gives refusals in the place of those that must not be.
+
+        What the cold tier sends back is only learned about: check() refuses it. What is `forwarded` has been admitted.
+        """
+        admission = self._admission
+        if admission is None:
+            return found
+        doubtful = [
+            asked
+            for _, asked in found
+            if isinstance(asked, Request)
+            and asked.op == "schedule"
+            and not admission.usual(asked)
+            and not (forwarded and asked.parked is None)
+        ]
+        if not doubtful:
+            return found
+        await admission.learn(doubtful)
+        if forwarded:
+            return found
+        return [(record, self._judged(asked) if isinstance(asked, Request) else asked) for record, asked in found]
+
+    def _judged(self, asked: Request) -> Request | Refusal:
+        if asked.op == "schedule" and asked.parked is None:
+            try:
+                self._admit(asked)
+            except Refusal as refusal:
+                return refusal
+        return asked
+
+    def _admit(self, asked: Request) -> None:
+        """Refuse what the clusters' knowledge forbids. Raises Refusal."""
+        if self._admission is None or (asked.parked is None and self._admission.usual(asked)):
+            return
+        partitions = self._admission.check(asked, named=asked.to in self._patterns(asked.input))
+        if partitions is not None:
+            assure_topic(asked, partitions)
+        if asked.parked is None:  # that has been accepted before
+            self._admission.count(asked)
+
+    def _patterns(self, source: str) -> Sequence[str]:
+        rules = self._settings.destinations
+        return rules.get(source, ()) + rules.get("*", ())
+
+    def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
+        """Give why a destination is forbidden, or None if it is allowed."""
+        if cluster is not None and cluster not in self._settings.clusters:
+            sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop delay-to-cluster."
+            return Reason.UNKNOWN_CLUSTER, sentence
+        if not TOPIC_NAME.fullmatch(to):
+            sentence = f"no topic can have the name {to[:64]!r}: use letters, digits, dots, underscores, hyphens."
+            return Reason.UNKNOWN_TOPIC, sentence
+        patterns = self._patterns(source)
+        own = cluster is None and to in self._settings.internal_topics
+        if own or (to.startswith("__") and to not in patterns):
+            return Reason.NOT_ALLOWED, f"{to!r} is an internal topic. Deliver to a topic of yours."
+        if any(fnmatch.fnmatchcase(to, pattern) for pattern in patterns):
+            return None
+        sentence = f"DELAY_DESTINATIONS does not allow topic {to!r} for requests on {source}. Add it there."
+        return Reason.NOT_ALLOWED, sentence
+
+
+def assure_topic(asked: Request, partitions: int) -> None:
+    """Refuse a request whose topic, which has so many `partitions`, or the partition that it asks for is not there.
+
+    Raises Refusal.
+    """
+    if partitions > (asked.partition or 0):
+        return
+    where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
+    sentence = f"topic {asked.to[:249]!r}{where} does not exist. Create it, then send the request again."
+    if partitions:
+        sentence = (
+            f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
+        )
+    raise Refusal(Reason.UNKNOWN_TOPIC, sentence)

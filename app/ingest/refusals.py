@@ -1,0 +1,71 @@
+"""Requests that are not accepted: a dead letter, an event, and the failure callback that they ask for."""
+
+from app.settings import Settings
+from app.steps import callbacks, dead_letters
+from app.steps.events import Event
+from app.steps.limits import Limits
+from app.steps.step import Step
+from punctual.contract import headers as names
+from punctual.contract.native import Record
+from punctual.contract.request import Refusal
+from tables import Entry, keys
+
+
+class Refusals:
+    """Refuses the requests that come to one partition."""
+
+    def __init__(self, number: int, settings: Settings, limits: Limits) -> None:
+        """Serve partition `number`."""
+        self._number, self._settings, self._limits = number, settings, limits
+
+    def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
+        """Add to `step` what becomes of a record that cannot be accepted."""
+        letter = dead_letters.refused(
+            self._settings.dead_letters, self._limits.letter, record, refusal.reason, refusal.sentence
+        )
+        step.send(letter._replace(partition=self._number))
+        source = f"{record.topic}-{record.partition}-{record.offset}"
+        self._call_back(step, record, source, refusal)
+        step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
+
+    def refuse_parked(self, step: Step, key: bytes, entry: Entry, refusal: Refusal) -> None:
+        """Add to `step` what becomes of a message that the cold tier sends back, and that is accepted no more.
+
+        Its letter can be sent again as it is: what the tier says of it is left out. The `key` of the row that it does
+        not get says when it is due.
+        """
+        step.send(
+            dead_letters.rejected(
+                self._settings.dead_letters,
+                self._limits.letter,
+                self._number,
+                key,
+                entry,
+                refusal.reason,
+                refusal.sentence,
+            )
+        )
+        if self._may_call(entry.on_failure):  # anyone can write what looks like the tier's
+            callbacks.queue(step, key, entry, refusal.reason, refusal.sentence, self._limits.row)
+        step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))
+
+    def _call_back(self, step: Step, record: Record, source: str, refusal: Refusal) -> None:
+        """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
+        raw = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
+        url = raw.decode(errors="replace")
+        if not self._may_call(url):
+            return
+        users = [(names.legible(name), value) for name, value in record.headers if not name.startswith(names.PREFIX)]
+        failed = Entry(source, "", record.key, record.value, users, source, on_failure=url)
+        row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))
+        callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row)
+
+    def _may_call(self, url: str | None) -> bool:
+        """Tell whether the settings allow a URL."""
+        if url is None:
+            return False
+        try:
+            callbacks.check(url, self._settings.callbacks)
+        except Refusal:
+            return False
+        return True

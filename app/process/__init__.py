@@ -1,0 +1,1 @@
+"""The process that a worker is: its data directory, its log, its end."""

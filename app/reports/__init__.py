@@ -1,0 +1,1 @@
+"""What workers tell each other and everyone: a progress record of each partition every second, and who reads them."""

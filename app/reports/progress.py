@@ -1,0 +1,164 @@
+"""Progress: what each partition says every second, for everyone to read (contract section 6)."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import msgspec
+
+from app.clock import Clock
+from app.due.due_loop import DueLoop
+from app.kafka import Batch, Sender
+from app.partition.partition import Partition, State
+from app.reports.agreement import fingerprint
+from app.reports.latest import excerpt
+from app.settings import Settings
+from tables import PartitionStore, keys
+from tables.entry import VERSION as VERSION_READ
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+#: A message counts as overdue a second after its due time: what is being sent is not.
+_GRACE_MS = 1_000
+#: More than any report has: one that is larger is somebody else's.
+_REPEATED_BYTES = 512 * 1024
+_COUNTED = 5_000
+#: A record has at most some 20 KiB (app/reports/excerpt.py), and no sensible topic takes less than this.
+_BATCH_BYTES = 64 * 1024
+#: A partition that begins is silent for so many reports before its last one is repeated: it may be older than the last
+#: one that its former owner has written, which is read with some delay.
+_SILENT = 3
+
+try:
+    VERSION = version("punctual")
+except PackageNotFoundError:  # run from a tree that is not installed
+    VERSION = "0"
+
+encode = msgspec.json.Encoder().encode
+
+
+class Progress:
+    """Writes the progress records of a worker's partitions, and measures the brokers' clock by them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        sender: Sender,
+        due: DueLoop,
+        last: Callable[[int], bytes | None] = lambda _: None,
+    ) -> None:
+        """Report on the partitions of `due`; `last` gives the last report that there is of a partition."""
+        self._settings, self._clock, self._sender, self._due, self._last = settings, clock, sender, due, last
+        #: For how many reports each partition that is not at work has been silent.
+        self._silent = Counter[int]()
+        self._told = fingerprint(settings)
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        while True:
+            await self.report()
+            await asyncio.sleep(_EVERY_S)
+
+    async def report(self) -> None:
+        """Write one record for each partition that has something to say, in as many batches as they need."""
+        now, jumps = self._clock.now_ms(), self._clock.jumps
+        batches: list[Batch] = []
+        for key, value in await self._values(now):
+            if not batches or not batches[-1].append(now, key, value):
+                batches.append(Batch(_BATCH_BYTES))
+                batches[-1].append(now, key, value)  # the first is taken whatever its size
+        if not batches:
+            return
+        first, *others = [self._sender.submit(self._settings.progress, 0, batch) for batch in batches]
+        ack = await first
+        was_sure = self._clock.may_fire()
+        self._clock.confirm(now, jumps, ack.timestamp_ms)
+        if self._clock.may_fire() and not was_sure:
+            self._due.notify()
+        await asyncio.gather(*others)
+
+    async def _values(self, now: int) -> list[tuple[bytes, bytes]]:
+        """Give the keys and values of the records."""
+        lateness, found = self._due.lateness.histogram(), []
+        self._silent = Counter({number: of for number, of in self._silent.items() if number in self._due.partitions})
+        for partition in list(self._due.partitions.values()):
+            if partition.state in (State.LIVE, State.CATCHING_UP):
+                self._silent.pop(partition.number, None)
+                value = encode(self.record(partition, now, lateness))
+                lateness = {}  # a worker's histogram is told once
+            elif (again := self._repeated(partition)) is not None:
+                value = again
+            else:
+                continue
+            found.append((b"%d" % partition.number, value))
+            await asyncio.sleep(0)  # one with very many destinations takes some ms
+        return found
+
+    def _repeated(self, partition: Partition) -> bytes | None:
+        """Give a partition's last report again while it is restored or stopped: others hear what they wait for."""
+        if partition.state not in (State.RESTORING, State.STOPPED):
+            return None
+        self._silent[partition.number] += 1
+        last = self._last(partition.number) if self._silent[partition.number] > _SILENT else None
+        if last is None:
+            return None
+        try:
+            told = encode({**msgspec.json.decode(last), "state": partition.state.value, "lateness": {}})
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            return None  # in what newer workers may add, or others: what is known of it has been read
+        return told if len(told) <= _REPEATED_BYTES else None
+
+    def record(self, partition: Partition, now: int, lateness: dict[str, int]) -> dict[str, Any]:
+        """Give a partition's record."""
+        store, oldest = partition.store, partition.oldest()
+        fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
+        return {
+            "partition": partition.number,
+            "at": now,
+            "fired_to": fired_to,
+            "read_to": partition.memory.read_to(now - self._clock.offset_ms),
+            "reads": VERSION_READ,
+            "rows": store.row_version,
+            "positions": {topic: position.offset for topic, position in store.positions.items()},
+            **_pending(store),
+            "overdue": overdue(partition, oldest, now - _GRACE_MS),
+            "next_due": None if oldest is None else keys.due_of(oldest),
+            **_held(partition.held_ms()),
+            "lateness": lateness,
+            "worker": self._settings.url,
+            "version": VERSION,
+            # A worker's settings are told once, as its lateness is.
+            "settings": self._told if partition.number == min(self._due.partitions, default=-1) else {},
+        }
+
+
+def _pending(store: PartitionStore) -> dict[str, Any]:
+    """Give what waits for the largest destinations, and for the rest as a sum; '' are callbacks, which don't count."""
+    counts = store.counts.destinations
+    named = excerpt.largest(counts)
+    others = len(counts) - ("" in counts) - len(named)
+    if not others:
+        return {"pending": named}
+    messages = store.counts.total - counts.get("", 0) - sum(named.values())
+    return {"pending": named, "pending_rest": {"destinations": others, "messages": messages}}
+
+
+def _held(held: dict[str, int]) -> dict[str, Any]:
+    """Give since when the longest-held destinations take nothing, and how many others there are."""
+    named = excerpt.smallest(held)
+    others = sum(1 for name in held if name) - len(named)
+    return {"held": named, "held_rest": {"destinations": others}} if others else {"held": named}
+
+
+def overdue(partition: Partition, oldest: bytes | None, before_ms: int) -> int:
+    """Count rows due by `before_ms`: whole hours from the counters, the present one by looking, up to a bound."""
+    if oldest is None or keys.due_of(oldest) > before_ms:
+        return 0
+    hour = before_ms // keys.BUCKET_MS
+    whole = sum(count for number, count in partition.store.counts.hours.items() if number < hour)
+    return whole + partition.store.count(hour * keys.BUCKET_MS, before_ms, _COUNTED)

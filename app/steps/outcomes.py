@@ -1,0 +1,208 @@
+"""What a send's outcome means for its rows: delivered, rejected, dropped, or back to wait (design: claims)."""
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from app.kafka.errors import InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
+from app.settings import Settings
+from app.steps import callbacks, dead_letters
+from app.steps.cold_tier import Cold
+from app.steps.events import Event, Kind
+from app.steps.limits import Limits
+from app.steps.order_memory import OrderMemory
+from app.steps.step import Step
+from app.steps.transitions import ended, move
+from punctual.contract.request import Reason
+from tables import Command, Entry, keys
+from tables.changes import Delivered as Remembered
+from tables.entry import encode
+from tables.orders import in_order
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The destination has acknowledged these rows: topic and partition, the offset of each, the time of sending."""
+
+    rows: list[tuple[bytes, int]]
+    topic: str
+    partition: int
+    sent_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """This row will not be delivered."""
+
+    row: bytes
+    reason: Reason
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """This row is too late, by so much when it was looked at, and its sender wants it dropped then."""
+
+    row: bytes
+    late_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """This row has not been sent, and a command is written on it: it applies now."""
+
+    row: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """This row's failure callback has been taken."""
+
+    row: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Uncalled:
+    """This row's failure callback has not been taken, and why."""
+
+    row: bytes
+    why: str
+
+
+Outcome = Delivered | Rejected | Dropped | Unsent | Called | Uncalled
+
+#: A callback is tried again after a second, then twice as long each time up to an hour: about twelve hours in all.
+_AGAIN_MS, _LONGEST_MS, _TRIES = 1_000, 3_600_000, 24
+
+
+class Outcomes:
+    """Turns outcomes into steps, for one partition."""
+
+    def __init__(
+        self,
+        number: int,
+        settings: Settings,
+        claims: dict[bytes, Entry],
+        limits: Limits,
+        cold: Cold,
+        memory: OrderMemory,
+    ) -> None:
+        """Serve partition `number`, whose rows that are being sent are `claims`."""
+        self._number, self._settings, self._claims, self._limits = number, settings, claims, limits
+        self._cold, self._memory = cold, memory
+
+    def take(self, step: Step, outcome: Outcome) -> None:
+        """Add to `step` what an outcome does."""
+        if isinstance(outcome, Delivered):
+            self._delivered(step, outcome)
+            return
+        step.fired.append(outcome.row)
+        entry = self._claims[outcome.row]
+        if entry.commands:  # not sent: what was asked meanwhile comes first
+            self._unsent(step, outcome.row, entry)
+        elif isinstance(outcome, Rejected):
+            self._rejected(step, outcome, entry)
+        elif isinstance(outcome, Called):
+            step.remove(outcome.row, entry)
+        elif isinstance(outcome, Uncalled):
+            self._uncalled(step, outcome, entry)
+        elif isinstance(outcome, Dropped):
+            step.remove(outcome.row, entry)
+            self._memory.end(step, outcome.row, entry)
+            ended(step, "dropped", keys.due_of(outcome.row), entry, late=outcome.late_ms, reason="too-late")
+
+    def _delivered(self, step: Step, outcome: Delivered) -> None:
+        where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
+        watermark_ms = self._memory.watermark_ms
+        for row, offset in outcome.rows:
+            entry, due = claims[row], keys.due_of(row)
+            step.fired.append(row)
+            step.remove(row, entry)
+            window_ms = usual_ms if entry.dedupe_ms is None else entry.dedupe_ms
+            if window_ms:
+                step.changes.delivered[entry.id] = Remembered(due, step.broker_ms + window_ms)
+                step.changes.size += len(entry.id.encode()) + 32
+            if entry.stamp_ms >= watermark_ms or entry.moved is not None:
+                self._memory.end(step, row, entry)
+            late, place = outcome.sent_ms - due, f"{where}-{offset}"
+            step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, place))
+            for command in in_order(entry.commands) if entry.commands else ():
+                if command.op != "replace":
+                    ended(step, "conflict", due, entry, by=command.source)
+                    self._leave(step, entry, command)
+
+    def _rejected(self, step: Step, outcome: Rejected, entry: Entry) -> None:
+        step.remove(outcome.row, entry)
+        self._memory.end(step, outcome.row, entry)
+        step.send(
+            dead_letters.rejected(
+                self._settings.dead_letters,
+                self._limits.letter,
+                self._number,
+                outcome.row,
+                entry,
+                outcome.reason,
+                outcome.sentence,
+            )
+        )
+        callbacks.queue(step, outcome.row, entry, outcome.reason, outcome.sentence, self._limits.row)
+        ended(step, "rejected", keys.due_of(outcome.row), entry, reason=outcome.reason.value)
+
+    def _uncalled(self, step: Step, outcome: Uncalled, entry: Entry) -> None:
+        """Try a callback again later, or leave it at the dead letter."""
+        step.remove(outcome.row, entry)
+        tries = entry.attempts + 1
+        if tries >= _TRIES:
+            log.error("the failure callback of %s is given up after %d tries: %s", entry.source, tries, outcome.why)
+            return
+        again = msgspec.structs.replace(entry, attempts=tries)
+        due_ms = step.now_ms + min(_LONGEST_MS, _AGAIN_MS << entry.attempts)
+        step.put(keys.with_due(outcome.row, due_ms), again, encode(again, step.version))
+
+    def _leave(self, step: Step, entry: Entry, command: Command) -> None:
+        """Leave a command whose message is gone to a request that comes late, unless a later one has the id."""
+        if not entry.replaced and command.stamp_ms >= 0:
+            self._memory.wait(step, entry.id, command)
+
+    def _unsent(self, step: Step, row: bytes, entry: Entry) -> None:
+        """Apply the commands on a row that was not sent, in their order, as if the row had been waiting."""
+        moved_by, there, known = "", True, {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
+        for command in in_order(entry.commands):
+            if not there:
+                if command.op != "replace":
+                    step.tell(Event("unknown", entry.id, step.now_ms, command.source, by=command.source))
+                    self._leave(step, entry, command)
+            elif command.if_due_ms not in (None, keys.due_of(row)):
+                ended(step, "conflict", keys.due_of(row), entry, by=command.source)
+            elif command.op in ("replace", "cancel"):
+                step.remove(row, entry)
+                event: Kind = "cancelled" if command.op == "cancel" else "replaced"
+                ended(step, event, keys.due_of(row), entry, by=command.source)
+                if command.op == "cancel":
+                    self._memory.end(step, row, entry, command)
+                there = False
+            else:
+                row, moved_by = move(step, row, entry, command), command.source
+                entry = msgspec.structs.replace(entry, moved=command.order)
+        stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms
+        if there and moved_by and self._cold.settle(step, row, moved_by, stamp_ms):
+            self._memory.end(step, row, entry)
+        if entry.replaced:  # the id is another row's, of which the step may know more than the table
+            step.ids.pop(entry.id, None)
+            step.ids.update(known)
+
+
+def reason_of(error: SendError) -> Reason:
+    """Give the reason code of a send that failed for good."""
+    if isinstance(error, TopicUnknown):
+        return Reason.UNKNOWN_TOPIC
+    if isinstance(error, TooLarge):
+        return Reason.TOO_LARGE
+    if isinstance(error, NotAuthorised):
+        return Reason.NOT_ALLOWED
+    if isinstance(error, InvalidRecord):
+        return Reason.INVALID_RECORD
+    return Reason.UNDELIVERABLE

@@ -1,0 +1,94 @@
+"""One unit of work on a partition: rows to put and remove, records to send, positions (design: the step)."""
+
+from collections.abc import Callable, Sequence  # noqa: TC003 - needed for annotations
+from typing import Any, NamedTuple
+
+from app.steps import events
+from tables import Changes, Entry
+from tables.entry import VERSION
+
+
+class Outgoing(NamedTuple):
+    """A record for one of Punctual's own topics."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def _nobody(_: "Step", outcome: object) -> None:
+    raise NotImplementedError(f"nobody settles {outcome}")
+
+
+class Step:
+    """What changes together. Its events and records are sent before its changelog batch, that before the local write.
+
+    `ids` shows what the step itself has done to ids, for records further down the same step.
+    """
+
+    __slots__ = (
+        "_sent_bytes",
+        "broker_ms",
+        "changes",
+        "events",
+        "fired",
+        "ids",
+        "loads",
+        "now_ms",
+        "sends",
+        "settle",
+        "version",
+    )
+
+    def __init__(self, now_ms: int, broker_ms: int | None = None, version: int = VERSION) -> None:
+        """Begin with nothing to do; without `broker_ms` the brokers' time is the worker's.
+
+        `version` is that of the rows that it writes.
+        """
+        self.changes = Changes()
+        self.version, self._sent_bytes = version, 0
+        self.events: list[tuple[bytes, bytes]] = []
+        self.sends: list[Outgoing] = []
+        self.ids: dict[str, bytes | None] = {}
+        self.fired: list[bytes] = []
+        #: Exactly once: deliveries that are part of the step, and who hears of their outcome before events are sent.
+        self.loads: Sequence[Any] = ()
+        self.settle: Callable[[Step, Any], None] = _nobody
+        self.now_ms = now_ms
+        #: The brokers' time goes on as before when the worker's clock jumps: what is remembered for a while goes by it.
+        self.broker_ms = now_ms if broker_ms is None else broker_ms
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to commit."""
+        return bool(self.changes or self.events or self.sends or self.loads)
+
+    @property
+    def size(self) -> int:
+        """Bytes gathered, about: of changes, and of records for other topics."""
+        return self.changes.size + self._sent_bytes
+
+    def send(self, out: Outgoing) -> None:
+        """Add a record."""
+        self.sends.append(out)
+        headers = sum(len(name) + len(value or b"") + 4 for name, value in out.headers)
+        self._sent_bytes += len(out.key or b"") + len(out.value or b"") + headers + 32
+
+    def tell(self, event: events.Event) -> None:
+        """Add an event."""
+        self.events.append((event.id.encode(), events.encode(event)))
+
+    def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
+        """Add a new row."""
+        self.changes.put(key, entry, raw)
+        if entry.url is None:
+            self.ids[entry.id] = key
+
+    def remove(self, key: bytes, entry: Entry) -> None:
+        """Remove a row."""
+        self.changes.remove(key, entry)
+        if entry.url is not None:
+            return
+        if not entry.replaced and self.ids.get(entry.id, key) == key:
+            self.ids[entry.id] = None
