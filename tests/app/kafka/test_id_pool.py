@@ -20,7 +20,7 @@ from app.kafka.transactions.id_pool import Relay
 from app.kafka.transactions.next_epoch import NextEpoch
 from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import batch
-from tests.app.test_transaction import AGAIN, Coordinated
+from tests.app.kafka.test_transaction import AGAIN, Coordinated
 
 if TYPE_CHECKING:
     from app.kafka import Cluster
