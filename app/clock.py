@@ -39,7 +39,7 @@ class Clock:
         return time.monotonic_ns() // 1_000_000
 
     def now_ms(self) -> int:
-        """Give the wall clock's time; notices if it has jumped since the last look."""
+        """Return the wall clock's time; notices if it has jumped since the last look."""
         now = self.wall_ms()
         moved = now - self.monotonic_ms() - self._base
         if abs(moved) >= JUMP_MS:
@@ -78,5 +78,5 @@ class Clock:
         self._alarmed = off
 
     def may_fire(self) -> bool:
-        """Tell whether the clock can be trusted not to be fast."""
+        """Return whether the clock can be trusted not to be fast."""
         return not self.suspect and self.offset_ms + self._drift_ms <= FAST_MS

@@ -10,10 +10,10 @@ from typing import Any
 import aiokafka.errors
 
 from app.clock import Clock
-from app.commit.transactional_journal import courier_and_journal
+from app.commit.transactional_journal import dispatcher_and_journal
 from app.deliver.dispatcher import Target
 from app.due.due_loop import DueLoop
-from app.due.input_liveness import Sight
+from app.due.input_liveness import InputLiveness
 from app.faust_host import group
 from app.faust_host.consumer import Chunk, GroupIntake
 from app.faust_host.library_logs import silent
@@ -87,10 +87,10 @@ class Engine:
             targets[name] = await _connect(name, bootstrap, settings)
         for sender in (self.sender, targets[None].sender):
             await sender.start()
-        self.courier, self.journal = courier_and_journal(
+        self.dispatcher, self.journal = dispatcher_and_journal(
             settings, self.clock, targets, self.cluster, self.sender, self.table
         )
-        self.due = DueLoop(settings, self.clock, self.courier)
+        self.due = DueLoop(settings, self.clock, self.dispatcher)
         destinations = Destinations(self.cluster)
         admission = Admission(
             settings,
@@ -120,7 +120,7 @@ class Engine:
             settings, self.cluster, self.clock, reports, self.due.partitions, intake, self.limits.producers_time
         )
         self.ownership.watermark = watermark
-        self.due.watch(Sight(intake, self.ownership.topics, self.ownership.look_again))
+        self.due.watch(InputLiveness(intake, self.ownership.topics, self.ownership.look_again))
         self.ownership.tombstones_ms = self.limits.tombstones_ms
         watchdog = Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat})
         for work in (self.due.run(), progress.run(), watermark.run(), self._housekeeping(), watchdog.run()):
@@ -157,7 +157,7 @@ class Engine:
 
     # records ---------------------------------------------------------------------------------------------------------
     def take(self, chunk: Chunk) -> None:
-        """Give fetched records of one topic partition to the partition that they belong to.
+        """Hand fetched records of one topic partition to the partition that they belong to.
 
         Those of an earlier generation are dropped: what came before them may have been, and will be read again.
         """
@@ -169,7 +169,7 @@ class Engine:
         offered.add_done_callback(lambda _: consumer.done(chunk))
 
     def position(self, topic: str, number: int) -> int | None:
-        """Give how far a topic's partition is in the table, or None if this worker doesn't know."""
+        """Return how far a topic's partition is in the table, or None if this worker doesn't know."""
         store = self.table.stores.get(number)
         position = store.positions.get(topic) if store is not None else None
         return position.offset if position is not None else None
@@ -192,8 +192,10 @@ class Engine:
         readiness = Readiness(self.settings)
         while True:
             await asyncio.sleep(_HOUSEKEEPING_S)
-            ways = {way for partition in self.due.partitions.values() for way in (*partition.held, *partition.flight)}
-            given_up = [way for way in ways if way[2] != CALLBACK and self.courier.give_up(way)]
+            routes = {
+                route for partition in self.due.partitions.values() for route in (*partition.held, *partition.in_flight)
+            }
+            given_up = [route for route in routes if route[2] != CALLBACK and self.dispatcher.give_up(route)]
             if given_up:
                 self.due.notify()
             self._mind_the_disk()
@@ -279,8 +281,10 @@ class Engine:
 
     def trouble(self, destination: str) -> str:
         """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
-        held = {way for partition in self.due.partitions.values() for way in partition.held}
-        return next(filter(None, (self.courier.trouble(way) for way in held if named(*way[:2]) == destination)), "")
+        held = {route for partition in self.due.partitions.values() for route in partition.held}
+        return next(
+            filter(None, (self.dispatcher.trouble(route) for route in held if named(*route[:2]) == destination)), ""
+        )
 
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""

@@ -278,7 +278,7 @@ class Settings:
         return max(self.command_memory_ms, self.dedupe_window_ms) if self.horizon_ms else self.command_memory_ms
 
     def skipped(self, log: str) -> frozenset[int]:
-        """Give the offsets in a changelog partition, `topic-partition`, whose records are left out."""
+        """Return the offsets in a changelog partition, `topic-partition`, whose records are left out."""
         named = (record.rpartition("-") for record in self.skip_records)
         return frozenset(int(offset) for name, _, offset in named if name == log)
 
@@ -295,7 +295,7 @@ class Settings:
         return self.worker_url or f"http://{host}:{self.port}"
 
     def kafka_options(self) -> dict[str, Any]:
-        """Give the security options that aiokafka's clients take."""
+        """Return the security options that aiokafka's clients take."""
         options: dict[str, Any] = {"security_protocol": self.security_protocol}
         if "SSL" in self.security_protocol:
             context = ssl.create_default_context(cafile=self.ssl_cafile or None)

@@ -33,7 +33,7 @@ class TopicLimits:
 
     row: int = 0
     request: int = 0
-    letter: int = 0
+    dead_letter: int = 0
     tombstones_ms: int = TOMBSTONES_MS
     cold: bool = False
     producers_time: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ class TopicLimits:
 def plan(
     settings: Settings, input_bytes: int = _INPUT_BYTES, *, cold: bool = False
 ) -> dict[str, tuple[int, dict[str, str]]]:
-    """Give the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
+    """Return the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
     large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
     # The brokers' time, not ours: a worker whose clock is off would have its records refused.
     safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
@@ -71,7 +71,7 @@ def plan(
 
 
 async def ensure(settings: Settings) -> TopicLimits:
-    """Create the topics that are missing and check those that are there; give the sizes they allow.
+    """Create the topics that are missing and check those that are there; return the sizes they allow.
 
     Raises TopicMismatch with a sentence that says what to change.
     """
@@ -126,7 +126,7 @@ async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, d
 
 
 async def _settled(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
-    """Give the topics' settings once every broker that is asked knows them: creation takes a moment to get round."""
+    """Return the topics' settings once every broker that is asked knows them: creation takes a moment to get round."""
     for _ in range(_LOOKS):
         try:
             return await _configs(admin, topics)

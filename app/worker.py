@@ -15,13 +15,13 @@ from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.faust_host import commands
 from app.faust_host.consumer import ChunkSchema, Tables, Transport
 from app.faust_host.group import Assignor
-from app.faust_host.library_logs import Chatter
+from app.faust_host.library_logs import LibraryLogFilter
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
 from app.process.datadir import member_id
 from app.process.environment import doubts
 from app.process.fatal import end_process
-from app.process.rate_limit_filter import Repeats
+from app.process.rate_limit_filter import RateLimitFilter
 from app.settings import Settings
 from app.web.server import attach
 from punctual.client.faust_methods import DelayMethods
@@ -59,9 +59,9 @@ class Worker(faust.Worker):
         self.spinner = None
         super().on_setup_root_logger(logger, level)
         for handler in logger.handlers:
-            handler.addFilter(Repeats())
+            handler.addFilter(RateLimitFilter())
             if level > logging.DEBUG:
-                handler.addFilter(Chatter())
+                handler.addFilter(LibraryLogFilter())
 
     def _on_sigint(self) -> None:
         """Stop as SIGTERM does, without a word on the terminal (mode/worker.py:235)."""
@@ -175,7 +175,7 @@ def create_app(settings: Settings) -> Punctual:
 
 
 def credentials(settings: Settings) -> Any:
-    """Give Faust's form of the security settings, None for none."""
+    """Return Faust's form of the security settings, None for none."""
     if settings.security_protocol == "PLAINTEXT":
         return None
     context = settings.kafka_options().get("ssl_context")

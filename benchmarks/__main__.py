@@ -16,7 +16,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> int:
-    """Do what the command line says; give the exit code."""
+    """Do what the command line says; return the exit code."""
     options = parse()
     for signal_ in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background jobs are started without it
         signal.signal(signal_, signal.default_int_handler)
@@ -38,7 +38,7 @@ def main() -> int:
 
 
 def _after(options: Options, now: Result, then: Result | None) -> int:
-    """Save and compare; give the exit code."""
+    """Save and compare; return the exit code."""
     if options.save:
         _say(f"Saved to {now.save(options.save)}")
     if then is None:

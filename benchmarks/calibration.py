@@ -20,7 +20,7 @@ def loop() -> int:
 
 
 def loop_s() -> float:
-    """Give the median CPU time of the loop, in seconds."""
+    """Return the median CPU time of the loop, in seconds."""
     return statistics.median(_timed() for _ in range(_TIMES))
 
 

@@ -9,7 +9,7 @@ _POLL_S = 0.02
 
 
 def now_ms() -> int:
-    """Give the present time in epoch milliseconds."""
+    """Return the present time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
@@ -19,7 +19,7 @@ def sleep_until(at_ms: int) -> None:
 
 
 def wait_for(condition: Callable[[], bool], limit_s: float, what: str, poll_s: float = _POLL_S) -> int:
-    """Return when `condition` holds, and give the time in epoch milliseconds.
+    """Return when `condition` holds, and return the time in epoch milliseconds.
 
     Raises TooSlow if it does not hold within `limit_s` seconds.
     """

@@ -10,7 +10,7 @@ HOT_PATH = ("ingest", "drain")
 
 
 def ratios(now: Figures, then: Figures) -> Figures:
-    """Give now ÷ then for every figure that both have."""
+    """Return now ÷ then for every figure that both have."""
     return {
         group: {
             name: value / then[group][name]
@@ -48,7 +48,7 @@ def differences(now: Result, then: Result) -> list[str]:
 
 
 def table(now: Result, then: Result) -> str:
-    """Give now, then and their ratio, line by line; marked where now is worse by over 30 %."""
+    """Return now, then and their ratio, line by line; marked where now is worse by over 30 %."""
     rows = []
     for group, name, kind, ratio in listed(ratios(now.figures, then.figures)):
         worse = ratio > LIMIT if kind.better == "low" else ratio < 1 / LIMIT

@@ -108,7 +108,7 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Give the usual percentiles of values in milliseconds, by rank, without interpolation."""
+    """Return the usual percentiles of values in milliseconds, by rank, without interpolation."""
     ordered = sorted(values)
 
     def at(share: float) -> float:
@@ -119,7 +119,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def medians(runs: Iterable[Figures]) -> Figures:
-    """Give the median of each figure over all runs that have it."""
+    """Return the median of each figure over all runs that have it."""
     found: dict[str, dict[str, list[float]]] = {}
     for run in runs:
         for group, figures in run.items():

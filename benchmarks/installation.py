@@ -17,7 +17,7 @@ _WARM_UP = 500
 
 
 def worker_settings() -> dict[str, str]:
-    """Give the settings that every measured worker gets: the environment's, by default those the figures stand for."""
+    """Return the settings of every measured worker: the environment's, by default those the figures stand for."""
     given = {name: value for name, value in os.environ.items() if name.startswith("DELAY_")}
     return {"DELAY_PARTITIONS": "4", "DELAY_REPLICATION_FACTOR": "1", "DELAY_DESTINATIONS": "*", **given}
 
@@ -59,7 +59,7 @@ class Installation(Target):
         return [worker.pid for worker in self.workers]
 
     def wait_accepted(self) -> int:
-        """Return when the workers' group has committed all requests; give the time in epoch milliseconds.
+        """Return when the workers' group has committed all requests; return the time in epoch milliseconds.
 
         Commits come every 250 ms, so that the time is by so much too late at most.
         """
@@ -70,11 +70,11 @@ class Installation(Target):
             committed.close()
 
     def wait_taken(self) -> State:
-        """Return when the workers' positions have all requests; give what they report."""
+        """Return when the workers' positions have all requests; return what they report."""
         return self._wait(self.sent, None)
 
     def wait_settled(self) -> State:
-        """Return when the workers have all requests and what is not far ahead is delivered; give what they report."""
+        """Return when the workers have all requests and what is not far ahead is delivered; return what they report."""
         return self._wait(self.sent, self.far)
 
     def _wait(self, read: int, pending: int | None) -> State:
@@ -102,5 +102,5 @@ class Installation(Target):
         return True
 
     def durable_ms(self) -> int:
-        """Give when the changelog was last appended to: the workers' last step, to the millisecond."""
+        """Return when the changelog was last appended to: the workers' last step, to the millisecond."""
         return topics.last_append_ms(self.bootstrap, f"{self.app_id}-delays-changelog")

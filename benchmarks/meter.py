@@ -14,18 +14,18 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(stat: str, ticks_per_s: int = _TICKS_PER_S) -> float:
-    """Give user and system time of all threads in seconds, from the text of /proc/PID/stat."""
+    """Return user and system time of all threads in seconds, from the text of /proc/PID/stat."""
     fields = stat.rpartition(")")[2].split()  # the name before may contain anything
     return (int(fields[11]) + int(fields[12])) / ticks_per_s
 
 
 def resident_mib(status: str, name: str = "VmRSS") -> float:
-    """Give the resident size (VmRSS now, VmHWM at its peak) in MiB, from the text of /proc/PID/status."""
+    """Return the resident size (VmRSS now, VmHWM at its peak) in MiB, from the text of /proc/PID/status."""
     return int(status.split(f"{name}:")[1].split(maxsplit=1)[0]) / 1024
 
 
 def disk_bytes(directory: Path) -> int:
-    """Give what a directory's files occupy on disk, files that vanish meanwhile left out."""
+    """Return what a directory's files occupy on disk, files that vanish meanwhile left out."""
     total = 0
     for path in directory.rglob("*"):
         try:
@@ -48,7 +48,7 @@ class Series:
         self._cpu.append(cpu)
 
     def cpu_at(self, at_ms: int) -> float:
-        """Give the CPU seconds used by `at_ms`; before the first sample the first, after the last the last."""
+        """Return the CPU seconds used by `at_ms`; before the first sample the first, after the last the last."""
         right = bisect.bisect_left(self._at, at_ms)
         if right == 0 or right == len(self._at):
             return self._cpu[min(right, len(self._cpu) - 1)]
@@ -57,7 +57,7 @@ class Series:
         return self._cpu[right - 1] + share * (self._cpu[right] - self._cpu[right - 1])
 
     def cpu_between(self, from_ms: int, to_ms: int) -> float:
-        """Give the CPU seconds used between two instants."""
+        """Return the CPU seconds used between two instants."""
         return self.cpu_at(to_ms) - self.cpu_at(from_ms)
 
 
@@ -80,15 +80,15 @@ class Meter:
         self._thread.join()
 
     def cpu_between(self, from_ms: int, to_ms: int) -> float:
-        """Give the CPU seconds used between two instants inside the block."""
+        """Return the CPU seconds used between two instants inside the block."""
         return self.series.cpu_between(from_ms, to_ms)
 
     def resident_mib(self) -> float:
-        """Give the resident size of all in MiB."""
+        """Return the resident size of all in MiB."""
         return sum(resident_mib((proc / "status").read_text()) for proc in self._procs)
 
     def peak_mib(self) -> float:
-        """Give the sum of the largest resident sizes since the processes began, in MiB."""
+        """Return the sum of the largest resident sizes since the processes began, in MiB."""
         return sum(resident_mib((proc / "status").read_text(), "VmHWM") for proc in self._procs)
 
     def _run(self) -> None:

@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
-    """Give, for each group of figures, the newest full result that has it, else the newest short one, with its file.
+    """Return, for each group of figures, the newest full result that has it, else the newest short one, with its file.
 
     Of one day it is the one with the most runs.
     """
@@ -54,7 +54,7 @@ def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
 
 
 def _last(name: str) -> int:
-    """Give a file's number among those of the same name and day."""
+    """Return a file's number among those of the same name and day."""
     found = re.fullmatch(r".*-(\d+)\.json", name)
     return int(found[1]) if found else 1
 
@@ -67,7 +67,7 @@ def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
 
 
 def _together(results: dict[str, tuple[str, Result]]) -> Figures:
-    """Give the figures of whole systems, of one run as far as the newest result with another system has them.
+    """Return the figures of whole systems, of one run as far as the newest result with another system has them.
 
     At least once is measured as the others are where it is: by `workers`.
     """
@@ -86,7 +86,7 @@ def _tables(results: dict[str, tuple[str, Result]]) -> str:
 
 
 def _goals(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give a table of what is to be reached and what has been, in the full form."""
+    """Return a table of what is to be reached and what has been, in the full form."""
     full = {group: result for group, (_, result) in results.items() if result.sizes.name == "full"}
     if full:
         yield from _head("", "floor", "aim", "median", "least … most", "reached")
@@ -102,7 +102,7 @@ def _goals(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give a table of all that is measured of one worker."""
+    """Return a table of all that is measured of one worker."""
     yield from _head("one worker", "", "median", "least … most", "runs")
     for group, kinds in KINDS.items():
         if group in results and group not in (*_WHOLE, "calibration"):
@@ -119,7 +119,7 @@ def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
 
 
 def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give a table of whole systems beside each other."""
+    """Return a table of whole systems beside each other."""
     figures = _together(results)
     there = [name for name in ("workers 1", *_WHOLE) if name in figures]
     yield from _head("", "at least once", *(name.replace("-", " ") for name in there if name in _WHOLE))
@@ -132,7 +132,7 @@ def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _families(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give a table of each experiment that measures the same in several circumstances."""
+    """Return a table of each experiment that measures the same in several circumstances."""
     for first in ("matrix", "recovery", "values", "workers"):
         groups = [group for group in results if group.split()[0] == first and group != first]
         if groups:
@@ -149,7 +149,7 @@ def _pictures(_: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give what a large installation needs, by calculation from what one worker does."""
+    """Return what a large installation needs, by calculation from what one worker does."""
     if not {_BUSIEST, _LARGEST} <= results.keys():
         return
     busiest, largest = (results[group][1].figures[group] for group in (_BUSIEST, _LARGEST))
@@ -173,7 +173,7 @@ def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give what the pipeline needs for as many messages in the cold tier, by calculation from what it does here."""
+    """Return what the pipeline needs for as many messages in the cold tier, by calculation from what it does here."""
     if "pipeline" not in results:
         return
     result = results["pipeline"][1]
@@ -198,7 +198,7 @@ def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Give a table of the files, and what the machine was like: the loop takes the longer, the slower it is."""
+    """Return a table of the files, and what the machine was like: the loop takes the longer, the slower it is."""
     loop = KINDS["calibration"]["loop_ms"]
     yield from _head("results", "form", "runs", "commit", "load before", loop.label)
     for name, result in dict(results.values()).items():

@@ -32,24 +32,24 @@ class Plan:
     value_bytes: int = 200
 
     def id(self, number: int) -> str:
-        """Give a message's id, which is also its key."""
+        """Return a message's id, which is also its key."""
         return f"{self.name}-{number}"
 
     def value(self, number: int) -> bytes:
-        """Give a message's value: it tells the message, so that a mix-up would show, and does not compress."""
+        """Return a message's value: it tells the message, so that a mix-up would show, and does not compress."""
         id_, at = self.id(number).encode(), number * _STRIDE % _CUTS
         left = self.value_bytes - len(id_) - 1
         return b"%b.%b" % (id_, _NOISE[at : at + left])
 
     def due_times(self) -> Iterator[int]:
-        """Give the due times of all messages in their order, the same ones each time."""
+        """Return the due times of all messages in their order, the same ones each time."""
         leads = random.Random(self.name)  # noqa: S311 - a repeatable load is the point
         for number in range(self.count):
             lead = self.lead_ms + (leads.randint(0, self.spread_ms) if self.spread_ms else 0)
             yield self.base_ms + number * self.step_us // 1000 + lead
 
     def send_ms(self, number: int) -> int:
-        """Give when a message of a paced plan is to be sent."""
+        """Return when a message of a paced plan is to be sent."""
         return self.start_ms + number * self.step_us // 1000
 
     @property

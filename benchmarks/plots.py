@@ -20,7 +20,7 @@ _CELL = re.compile(r"matrix ([\d,]+)/s above ([\d,]+)")
 
 
 def draw(figures: Figures, directory: Path) -> list[Path]:
-    """Draw what these figures allow into a directory; give the files. What they don't allow is not left there."""
+    """Draw what these figures allow into a directory; return the files. What they don't allow is not left there."""
     import matplotlib as mpl  # noqa: PLC0415 - slow, and only needed here
 
     mpl.use("Agg")

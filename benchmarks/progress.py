@@ -44,7 +44,7 @@ class Progress:
         self._last: dict[bytes, tuple[int, Mapping[str, Any]]] = {}
 
     def state(self, since_ms: int = 0) -> State:
-        """Give the present state, by records appended since `since_ms`."""
+        """Return the present state, by records appended since `since_ms`."""
         for message in self._consumer.consume(1_000, 0.01):
             if not message.error():
                 self._last[message.key()] = (message.timestamp()[1], json.loads(message.value()))

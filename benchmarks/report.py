@@ -7,12 +7,12 @@ from benchmarks.result import Result
 
 
 def shown(value: float, kind: Kind) -> str:
-    """Give a figure with its digits, thousands apart."""
+    """Return a figure with its digits, thousands apart."""
     return f"{value:,.{kind.digits}f}"
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
-    """Give rows in columns; those in `right` are aligned to the right. A repeated first cell is left out."""
+    """Return rows in columns; those in `right` are aligned to the right. A repeated first cell is left out."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines, group = [], ""
     for first, *rest in rows:
@@ -27,7 +27,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
 
 
 def table(result: Result) -> str:
-    """Give all figures of a result; with several runs the medians, and the least and the most beside them."""
+    """Return all figures of a result; with several runs the medians, and the least and the most beside them."""
     rows = []
     for group, name, kind, value in listed(result.figures):
         every = [run[group][name] for run in result.runs if name in run.get(group, {})]
@@ -37,7 +37,7 @@ def table(result: Result) -> str:
 
 
 def heading(result: Result) -> str:
-    """Give one line on what was measured where."""
+    """Return one line on what was measured where."""
     machine, sizes = result.machine, result.sizes
     commit = f"commit {machine.commit}, " if machine.commit else ""
     return (

@@ -32,7 +32,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.machine.date}-{'-'.join(what)}"
 
     def save(self, directory: Path) -> Path:
-        """Write it to a file of its own, and give its path; never over another one."""
+        """Write it to a file of its own, and return its path; never over another one."""
         directory.mkdir(parents=True, exist_ok=True)
         text = msgspec.json.format(msgspec.json.encode(self)) + b"\n"
         number = 1

@@ -13,7 +13,7 @@ from benchmarks.result import Result
 
 
 def run(options: Options, bootstrap: str, where: machine.Machine) -> Result:
-    """Run what is wanted, so many times, and give the result.
+    """Run what is wanted, so many times, and return the result.
 
     Raises BenchmarkError if a run gives no result: something was lost or early, or a process failed.
     """

@@ -47,7 +47,7 @@ class Tally:
             self._found[id_] = Delivery(id_, due_ms, at_ms)
 
     def deliveries(self, *plans: Plan) -> Sequence[Delivery]:
-        """Give the deliveries of these plans, in no order."""
+        """Return the deliveries of these plans, in no order."""
         names = {plan.name for plan in plans}
         return [found for id_, found in self._found.items() if id_.rpartition("-")[0] in names]
 

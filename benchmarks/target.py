@@ -58,7 +58,7 @@ class Target(ABC):
 
     @abstractmethod
     def durable_ms(self) -> int:
-        """Give when what it holds was last changed, to the millisecond if its changelog says so."""
+        """Return when what it holds was last changed, to the millisecond if its changelog says so."""
 
     # what is asked of it ---------------------------------------------------------------------------------------------
     def plan(self, name: str, count: int, base_ms: int, **more: Any) -> Plan:

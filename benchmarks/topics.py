@@ -50,7 +50,7 @@ def read(bootstrap: str, topic: str) -> Iterator[Any]:
 
 
 def last_append_ms(bootstrap: str, topic: str) -> int:
-    """Give the latest append time of a topic's last records, in epoch milliseconds; 0 if it is empty."""
+    """Return the latest append time of a topic's last records, in epoch milliseconds; 0 if it is empty."""
     tails = _read(bootstrap, topic, lambda low, high: max(low, high - _BEFORE_END))
     return max((message.timestamp()[1] for message in tails), default=0)
 
@@ -86,7 +86,7 @@ class Ends:
         self._consumer = consumer(bootstrap)
 
     def total(self, topic: str) -> int:
-        """Give the sum of the end offsets of a topic's partitions; 0 if it is not there."""
+        """Return the sum of the end offsets of a topic's partitions; 0 if it is not there."""
         numbers = _partitions(self._consumer, topic)
         places = (TopicPartition(topic, number) for number in numbers)
         return sum(self._consumer.get_watermark_offsets(place, _TIMEOUT_S)[1] for place in places)
@@ -104,7 +104,7 @@ class Committed:
         self._partitions = [TopicPartition(topic, number) for number in _partitions(self._consumer, topic)]
 
     def total(self) -> int:
-        """Give the sum of the committed offsets of all partitions."""
+        """Return the sum of the committed offsets of all partitions."""
         found = self._consumer.committed(self._partitions, timeout=_TIMEOUT_S)
         return sum(partition.offset for partition in found if partition.offset > 0)
 

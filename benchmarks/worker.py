@@ -21,7 +21,7 @@ _LINES = 20
 
 
 def log_end(log: Path) -> str:
-    """Give the last lines of a log."""
+    """Return the last lines of a log."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-_LINES:])
 
 
@@ -48,7 +48,7 @@ class Worker:
         return self._process.pid
 
     def start(self) -> int:
-        """Start it without waiting; give the time just before, in epoch milliseconds."""
+        """Start it without waiting; return the time just before, in epoch milliseconds."""
         # Its guard passes this process's environment on; env(1) adds the worker's part and becomes the worker.
         command = [shutil.which("env") or "env", *(f"{name}={value}" for name, value in self._settings.items())]
         command += [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "warning"]
@@ -64,11 +64,11 @@ class Worker:
             raise ProcessFailed("worker", code, self.log_end())
 
     def log_end(self) -> str:
-        """Give the last lines that it has said."""
+        """Return the last lines that it has said."""
         return log_end(self._log)
 
     def wait_ready(self) -> int:
-        """Return once /health/ready says so, and give the time in epoch milliseconds."""
+        """Return once /health/ready says so, and return the time in epoch milliseconds."""
 
         def ready() -> bool:
             self.check()
@@ -92,7 +92,7 @@ class Worker:
         self._reap()
 
     def kill(self) -> int:
-        """Kill it with SIGKILL; give the time just before, in epoch milliseconds."""
+        """Kill it with SIGKILL; return the time just before, in epoch milliseconds."""
         killed = now_ms()
         os.kill(self.pid, signal.SIGKILL)
         self._reap()

@@ -25,7 +25,7 @@ _INTERRUPTED = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line says; give the exit code: 0 done, 1 not done, 2 a wrong command line."""
+    """Do what the command line says; return the exit code: 0 done, 1 not done, 2 a wrong command line."""
     options = parser(JOBS).parse_args(arguments)
     try:
         with session(f"punctual {options.command}", options.master, options.jars_dir, options.memory) as spark:
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def parser(jobs: dict[str, ModuleType]) -> argparse.ArgumentParser:
-    """Give what reads a command line of these jobs."""
+    """Return what reads a command line of these jobs."""
     line = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
     commands = line.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, job in jobs.items():

@@ -10,7 +10,7 @@ _HOW = "The pipeline's commands need Spark, which is not installed here. `make i
 
 
 def main(arguments: Sequence[str]) -> int:
-    """List the commands if that is asked for; give the exit code: 0, or 1 for what cannot be done without Spark."""
+    """List the commands if that is asked for; return the exit code: 0, or 1 for what cannot be done without Spark."""
     if set(arguments) & {"-h", "--help"}:
         sys.stdout.write("\n".join(["usage: python -m pipeline COMMAND", "", *commands(), "", _HOW, ""]))
         return 0

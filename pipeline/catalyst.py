@@ -7,7 +7,7 @@ from pyspark.sql import Column
 
 
 def tried(value: Column) -> Column:
-    """Give a value, null where it cannot be computed.
+    """Return a value, null where it cannot be computed.
 
     Holds with `spark.sql.subexpressionElimination.enabled` off alone: what two expressions have in common is computed
     outside of both.
@@ -16,7 +16,7 @@ def tried(value: Column) -> Column:
 
 
 def called(class_name: str, method: str, argument: Column) -> Column:
-    """Give what a static method of a Java class returns for a value: a method of one argument that returns an int.
+    """Return what a static method of a Java class returns for a value: a method of one argument that returns an int.
 
     Null for null.
     """

@@ -17,7 +17,7 @@ class Context:
     app_id: str
 
     def topic(self, name: str) -> str:
-        """Give the full name of one of the installation's topics."""
+        """Return the full name of one of the installation's topics."""
         return f"{self.app_id}-{name}"
 
     def lake(self, root: str, kind: str) -> Lake:

@@ -44,7 +44,7 @@ _READY_PER_S = 4_000
 
 
 def main() -> int:
-    """Run it; give the exit code: that of the proof of account."""
+    """Run it; return the exit code: that of the proof of account."""
     options = argparse.ArgumentParser(prog="make demo-pipeline", description=__doc__)
     options.add_argument("--rows", type=int, default=1_000_000, help="how many messages (%(default)s)")
     options.add_argument("--minutes", type=float, default=10, help="into which two years are squeezed (%(default)s)")
@@ -71,7 +71,7 @@ async def _create(bootstrap: str) -> None:
 
 
 def _settings(bootstrap: str, data: str) -> dict[str, str]:
-    """Give the worker's settings; what the caller has set stays."""
+    """Return the worker's settings; what the caller has set stays."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

@@ -20,18 +20,18 @@ class Files:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)
 
     def names(self, directory: str) -> list[str]:
-        """Give the names in a directory, sorted; none if it is not there."""
+        """Return the names in a directory, sorted; none if it is not there."""
         path = self._path(directory)
         if not self._fs.exists(path):
             return []
         return sorted(status.getPath().getName() for status in self._fs.listStatus(path))
 
     def size(self, directory: str) -> int:
-        """Give the bytes below a directory."""
+        """Return the bytes below a directory."""
         return int(self._fs.getContentSummary(self._path(directory)).getLength())
 
     def read(self, name: str) -> str:
-        """Give a file's text."""
+        """Return a file's text."""
         stream = self._fs.open(self._path(name))
         try:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))

@@ -9,7 +9,7 @@ TYPE = "array<struct<key:string,value:binary>>"
 
 
 def named(records: DataFrame) -> DataFrame:
-    """Give records with a map of their headers in the column `named`: of those of one name the first.
+    """Return records with a map of their headers in the column `named`: of those of one name the first.
 
     In a projection of its own: within functions that Spark doesn't compile it would be made for each name. Of keys that
     occur again the session lets the last one win, so the headers are reversed.
@@ -18,29 +18,29 @@ def named(records: DataFrame) -> DataFrame:
 
 
 def header(name: str) -> Column:
-    """Give the value of the first header called `name` of `named` records, as bytes; null if there is none."""
+    """Return the value of the first header called `name` of `named` records, as bytes; null if there is none."""
     return F.try_element_at("named", F.lit(name))
 
 
 def text(name: str) -> Column:
-    """Give it as text; null if there is none or it is no UTF-8."""
+    """Return it as text; null if there is none or it is no UTF-8."""
     return F.try_validate_utf8(header(name).cast("string"))
 
 
 def number(name: str) -> Column:
-    """Give it as a long; null if there is none or it is not just digits."""
+    """Return it as a long; null if there is none or it is not just digits."""
     said = text(name)
     return F.when(said.rlike("^[0-9]{1,18}$"), said.try_cast("long"))
 
 
 def users() -> Column:
-    """Give the headers that are the user's, in their order; an empty array if there are none."""
+    """Return the headers that are the user's, in their order; an empty array if there are none."""
     given = F.coalesce("headers", F.array().cast(TYPE))
     return F.filter(given, lambda each: ~each["key"].startswith(PREFIX))
 
 
 def joined(own: dict[str, Column], users_: Column | None = None) -> Column:
-    """Give the user's headers, then those of `own` whose value (text, or bytes of it) is not null."""
+    """Return the user's headers, then those of `own` whose value (text, or bytes of it) is not null."""
     each = [
         F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
         for name, value in own.items()

@@ -17,7 +17,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 def home(ids: Column, inputs: tuple[str, ...], partitions: int) -> Column:
-    """Give the home partition of each of `ids`. Records that are sent there spare the worker a forward.
+    """Return the home partition of each of `ids`. Records that are sent there spare the worker a forward.
 
     The hash is that of Kafka's own client: in Python it would take as long as sending does.
     """
@@ -30,7 +30,7 @@ def home(ids: Column, inputs: tuple[str, ...], partitions: int) -> Column:
 
 
 def paced(values: Column, per_second: float) -> Column:
-    """Give int values as they are, not more than so many a second in each task, whoever takes them."""
+    """Return int values as they are, not more than so many a second in each task, whoever takes them."""
     made: Any = pandas_udf
     return made(_at_pace(per_second), "int")(values)  # type: ignore[no-any-return]
 

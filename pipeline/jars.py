@@ -20,7 +20,7 @@ CONNECTORS = {
 
 
 def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
-    """Give the Maven coordinates of the connector for a Spark version.
+    """Return the Maven coordinates of the connector for a Spark version.
 
     Raises ConnectorMissing for a version that was not tested.
     """
@@ -34,7 +34,7 @@ def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
 
 
 def connector_jars(jars_dir: str | None = None) -> list[Path]:
-    """Give the connector's jars: all of `jars_dir`, or those of Maven Central, fetched the first time (10 MB).
+    """Return the connector's jars: all of `jars_dir`, or those of Maven Central, fetched the first time (10 MB).
 
     Raises ConnectorMissing if they are not there and cannot be fetched.
     """

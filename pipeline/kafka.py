@@ -35,7 +35,7 @@ _WRITING = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.
 
 
 def client_options(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Give the options of a Java client for the worker's own settings `KAFKA_SECURITY_PROTOCOL` and its like."""
+    """Return the options of a Java client for the worker's own settings `KAFKA_SECURITY_PROTOCOL` and its like."""
     protocol = env.get("KAFKA_SECURITY_PROTOCOL") or "PLAINTEXT"
     options = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
     if protocol.startswith("SASL"):
@@ -72,18 +72,18 @@ class Kafka:
 
     # offsets ---------------------------------------------------------------------------------------------------------
     def ends(self, spark: "SparkSession", *topics: str, committed: bool = True) -> dict[str, Offsets]:
-        """Give where each topic ends for who reads what is committed: an open transaction is beyond it.
+        """Return where each topic ends for who reads what is committed: an open transaction is beyond it.
 
         Unless `committed`, with all that is there. Raises TopicMissing, KafkaUnreachable.
         """
         return self._offsets(spark, topics, lambda spec: spec.latest(), committed=committed)
 
     def begins(self, spark: "SparkSession", *topics: str) -> dict[str, Offsets]:
-        """Give the first offsets that Kafka still has. Raises TopicMissing, KafkaUnreachable."""
+        """Return the first offsets that Kafka still has. Raises TopicMissing, KafkaUnreachable."""
         return self._offsets(spark, topics, lambda spec: spec.earliest())
 
     def since(self, spark: "SparkSession", when_ms: int, *topics: str) -> dict[str, Offsets]:
-        """Give the first offsets of records from `when_ms` on, or the ends. Raises TopicMissing, KafkaUnreachable."""
+        """Return the first offsets of records from `when_ms` on, or the ends. Raises TopicMissing, KafkaUnreachable."""
         found, ends = self._offsets(spark, topics, lambda spec: spec.forTimestamp(when_ms)), self.ends(spark, *topics)
         return {
             topic: {number: offset if offset >= 0 else ends[topic][number] for number, offset in there.items()}
@@ -91,12 +91,12 @@ class Kafka:
         }
 
     def cluster_id(self, spark: "SparkSession") -> str:
-        """Give the id of the cluster. Raises KafkaUnreachable."""
+        """Return the id of the cluster. Raises KafkaUnreachable."""
         with self._admin(spark) as admin:
             return str(admin.describeCluster().clusterId().get())
 
     def largest_record(self, spark: "SparkSession", topic: str) -> int:
-        """Give the most bytes that a record of a topic can have. Raises TopicMissing, KafkaUnreachable."""
+        """Return the most bytes that a record of a topic can have. Raises TopicMissing, KafkaUnreachable."""
         jvm = _jvm(spark)
         resources = jvm.org.apache.kafka.common.config.ConfigResource
         asked = resources(resources.Type.TOPIC, topic)
@@ -145,7 +145,7 @@ class Kafka:
 
     # records ---------------------------------------------------------------------------------------------------------
     def read(self, spark: "SparkSession", topic: str, begin: Offsets, end: Offsets) -> "DataFrame":
-        """Give a topic's committed records from `begin` up to, not including, `end`.
+        """Return a topic's committed records from `begin` up to, not including, `end`.
 
         Columns: key, value (binary), topic, partition (int), offset (long), stamp_ms (long), headers (array of key and
         value; null where there are none). A partition that `begin` doesn't name is read from its first offset.
@@ -183,7 +183,7 @@ class Kafka:
 def new_records(
     kafka: Kafka, spark: "SparkSession", topic: str, done: Offsets, *, accept_gap: bool = False
 ) -> "tuple[DataFrame, Offsets]":
-    """Give the committed records of a topic that come after `done`, and where they end.
+    """Return the committed records of a topic that come after `done`, and where they end.
 
     Raises DataLost if Kafka has deleted some of them, unless `accept_gap`: then it begins with what is there.
     """
@@ -211,7 +211,7 @@ def _jvm(spark: "SparkSession") -> Any:
 
 
 def _named(error: Py4JJavaError, bootstrap: str) -> Exception:
-    """Give our own error for one of Java's clients."""
+    """Return our own error for one of Java's clients."""
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()
@@ -225,5 +225,5 @@ def _named(error: Py4JJavaError, bootstrap: str) -> Exception:
 
 
 def sentence(error: PySparkException) -> str:
-    """Give the first line of what Spark says."""
+    """Return the first line of what Spark says."""
     return (str(error).splitlines() or [type(error).__name__])[0]

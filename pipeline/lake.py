@@ -50,12 +50,12 @@ _TYPES: dict[str, DataType] = {
 
 
 def schema(**columns: str) -> StructType:
-    """Give the schema of a table: names of columns of string, int, long, binary or headers (key, value)."""
+    """Return the schema of a table: names of columns of string, int, long, binary or headers (key, value)."""
     return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
 
 
 def none(spark: "SparkSession", columns: StructType) -> "DataFrame":
-    """Give no rows of a schema; createDataFrame would start a Python worker for them."""
+    """Return no rows of a schema; createDataFrame would start a Python worker for them."""
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in columns))
 
 
@@ -104,11 +104,11 @@ class Lake:
         return dataclasses.replace(found, positions=positions)
 
     def read(self, table: str, schema: "StructType") -> "DataFrame":
-        """Give a table as of the last commit that this run has seen or made; an empty one if there is nothing."""
+        """Return a table as of the last commit that this run has seen or made; an empty one if there is nothing."""
         return self.written(self.head.tables.get(table, ()), schema)
 
     def written(self, directories: "Collection[str]", schema: "StructType") -> "DataFrame":
-        """Give what is in directories, as `write` or `head.tables` names them."""
+        """Return what is in directories, as `write` or `head.tables` names them."""
         paths = [f"{self.files.root}/{name}" for name in directories]
         return self.spark.read.schema(schema).parquet(*paths) if paths else none(self.spark, schema)
 
@@ -159,7 +159,7 @@ class Lake:
         return commit
 
     def clean(self) -> int:
-        """Delete what the last commits don't refer to, also what killed runs have left; give how many directories."""
+        """Delete what the last commits don't refer to, also what killed runs have left; return how many directories."""
         kept = [name for name in self.files.names(_COMMITS) if name.endswith(".json")]
         tables = [json.loads(self.files.read(f"{_COMMITS}/{name}"))["tables"] for name in kept]
         live = {"/".join(name.split("/")[:2]) for each in tables for there in each.values() for name in there}

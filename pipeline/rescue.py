@@ -35,7 +35,7 @@ _SENT_DDL = "source string, key binary, value binary, headers array<struct<key:s
 
 
 def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
-    """Give the original requests (`REQUESTS`) of what is lost, by its column source: from the ledger, else from Kafka.
+    """Return the original requests (`REQUESTS`) of what is lost, by its column source: from ledger or Kafka.
 
     What neither has any more is not there.
     """
@@ -64,7 +64,7 @@ def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataF
 
 
 def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
-    """Give the sources of what is lost whose id has been scheduled or cancelled since: that is what its sender wants.
+    """Return the sources of what is lost whose id has been scheduled or cancelled since: that is what its sender wants.
 
     `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing.
     """
@@ -79,7 +79,7 @@ def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0
 
 
 def again(lost: DataFrame, asked: DataFrame, inputs: tuple[str, ...], partitions: int) -> DataFrame:
-    """Give what brings back what is lost: columns source, key, value, headers, and partition: the home of its id.
+    """Return what brings back what is lost: columns source, key, value, headers, and partition: the home of its id.
 
     `lost` is `reconcile.lost.LOST`, `asked` the requests that it was. What these don't fit is left out: a source that
     is another record's by now.

@@ -43,7 +43,7 @@ _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 def session(
     name: str, master: str = "local[*]", jars_dir: str | None = None, memory: str = "2g", **conf: str
 ) -> Iterator[SparkSession]:
-    """Give a session called `name`, which ends with the block.
+    """Return a session called `name`, which ends with the block.
 
     Under spark-submit it is that one's, and `master`, `jars_dir` and `memory` are its options, not ours. Otherwise a
     JVM is started here, whose heap is `memory`; keys of `conf` have underscores for dots.

@@ -70,12 +70,12 @@ class Changes:
         self.size = 0
 
     def __bool__(self) -> bool:
-        """Tell whether anything changes."""
+        """Return whether anything changes."""
         rest = self.positions or self.origins or self.orders or self.delivered or self.told
         return bool(self.puts or self.removals or rest)
 
     def touches(self, key: bytes) -> bool:
-        """Tell whether the row at `key` is removed or rewritten."""
+        """Return whether the row at `key` is removed or rewritten."""
         return key in self.removals or key in self.puts
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
@@ -99,7 +99,7 @@ class Changes:
         self.size += 32
 
     def records(self, writer: int) -> Iterator[tuple[bytes, bytes | None]]:
-        """Give the changelog records, first the stamp of the `writer`'s epoch, which marks whose batch this is."""
+        """Return the changelog records, first the stamp of the `writer`'s epoch, which marks whose batch this is."""
         yield keys.WRITER, keys.long_bytes(writer)
         for key in self.removals:
             yield key, None

@@ -63,7 +63,7 @@ class Database:
             self._trouble(error)
 
     def get(self, key: bytes) -> bytes | None:
-        """Give what is stored under a key, or None."""
+        """Return what is stored under a key, or None."""
         try:
             found: bytes | None = self._db.get(key)
         except Exception as error:  # noqa: BLE001 - theirs
@@ -71,7 +71,7 @@ class Database:
         return found
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Give what is stored under each key, None where there is nothing, in one read."""
+        """Return what is stored under each key, None where there is nothing, in one read."""
         try:
             found: list[bytes | None] = self._db.get(list(keys))
         except Exception as error:  # noqa: BLE001 - theirs
@@ -127,7 +127,7 @@ class Database:
 
 
 def _before(end: bytes) -> rocksdict.ReadOptions:
-    """Give options for an iterator that ends before `end`: RocksDB keeps a pointer to it, so they must live as long."""
+    """Return options for an iterator that ends before `end`. RocksDB points to it: they must live as long."""
     options: Any = rocksdict.ReadOptions()
     options.set_iterate_upper_bound(end)
     return options

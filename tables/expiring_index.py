@@ -29,7 +29,7 @@ class Mark(Protocol):
 M = TypeVar("M", bound=Mark)
 
 
-class Memory(Generic[M]):
+class ExpiringIndex(Generic[M]):
     """The marks of one kind in one partition's database; written with the step that changes them."""
 
     def __init__(self, db: Database, kind: bytes, decode: Callable[[bytes], M]) -> None:
@@ -52,7 +52,7 @@ class Memory(Generic[M]):
         self._seen[bit >> 3] |= 1 << (bit & 7)
 
     def get(self, id_: str) -> M | None:
-        """Give an id's mark, or None."""
+        """Return an id's mark, or None."""
         if not self.count:
             return None
         id_bytes = id_.encode()
@@ -63,7 +63,7 @@ class Memory(Generic[M]):
         return None if raw is None else self._decode(raw)
 
     def get_many(self, ids: Sequence[str]) -> list[M | None]:
-        """Give the marks of ids, None where there is none, in one read."""
+        """Return the marks of ids, None where there is none, in one read."""
         if not self.count:
             return [None] * len(ids)
         found = self._db.get_many([self._kind + id_.encode() for id_ in ids])
@@ -97,7 +97,7 @@ class Memory(Generic[M]):
         self._put(batch, id_, None if value is None else self._decode(value), self.get(id_))
 
     def expired(self, now_ms: int, limit: int) -> list[str]:
-        """Give up to `limit` ids that are to be forgotten at `now_ms`."""
+        """Return up to `limit` ids that are to be forgotten at `now_ms`."""
         if not self.count:
             return []
         start, end = keys.expiry_key(self._kind, 0, b""), keys.expiry_key(self._kind, now_ms + 1, b"")

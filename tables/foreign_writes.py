@@ -11,7 +11,7 @@ _META_DOUBT = keys.META + b"doubt"
 _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
-class Doubt:
+class ForeignWrites:
     """Keys of the changelog, kept with the offset that has gone past the zombie's words about them.
 
     Without that, a process that dies after it has read a zombie's batch and before it has set it right would not know

@@ -27,42 +27,42 @@ BUCKET_MS = 3_600_000
 
 
 def topic_crc(topic: str) -> int:
-    """Give the number that stands for `topic` in row keys."""
+    """Return the number that stands for `topic` in row keys."""
     return zlib.crc32(topic.encode())
 
 
 def row_key(due_ms: int, offset: int, crc: int) -> bytes:
-    """Give the key of the row due at `due_ms`, set by the record at `offset` of the topic whose CRC-32 is `crc`."""
+    """Return the key of the row due at `due_ms`, set by the record at `offset` of the topic whose CRC-32 is `crc`."""
     return _ROW.pack(due_ms, offset, crc)
 
 
 def with_due(key: bytes, due_ms: int) -> bytes:
-    """Give a row key with another due time, and the rest of `key`."""
+    """Return a row key with another due time, and the rest of `key`."""
     return _LONG.pack(due_ms) + key[8:]
 
 
 def due_of(key: bytes) -> int:
-    """Give the due time of a row key, in epoch milliseconds."""
+    """Return the due time of a row key, in epoch milliseconds."""
     return int.from_bytes(key[:8], "big")
 
 
 def is_row(key: bytes) -> bool:
-    """Tell whether `key` is a row's."""
+    """Return whether `key` is a row's."""
     return key[:1] == b"\x00"
 
 
 def is_local(key: bytes) -> bool:
-    """Tell whether `key` is of a kind that the changelog never has."""
+    """Return whether `key` is of a kind that the changelog never has."""
     return key[:1] in (BUCKET, EXPIRY, ID, META, COUNT)
 
 
 def due_bound(due_ms: int) -> bytes:
-    """Give the smallest key that is due after `due_ms`: an exclusive upper bound for what is due by then."""
+    """Return the smallest key that is due after `due_ms`: an exclusive upper bound for what is due by then."""
     return _LONG.pack(due_ms + 1)
 
 
 def span(kind: bytes) -> tuple[bytes, bytes]:
-    """Give where the keys of a kind begin, and the exclusive end of them."""
+    """Return where the keys of a kind begin, and the exclusive end of them."""
     return kind, kind[:-1] + bytes([kind[-1] + 1])
 
 
@@ -72,10 +72,10 @@ def long_bytes(number: int) -> bytes:
 
 
 def expiry_key(kind: bytes, expires_ms: int, id_bytes: bytes) -> bytes:
-    """Give the key under which what is remembered of an id waits for its end."""
+    """Return the key under which what is remembered of an id waits for its end."""
     return EXPIRY + kind + _LONG.pack(expires_ms) + id_bytes
 
 
 def origin_key(topic: str, partition: int) -> bytes:
-    """Give the key that remembers how far forwards from this partition have been applied."""
+    """Return the key that remembers how far forwards from this partition have been applied."""
     return ORIGIN + f"{topic}-{partition}".encode()

@@ -10,7 +10,7 @@ from tables.database import Database
 _ROWS, _BYTES = 64, 64 * 1024
 
 
-class Ahead:
+class ReadAhead:
     """All rows from one key up to another, as they are on disk: what changes beyond is none of its business."""
 
     def __init__(self, database: Database) -> None:
@@ -20,7 +20,7 @@ class Ahead:
         self._rows: deque[tuple[bytes, bytes]] = deque()
 
     def due(self, bound: bytes, start: bytes, limit: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """Give up to `limit` rows from key `start` to before `bound`, and the key at which to look on.
+        """Return up to `limit` rows from key `start` to before `bound`, and the key at which to look on.
 
         No other row lies before that key; None if no row follows at all.
         """

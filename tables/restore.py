@@ -24,15 +24,15 @@ class ChangelogReader(Protocol):
     """Reads one partition of the changelog from an offset to its end."""
 
     async def end(self) -> int:
-        """Give the offset after the last record."""
+        """Return the offset after the last record."""
         ...
 
     async def chunk(self, limit: int) -> Sequence[Record]:
-        """Give the next records, at most `limit`, in order; an empty list when none has come yet."""
+        """Return the next records, at most `limit`, in order; an empty list when none has come yet."""
         ...
 
     async def position(self) -> int:
-        """Give the offset that is read next."""
+        """Return the offset that is read next."""
         ...
 
 
@@ -84,7 +84,7 @@ class Progress:
 
 
 def epoch_of(value: bytes | None) -> int | None:
-    """Give the epoch that a writer's stamp says, None if no owner can have written it.
+    """Return the epoch that a writer's stamp says, None if no owner can have written it.
 
     The same one for everybody, whatever else was read: compaction may have removed what came before.
     """
@@ -120,7 +120,7 @@ class StaleFilter:
         self._skip, self._inspection = skip, inspection
 
     def accept(self, records: Iterable[Record]) -> Iterator[tuple[bytes, bytes | None]]:
-        """Give the records of rightful writers; a batch whose stamp no owner can have written is nobody's."""
+        """Return the records of rightful writers; a batch whose stamp no owner can have written is nobody's."""
         for record in records:
             key, value = record.key or b"", record.value
             if key == keys.WRITER and value is not None:
@@ -162,14 +162,14 @@ async def restore(
     skip: Collection[int] = (),
     inspection: Inspection | None = None,
 ) -> set[bytes]:
-    """Bring `store` to the changelog's end; give the keys that a zombie has had the last word about.
+    """Bring `store` to the changelog's end; return the keys that a zombie has had the last word about.
 
     The reader must stand at `store.offset`. Can be cut off at any point and done again: until the end is reached the
     store counts as old as what it held before, for the tombstones of that may lie among what has not been read yet.
     Stamps at the offsets `skip` are nobody's. Raises RecordsGarbled if records cannot be read or, with an `inspection`,
     RecordUnreadable in the end.
     """
-    stale = StaleFilter(store.writer, store.doubt.keys, skip, inspection)
+    stale = StaleFilter(store.writer, store.foreign.keys, skip, inspection)
     since = store.seen_ms if store.offset else now_ms()
     progress.start(store.offset, await reader.end())
     while progress.position < progress.end:
@@ -181,4 +181,4 @@ async def restore(
     if inspection is not None:
         inspection.conclude()
     progress.finish()
-    return store.doubt.keys
+    return store.foreign.keys

@@ -27,10 +27,10 @@ from tables.counts import Counts
 from tables.database import Database
 from tables.entry import VERSION, Entry, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
-from tables.expiring_index import Memory
-from tables.foreign_writes import Doubt
+from tables.expiring_index import ExpiringIndex
+from tables.foreign_writes import ForeignWrites
 from tables.orders import Orders, decode_orders
-from tables.read_ahead import Ahead
+from tables.read_ahead import ReadAhead
 
 _META_FORMAT, _META_STEPS, _META_SLOT = keys.META + b"format", keys.META + b"steps", keys.META + b"#"
 _META_OFFSET, _META_SEEN, _META_WRITER = keys.META + b"offset", keys.META + b"seen", keys.META + b"writer"
@@ -86,13 +86,13 @@ class PartitionStore:
             key[1:].decode(): decode_position(value) for key, value in self._scan(keys.POSITION)
         }
         self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
-        self.orders: Memory[Orders] = Memory(self._db, keys.ORDERS, decode_orders)
-        self.delivered: Memory[Delivered] = Memory(self._db, keys.DELIVERED, decode_delivered)
-        self.told: Memory[Told] = Memory(self._db, keys.TOLD, decode_told)
-        self.doubt = Doubt(self._db)
+        self.orders: ExpiringIndex[Orders] = ExpiringIndex(self._db, keys.ORDERS, decode_orders)
+        self.delivered: ExpiringIndex[Delivered] = ExpiringIndex(self._db, keys.DELIVERED, decode_delivered)
+        self.told: ExpiringIndex[Told] = ExpiringIndex(self._db, keys.TOLD, decode_told)
+        self.foreign = ForeignWrites(self._db)
         #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.
         self.low = b""
-        self._ahead = Ahead(self._db)
+        self._ahead = ReadAhead(self._db)
         #: Rows found in recovery whose id has a later row: what is left of them is replaced.
         self.clashes: set[bytes] = set()
         self._steps = self._long(_META_STEPS)
@@ -152,24 +152,24 @@ class PartitionStore:
         return self._db.items(*keys.span(kind))
 
     def find(self, id_: str) -> bytes | None:
-        """Give the key of the row with this id, or None."""
+        """Return the key of the row with this id, or None."""
         return self._db.get(keys.ID + id_.encode())
 
     def find_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Give the keys of the rows with these ids, None where there is none, in one read."""
+        """Return the keys of the rows with these ids, None where there is none, in one read."""
         return self._db.get_many([keys.ID + id_.encode() for id_ in ids])
 
     def entry(self, key: bytes) -> Entry | None:
-        """Give the row at `key`, or None."""
+        """Return the row at `key`, or None."""
         raw = self._db.get(key)
         return None if raw is None else decode(raw)
 
     def raw(self, key: bytes) -> bytes | None:
-        """Give what is stored under any key, as the changelog has it, or None."""
+        """Return what is stored under any key, as the changelog has it, or None."""
         return self._db.get(key)
 
     def due(self, now_ms: int, start: bytes, limit: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """Give up to `limit` rows from key `start` on, due at `now_ms`, in order of (due, arrival), undecoded.
+        """Return up to `limit` rows from key `start` on, due at `now_ms`, in order of (due, arrival), undecoded.
 
         And, from the same look, a key before which no other row lies, None if none follows: its due time is when to
         look again, unless something changes.
@@ -177,7 +177,7 @@ class PartitionStore:
         return self._ahead.due(keys.due_bound(now_ms), max(start, self.low), limit)
 
     def next_row(self, start: bytes) -> bytes | None:
-        """Give the first row key at or after `start`, or None."""
+        """Return the first row key at or after `start`, or None."""
         return next(self._db.keys(max(start, self.low), keys.ROWS_END), None)
 
     def count(self, from_ms: int, to_ms: int, limit: int) -> int:
@@ -332,7 +332,7 @@ class PartitionStore:
     def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:
         """Write the batch with the changelog offset it stands for: one write, whole or not at all."""
         self.counts.write(batch)
-        self.doubt.write(batch)
+        self.foreign.write(batch)
         if self.format != self._needed:
             batch.put(_META_FORMAT, keys.long_bytes(self._needed))
         batch.put(_META_OFFSET, keys.long_bytes(offset))

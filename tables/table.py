@@ -38,7 +38,7 @@ class DelayTable(faust.Table):
         """Leave partitions to the worker's ownership, which knows what is in flight."""
 
     def path(self, partition: int) -> Path:
-        """Give the directory of a partition's database."""
+        """Return the directory of a partition's database."""
         return Path(self.app.conf.tabledir) / f"{self.name}-{partition}.db"
 
     def open(self, partition: int, oldest_ms: int) -> PartitionStore:
@@ -100,7 +100,7 @@ class DelayTable(faust.Table):
         skip: Collection[int] = (),
         inspection: Inspection | None = None,
     ) -> set[bytes]:
-        """Bring a partition's store to the changelog's end; give the keys that a zombie has written about.
+        """Bring a partition's store to the changelog's end; return the keys that a zombie has written about.
 
         Raises RecordsGarbled if records cannot be read: the store has to be opened and restored again, with an
         `inspection`, which raises RecordUnreadable at the end if nothing has mended them.

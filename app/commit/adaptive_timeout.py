@@ -10,7 +10,7 @@ _LEAST_S, _TIMES, _MOST_S = 0.15, 4, 2.0
 _SMOOTHING = 0.1
 
 
-class Patience:
+class AdaptiveTimeout:
     """How long a destination is waited for: longer while our own topics are slow, for then it is not alone in that."""
 
     def __init__(self) -> None:

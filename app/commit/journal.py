@@ -38,7 +38,7 @@ class Journal:
         """Pass a named point of the order; fault tests end the process here."""
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
-        """Give a reader of a partition's changelog from `offset` on."""
+        """Return a reader of a partition's changelog from `offset` on."""
         return PartitionReader(self._cluster, self._settings.changelog, partition, offset)
 
     async def commit(self, partition: int, step: Step) -> None:
@@ -84,7 +84,7 @@ class Journal:
                 return ack.timestamp_ms
 
     def _next_epoch(self, partition: int) -> int:
-        """Give the epoch after the last one.
+        """Return the epoch after the last one.
 
         Raises PartitionStopped if there is none.
         """
@@ -112,7 +112,7 @@ class Journal:
     async def rewrite(self, partition: int, now_ms: int) -> None:
         """Write the truth about the keys in doubt to the changelog again: compaction keeps the last word."""
         store = self._table.stores[partition]
-        waiting = sorted(store.doubt.keys)
+        waiting = sorted(store.foreign.keys)
         while waiting:
             batch = self._new_batch(_WHOLE)
             batch.append(now_ms, keys.WRITER, keys.long_bytes(store.writer))
@@ -129,11 +129,11 @@ class Journal:
         ack = await self._sender.submit(self._settings.changelog, partition, batch)
         store = self._table.stores[partition]
         if last:
-            store.doubt.keys.clear()
+            store.foreign.keys.clear()
         await self._apply(partition, store, Changes(), ack, batch.count, now_ms)
 
     def _outgoing(self, partition: int, step: Step) -> list[Outgoing]:
-        """Give events and other records of a step in batches per topic partition."""
+        """Return events and other records of a step in batches per topic partition."""
         batches: dict[tuple[str, int], list[Batch]] = {}
         for out in step.sends:
             there = batches.setdefault((out.topic, out.partition), [])
@@ -156,7 +156,7 @@ class Journal:
         return batch
 
     async def _end(self, partition: int, ack: Ack, count: int) -> int:
-        """Give the offset after an acknowledged batch; a broker that recognises a repeat may not say where it is."""
+        """Return the offset after an acknowledged batch; a broker that recognises a repeat may not say where it is."""
         if ack.offset >= 0:
             return ack.offset + count
         return await self.reader(partition, 0).end()
@@ -179,12 +179,12 @@ class Journal:
             partition,
             len(touched),
         )
-        store.doubt.keys |= touched
+        store.foreign.keys |= touched
         store.apply(Changes(), end, store.writer, now_ms)
         await self.rewrite(partition, now_ms)
 
     async def _foreign(self, partition: int, store: PartitionStore, end: int) -> set[bytes]:
-        """Give the keys that others have written between what we know and `end`."""
+        """Return the keys that others have written between what we know and `end`."""
         reader = self.reader(partition, store.offset)
         touched: set[bytes] = set()
         while await reader.position() < end:
@@ -209,7 +209,7 @@ class Journal:
         """Take in what others have written before our stamp: it is the last word of those before us."""
         reader = self.reader(partition, store.offset)
         skip = self._settings.skipped(f"{self._settings.changelog}-{partition}")
-        stale = StaleFilter(store.writer, store.doubt.keys, skip)
+        stale = StaleFilter(store.writer, store.foreign.keys, skip)
         while await reader.position() < end:
             records = [record for record in await reader.chunk(2_000) if record.offset < end]
             stale.replay(store, records, min(end, await reader.position()), now_ms)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import aiohttp
 import yarl
 
-from app.partition.partition import CALLBACK, Partition, Way
+from app.partition.partition import CALLBACK, Partition, Route
 from app.steps.outcomes import Called, Uncalled
 from tables import Entry
 
@@ -22,44 +22,44 @@ _OK = range(200, 300)
 _NAME = "failure callbacks"
 
 
-class Caller:
+class CallbackClient:
     """Makes callbacks: POST with a JSON body; any 2xx answer counts as taken, redirects are not followed."""
 
     def __init__(self, room: Callable[[], None]) -> None:
         """Connect to nobody yet; `room` is called when there is room again."""
         self._room = room
         self._session: aiohttp.ClientSession | None = None
-        self._tasks: dict[asyncio.Task[None], Way] = {}
+        self._tasks: dict[asyncio.Task[None], Route] = {}
         #: How many are on their way to each host, and the hosts whose last callback has timed out.
-        self._under_way = Counter[Way]()
-        self._slow = set[Way]()
+        self._under_way = Counter[Route]()
+        self._slow = set[Route]()
 
-    def way(self, url: str) -> Way:
-        """Give the way of callbacks to a URL: that of its host and port."""
+    def route(self, url: str) -> Route:
+        """Return the route of callbacks to a URL: that of its host and port."""
         try:
             host = yarl.URL(url).authority.rpartition("@")[2]
         except (ValueError, IndexError):
             host = ""
         return host, _NAME, CALLBACK
 
-    def full(self, way: Way) -> bool:
-        """Tell whether as many callbacks are on their way, to this host or in all, as may be."""
-        limit = _AFTER_TIMEOUT if way in self._slow else _PER_HOST
-        return len(self._tasks) >= _AT_ONCE or self._under_way[way] >= limit
+    def full(self, route: Route) -> bool:
+        """Return whether as many callbacks are on their way, to this host or in all, as may be."""
+        limit = _AFTER_TIMEOUT if route in self._slow else _PER_HOST
+        return len(self._tasks) >= _AT_ONCE or self._under_way[route] >= limit
 
-    def call(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
+    def call(self, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
         """Make a callback; its partition hears what became of it."""
-        partition.claim(key, entry, way)
-        task = asyncio.get_running_loop().create_task(self._post(partition, key, entry, way))
-        self._tasks[task] = way
-        self._under_way[way] += 1
+        partition.claim(key, entry, route)
+        task = asyncio.get_running_loop().create_task(self._post(partition, key, entry, route))
+        self._tasks[task] = route
+        self._under_way[route] += 1
         task.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         self._under_way -= Counter([self._tasks.pop(task)])  # hosts that have none left go
         self._room()
 
-    async def _post(self, partition: Partition, key: bytes, entry: Entry, way: Way) -> None:
+    async def _post(self, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_TIMEOUT_S))
         try:
@@ -68,11 +68,11 @@ class Caller:
                 entry.url or "", data=entry.value, headers=headers, allow_redirects=False
             ) as answer:
                 why = "" if answer.status in _OK else f"HTTP {answer.status}"
-            self._slow.discard(way)
+            self._slow.discard(route)
         except (aiohttp.ClientError, TimeoutError, ValueError, IndexError) as error:
             why = repr(error)
             if isinstance(error, TimeoutError) and len(self._slow) < _REMEMBERED:
-                self._slow.add(way)
+                self._slow.add(route)
         partition.tell(Uncalled(key, why) if why else Called(key))
 
     async def stop(self) -> None:

@@ -12,7 +12,7 @@ from app.clock import Clock
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import PartitionGone, Recalled, SendError, TooLarge
 from app.kafka.errors import Rejected as Refused
-from app.partition.partition import ANY, Partition, Way
+from app.partition.partition import ANY, Partition, Route
 from app.route import described, named
 from app.settings import Settings
 from app.steps.outcomes import Delivered, Rejected, reason_of
@@ -34,14 +34,14 @@ _ID, _DUE, _SOURCE = names.ID, names.DUE, names.SOURCE
 Row = tuple[Partition, bytes]
 
 
-class Load:
+class DeliveryBatch:
     """A batch for one destination partition, and the rows in it."""
 
-    __slots__ = ("batch", "rows", "sent_ms", "way")
+    __slots__ = ("batch", "route", "rows", "sent_ms")
 
-    def __init__(self, way: Way, *, transactional: bool) -> None:
+    def __init__(self, route: Route, *, transactional: bool) -> None:
         """Begin empty."""
-        self.way, self.sent_ms = way, 0
+        self.route, self.sent_ms = route, 0
         self.batch, self.rows = Batch(transactional=transactional), list[Row]()
 
     def append(self, row: Row, entry: Entry, now_ms: int) -> bool:
@@ -65,30 +65,30 @@ class Target(NamedTuple):
     sender: Sender
 
 
-class Courier:
+class Dispatcher:
     """Takes due rows, and tells their partitions what became of them."""
 
     def __init__(self, settings: Settings, clock: Clock, targets: dict[str | None, Target]) -> None:
         """Deliver to `targets`, by the name of the cluster; None is our own."""
         self._settings, self._clock, self._targets = settings, clock, targets
-        #: Loads that take more rows, and how many of each way are with the sender.
-        self._loads: dict[Way, Load] = {}
-        self._sent = Counter[Way]()
+        #: Batches that take more rows, and how many of each route are with the sender.
+        self._deliveries: dict[Route, DeliveryBatch] = {}
+        self._sent = Counter[Route]()
         self._turn = itertools.count()
-        #: Ways to what is not there, until when that is believed, and those that are looked for, since when.
-        self._gone: dict[Way, float] = {}
-        self._asking: dict[Way, float] = {}
+        #: Routes to what is not there, until when that is believed, and those that are looked for, since when.
+        self._gone: dict[Route, float] = {}
+        self._asking: dict[Route, float] = {}
         #: Why it is not known where a topic is.
         self._unknown: dict[tuple[str | None, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
     def knows(self, cluster: str | None) -> bool:
-        """Tell whether there is such a cluster; None is our own."""
+        """Return whether there is such a cluster; None is our own."""
         return cluster in self._targets
 
-    def way(self, entry: Entry) -> Way:
-        """Give where a message goes: its partition as Kafka's own clients choose it; without a key it spreads."""
+    def route(self, entry: Entry) -> Route:
+        """Return where a message goes: its partition as Kafka's own clients choose it; without a key it spreads."""
         target = self._targets[entry.cluster]
         partitions = target.cluster.partitions(entry.to)
         if not partitions:
@@ -103,55 +103,55 @@ class Courier:
                 break
         return entry.cluster, entry.to, number
 
-    def blocked(self, way: Way) -> bool:
-        """Tell whether messages for this way had better wait."""
-        cluster, topic, partition = way
+    def blocked(self, route: Route) -> bool:
+        """Return whether messages for this route had better wait."""
+        cluster, topic, partition = route
         if partition == ANY:
-            every = self._every(way)
+            every = self._every(route)
             return bool(every) and all(self.blocked(one) for one in every)
-        if way in self._asking and not self.found(way):  # once it is, what comes later must not overtake
-            return not self.hopeless(way)
+        if route in self._asking and not self.found(route):  # once it is, what comes later must not overtake
+            return not self.hopeless(route)
         return self._targets[cluster].sender.blocked(topic, partition)
 
-    def found(self, way: Way) -> bool:
-        """Tell whether a partition is there, or a topic without one named, as last seen."""
-        cluster, topic, partition = way
+    def found(self, route: Route) -> bool:
+        """Return whether a partition is there, or a topic without one named, as last seen."""
+        cluster, topic, partition = route
         return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
 
-    def trouble(self, way: Way) -> str:
-        """Return why messages for this way wait, nothing if they do not or that is not known."""
-        cluster, topic, partition = way
+    def trouble(self, route: Route) -> str:
+        """Return why messages for this route wait, nothing if they do not or that is not known."""
+        cluster, topic, partition = route
         if partition == ANY:
-            return next(filter(None, map(self.trouble, self._every(way))), "")
+            return next(filter(None, map(self.trouble, self._every(route))), "")
         if partition < 0:
             return self._unknown.get((cluster, topic), "")
         return self._targets[cluster].sender.trouble(topic, partition)
 
-    def _every(self, way: Way) -> list[Way]:
-        """Give the ways to all partitions of a topic, as far as they are known."""
-        cluster, topic, _ = way
+    def _every(self, route: Route) -> list[Route]:
+        """Return the routes to all partitions of a topic, as far as they are known."""
+        cluster, topic, _ = route
         return [(cluster, topic, number) for number in range(self._targets[cluster].cluster.partitions(topic))]
 
-    def steady(self, way: Way) -> bool:
-        """Tell whether a way that is free stays so as long as nothing else is done."""
-        return way[2] >= 0
+    def steady(self, route: Route) -> bool:
+        """Return whether a route that is free stays so as long as nothing else is done."""
+        return route[2] >= 0
 
-    def gone(self, way: Way) -> bool:
-        """Tell whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
-        if self.found(way):
+    def gone(self, route: Route) -> bool:
+        """Return whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
+        if self.found(route):
             return False
-        if self._gone.get(way, 0) > self._loop.time():
+        if self._gone.get(route, 0) > self._loop.time():
             return True
-        if way not in self._asking:
-            self._asking[way] = self._loop.time()
-            task = self._loop.create_task(self._find(way))
+        if route not in self._asking:
+            self._asking[route] = self._loop.time()
+            task = self._loop.create_task(self._find(route))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return False
 
-    def absence(self, way: Way) -> str:
+    def absence(self, route: Route) -> str:
         """Say what is gone, and what to do."""
-        cluster, topic, partition = way
+        cluster, topic, partition = route
         partitions = self._targets[cluster].cluster.partitions(topic)
         if not partitions:
             return f"topic {topic} does not exist any more. Create it, then send the message again."
@@ -160,23 +160,23 @@ class Courier:
             "again with one of these, or without that header."
         )
 
-    def hopeless(self, way: Way) -> bool:
-        """Tell whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
+    def hopeless(self, route: Route) -> bool:
+        """Return whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
         limit_s = self._settings.give_up_ms / 1000
-        if not limit_s or way not in self._asking or self.found(way):
+        if not limit_s or route not in self._asking or self.found(route):
             return False
-        return self._loop.time() - self._asking[way] >= limit_s
+        return self._loop.time() - self._asking[route] >= limit_s
 
-    async def _find(self, way: Way) -> None:
+    async def _find(self, route: Route) -> None:
         """Look for a topic, or for a partition that was asked for, until it is there or surely gone."""
-        cluster, topic, _ = way
+        cluster, topic, _ = route
         known, looks, warned = self._targets[cluster].cluster, 0, False
         name = described(named(cluster, topic))
         try:
             while looks < _LOOKS:
                 try:
                     missing = topic in await known.refresh([topic])
-                    if self.found(way):
+                    if self.found(route):
                         return
                     if missing or known.partitions(topic):
                         looks += 1
@@ -190,111 +190,113 @@ class Courier:
                 await asyncio.sleep(_LOOK_EVERY_S)
             now = self._loop.time()
             self._gone = {gone: until for gone, until in self._gone.items() if until > now}
-            self._gone[way] = now + _GONE_S
+            self._gone[route] = now + _GONE_S
         finally:
-            self._asking.pop(way, None)
+            self._asking.pop(route, None)
             self._unknown.pop((cluster, topic), None)
 
-    def add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int) -> None:
+    def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
         """Take a row along in this cycle, which is due `now`."""
-        partition.claim(key, entry, way)
-        row, load = (partition, key), self._loads.get(way)
-        if load is None or not load.append(row, entry, now):
-            if load is not None:
-                self._submit(load)
-            load = self._loads[way] = self._load(way)
-            load.append(row, entry, now)
+        partition.claim(key, entry, route)
+        row, delivery = (partition, key), self._deliveries.get(route)
+        if delivery is None or not delivery.append(row, entry, now):
+            if delivery is not None:
+                self._submit(delivery)
+            delivery = self._deliveries[route] = self._new_delivery(route)
+            delivery.append(row, entry, now)
 
-    def _load(self, way: Way) -> Load:
-        return Load(way, transactional=False)
+    def _new_delivery(self, route: Route) -> DeliveryBatch:
+        return DeliveryBatch(route, transactional=False)
 
     def send(self) -> None:
         """Send what this cycle has gathered; while a way's last load is on its way, the next one takes more rows.
 
         The sender has one batch of a partition in flight: under load, cycles would queue more of them than it sends.
         """
-        loads, self._loads = self._loads, {}
-        for way, load in loads.items():
-            if way in self._sent:
-                self._loads[way] = load
+        deliveries, self._deliveries = self._deliveries, {}
+        for route, delivery in deliveries.items():
+            if route in self._sent:
+                self._deliveries[route] = delivery
             else:
-                self._submit(load)
+                self._submit(delivery)
 
-    def _submit(self, load: Load, *, first: bool = False) -> None:
-        cluster, topic, partition = load.way
-        load.sent_ms = self._clock.wall_ms()
-        owners = {owner for owner, _ in load.rows}
+    def _submit(self, delivery: DeliveryBatch, *, first: bool = False) -> None:
+        cluster, topic, partition = delivery.route
+        delivery.sent_ms = self._clock.wall_ms()
+        owners = {owner for owner, _ in delivery.rows}
         for owner in owners:
             owner.passed("before-send")
-        self._sent[load.way] += 1
-        acked = self._targets[cluster].sender.submit(topic, partition, load.batch, first=first)
+        self._sent[delivery.route] += 1
+        acked = self._targets[cluster].sender.submit(topic, partition, delivery.batch, first=first)
         for owner in owners:
             owner.passed("sent")
-        acked.add_done_callback(lambda future: self._ended(load, future))
+        acked.add_done_callback(lambda future: self._ended(delivery, future))
 
-    def _ended(self, load: Load, acked: "asyncio.Future[Ack]") -> None:
-        self._sent[load.way] -= 1
-        if not self._sent[load.way]:
-            del self._sent[load.way]
+    def _ended(self, delivery: DeliveryBatch, acked: "asyncio.Future[Ack]") -> None:
+        self._sent[delivery.route] -= 1
+        if not self._sent[delivery.route]:
+            del self._sent[delivery.route]
         if acked.cancelled():
             return
-        error, following = acked.exception(), self._loads.pop(load.way, None)
+        error, following = acked.exception(), self._deliveries.pop(delivery.route, None)
         if error is None:
-            self._delivered(load, acked.result())
+            self._delivered(delivery, acked.result())
         elif isinstance(error, (Recalled, PartitionGone)):  # they wait, or go where their keys belong by now
-            self._release(load)
+            self._release(delivery)
             if following is not None:  # it must not overtake what is read again
                 self._release(following)
             return
         elif isinstance(error, SendError):
-            self._failed(load, error)
+            self._failed(delivery, error)
         else:
             raise error
         if following is not None:
             self._submit(following)
 
-    def _release(self, load: Load) -> None:
-        for owner, rows in _by_owner(load.rows).items():
-            owner.release(rows, load.way)
+    def _release(self, delivery: DeliveryBatch) -> None:
+        for owner, rows in _by_owner(delivery.rows).items():
+            owner.release(rows, delivery.route)
 
-    def _failed(self, load: Load, error: SendError) -> None:
-        """End a load that will never be taken; the one row that is to blame is found by halving."""
-        if isinstance(error, (TooLarge, Refused)) and len(load.rows) > 1:
-            middle = len(load.rows) // 2
-            self._again(load.way, load.rows[middle:])  # the later half first, for each goes before all that wait
-            self._again(load.way, load.rows[:middle])
+    def _failed(self, delivery: DeliveryBatch, error: SendError) -> None:
+        """End a batch that will never be taken; the one row that is to blame is found by halving."""
+        if isinstance(error, (TooLarge, Refused)) and len(delivery.rows) > 1:
+            middle = len(delivery.rows) // 2
+            self._again(
+                delivery.route, delivery.rows[middle:]
+            )  # the later half first, for each goes before all that wait
+            self._again(delivery.route, delivery.rows[:middle])
         else:
-            for owner, key in load.rows:
+            for owner, key in delivery.rows:
                 owner.tell(Rejected(key, reason_of(error), str(error)))
 
-    def _delivered(self, load: Load, ack: Ack) -> None:
+    def _delivered(self, delivery: DeliveryBatch, ack: Ack) -> None:
         owners = defaultdict[Partition, list[tuple[bytes, int]]](list)
-        for offset, (owner, key) in enumerate(load.rows, ack.offset):
+        for offset, (owner, key) in enumerate(delivery.rows, ack.offset):
             owners[owner].append((key, offset))
         for owner, rows in owners.items():
             owner.passed("acked")
-            owner.tell(Delivered(rows, load.way[1], load.way[2], load.sent_ms))
+            owner.tell(Delivered(rows, delivery.route[1], delivery.route[2], delivery.sent_ms))
 
-    def _again(self, way: Way, rows: list[Row]) -> None:
+    def _again(self, route: Route, rows: list[Row]) -> None:
         """Send rows again in a batch of their own, before those that wait."""
-        load = self._load(way)
+        delivery = self._new_delivery(route)
         for owner, key in rows:
             entry = owner.claims.get(key)
             if entry is not None:  # else its partition has begun a new life, which sends it anew
-                load.append((owner, key), entry, self._clock.wall_ms())
-        if load.rows:
-            self._submit(load, first=True)
+                delivery.append((owner, key), entry, self._clock.wall_ms())
+        if delivery.rows:
+            self._submit(delivery, first=True)
 
-    def give_up(self, way: Way) -> bool:
-        """Give up on a way that has been blocked for longer than DELAY_GIVE_UP; tell whether it has."""
-        cluster, topic, partition = way
+    def give_up(self, route: Route) -> bool:
+        """Give up on a route that has been blocked for longer than DELAY_GIVE_UP; return whether it has."""
+        cluster, topic, partition = route
         limit_s = self._settings.give_up_ms / 1000
         sender = self._targets[cluster].sender
         if partition == ANY:
-            given_up = [self.give_up(one) for one in self._every(way)]
+            given_up = [self.give_up(one) for one in self._every(route)]
             return any(given_up)
         if partition < 0:
-            return self.hopeless(way)
+            return self.hopeless(route)
         if not limit_s or sender.blocked_s(topic, partition) < limit_s:
             return False
         sender.give_up(topic, partition)

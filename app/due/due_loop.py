@@ -5,11 +5,11 @@ import logging
 from collections import Counter
 
 from app.clock import Clock
-from app.deliver.callback_client import Caller
-from app.deliver.dispatcher import Courier
-from app.due.input_liveness import Sight
+from app.deliver.callback_client import CallbackClient
+from app.deliver.dispatcher import Dispatcher
+from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
-from app.partition.partition import CALLBACK, Partition, State, Way
+from app.partition.partition import CALLBACK, Partition, Route, State
 from app.settings import Settings
 from app.steps.outcomes import Dropped, Unsent
 from punctual.contract.request import Reason
@@ -27,22 +27,22 @@ _LONGEST_S = 0.5
 class DueLoop:
     """Fires the rows of a worker's live partitions when they are due, never before."""
 
-    def __init__(self, settings: Settings, clock: Clock, courier: Courier) -> None:
-        """Send through `courier` what is due by `clock`."""
-        self._settings, self._clock, self._courier = settings, clock, courier
-        self._caller = Caller(self.notify)
+    def __init__(self, settings: Settings, clock: Clock, dispatcher: Dispatcher) -> None:
+        """Send through `dispatcher` what is due by `clock`."""
+        self._settings, self._clock, self._dispatcher = settings, clock, dispatcher
+        self._callbacks = CallbackClient(self.notify)
         self.partitions: dict[int, Partition] = {}
-        self._sight: Sight | None = None
+        self._liveness: InputLiveness | None = None
         self.lateness = Lateness()
-        #: Ways that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
-        self._free = set[Way]()
+        #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
+        self._free = set[Route]()
         self._late = Counter[int]()
         self._changed = asyncio.Event()
         self.beat_s = 0.0
 
-    def watch(self, sight: Sight) -> None:
-        """Look with `sight` at the partitions before they are fired."""
-        self._sight = sight
+    def watch(self, liveness: InputLiveness) -> None:
+        """Look with `liveness` at the partitions before they are fired."""
+        self._liveness = liveness
 
     def notify(self, _: Partition | None = None) -> None:
         """Look again: something may be due earlier, or there is room again."""
@@ -50,7 +50,7 @@ class DueLoop:
 
     async def stop(self) -> None:
         """Abandon callbacks on their way."""
-        await self._caller.stop()
+        await self._callbacks.stop()
 
     async def run(self) -> None:
         """Fire until cancelled."""
@@ -64,7 +64,7 @@ class DueLoop:
             await asyncio.sleep(max(0.0, began + _CYCLE_S - loop.time()))
 
     def cycle(self, now: int) -> float:
-        """Send what is due by `now` as far as there is room; give the seconds until the next look."""
+        """Send what is due by `now` as far as there is room; return the seconds until the next look."""
         wait_s = _LONGEST_S
         for partition in list(self.partitions.values()):
             if partition.state is State.LIVE:
@@ -82,11 +82,11 @@ class DueLoop:
 
     def _look(self, now_s: float) -> None:
         """See that partitions hear what comes, before any of them is fired."""
-        if self._sight is not None:
-            self._sight.look(self.partitions.values(), now_s)
+        if self._liveness is not None:
+            self._liveness.look(self.partitions.values(), now_s)
 
     def _send_off(self) -> None:
-        self._courier.send()
+        self._dispatcher.send()
         for late_ms, rows in self._late.items():
             self.lateness.add(late_ms, rows)
         self._late.clear()
@@ -99,7 +99,7 @@ class DueLoop:
         timer.cancel()
 
     def _fire(self, partition: Partition, now: int) -> float:
-        """Send a partition's rows due by `now` as far as it has room; give the seconds until the next look."""
+        """Send a partition's rows due by `now` as far as it has room; return the seconds until the next look."""
         self._unhold(partition)
         self._call_held(partition, now)
         if partition.quiet:
@@ -134,64 +134,66 @@ class DueLoop:
             sentence = (
                 f"it is {late} ms late, delay-max-late allows {entry.max_late_ms}. Send it again if it still matters."
             )
-            self._courier.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
+            self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
         else:
             self._send(partition, key, entry, now, late)
 
     def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
-        way = self._caller.way(entry.url or "")
-        if self._caller.full(way):
-            partition.hold(key, entry, way)
+        route = self._callbacks.route(entry.url or "")
+        if self._callbacks.full(route):
+            partition.hold(key, entry, route)
         else:
-            self._caller.call(partition, key, entry, way)
+            self._callbacks.call(partition, key, entry, route)
 
     def _call_held(self, partition: Partition, now: int) -> None:
         """Go on with callbacks that were passed over, host by host; what is to be sent does not wait for that."""
-        for way in [way for way in partition.held if way[2] == CALLBACK and not self._caller.full(way)]:
-            found, _ = partition.store.due(now, partition.held.pop(way), self._settings.fire_batch)
+        for route in [route for route in partition.held if route[2] == CALLBACK and not self._callbacks.full(route)]:
+            found, _ = partition.store.due(now, partition.held.pop(route), self._settings.fire_batch)
             for key, raw in found:
                 if key >= partition.cursor:  # they are still to come
                     break
                 entry = decode(raw)
-                if entry.url is None or self._caller.way(entry.url) != way or partition.busy(key):
+                if entry.url is None or self._callbacks.route(entry.url) != route or partition.busy(key):
                     continue
                 self._call(partition, key, entry)
-                if way in partition.held:
+                if route in partition.held:
                     break
             else:
                 if len(found) == self._settings.fire_batch:
-                    partition.held[way] = found[-1][0] + b"\0"
+                    partition.held[route] = found[-1][0] + b"\0"
                     self.notify()
 
-    def _is_aside(self, way: Way) -> bool:
-        """Tell whether what is on its way there takes no room from the rest."""
-        return way[2] == CALLBACK or self._courier.blocked(way)
+    def _is_aside(self, route: Route) -> bool:
+        """Return whether what is on its way there takes no room from the rest."""
+        return route[2] == CALLBACK or self._dispatcher.blocked(route)
 
     def _send(self, partition: Partition, key: bytes, entry: Entry, now: int, late: int) -> None:
-        if entry.cluster is not None and not self._courier.knows(entry.cluster):
+        if entry.cluster is not None and not self._dispatcher.knows(entry.cluster):
             sentence = f"there is no cluster {entry.cluster} any more. Add it to DELAY_CLUSTERS, then send it again."
-            self._courier.refuse(partition, key, entry, Reason.UNKNOWN_CLUSTER, sentence)
+            self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_CLUSTER, sentence)
             return
-        way = self._courier.way(entry)
-        if way in self._free:
-            self._add(partition, key, entry, way, now, late)
-        elif self._courier.gone(way):
-            self._courier.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, self._courier.absence(way))
-        elif self._courier.hopeless(way):
+        route = self._dispatcher.route(entry)
+        if route in self._free:
+            self._add(partition, key, entry, route, now, late)
+        elif self._dispatcher.gone(route):
+            self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, self._dispatcher.absence(route))
+        elif self._dispatcher.hopeless(route):
             sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
-            self._courier.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
-        elif self._courier.blocked(way):
-            partition.hold(key, entry, way)
+            self._dispatcher.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
+        elif self._dispatcher.blocked(route):
+            partition.hold(key, entry, route)
         else:
-            if self._courier.steady(way):
-                self._free.add(way)
-            self._add(partition, key, entry, way, now, late)
+            if self._dispatcher.steady(route):
+                self._free.add(route)
+            self._add(partition, key, entry, route, now, late)
 
-    def _add(self, partition: Partition, key: bytes, entry: Entry, way: Way, now: int, late: int) -> None:
-        self._courier.add(partition, key, entry, way, now)
+    def _add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int, late: int) -> None:
+        self._dispatcher.add(partition, key, entry, route, now)
         self._late[late] += 1
 
     def _unhold(self, partition: Partition) -> None:
-        """Go back to rows that were passed over, when their way is free again."""
-        for way in [way for way in partition.held if way[2] != CALLBACK and not self._courier.blocked(way)]:
-            partition.cursor = min(partition.cursor, partition.held.pop(way))
+        """Go back to rows that were passed over, when their route is free again."""
+        for route in [
+            route for route in partition.held if route[2] != CALLBACK and not self._dispatcher.blocked(route)
+        ]:
+            partition.cursor = min(partition.cursor, partition.held.pop(route))

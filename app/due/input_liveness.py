@@ -15,20 +15,20 @@ BLIND_S = 3.0
 _LOOK_S = 0.1
 
 
-class Hearing(Protocol):
+class InputReads(Protocol):
     """What is known of the inputs' being read."""
 
     def heard(self, topic: str, partition: int) -> float | None:
-        """Give a number that changes with each answer to what there is to read, None if nothing is to be read now."""
+        """Return a number that changes with each answer to what there is to read, None if nothing is to be read now."""
 
     def ahead(self, topic: str, partition: int) -> bool:
-        """Tell whether records have been fetched that are not in the table yet."""
+        """Return whether records have been fetched that are not in the table yet."""
 
 
-class Sight:
+class InputLiveness:
     """Looks whether live partitions hear what comes, several times a second."""
 
-    def __init__(self, hearing: Hearing, topics: Iterable[str], lost: Callable[[Partition], None]) -> None:
+    def __init__(self, hearing: InputReads, topics: Iterable[str], lost: Callable[[Partition], None]) -> None:
         """Call `lost` with each live partition that has not heard of one of its inputs for BLIND_S."""
         self._hearing, self._topics, self._lost = hearing, tuple(topics), lost
         self._looked_s = 0.0

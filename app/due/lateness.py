@@ -27,7 +27,7 @@ class Lateness:
         counts[bisect.bisect_left(BOUNDS, late_ms)] += deliveries
 
     def histogram(self) -> dict[str, int]:
-        """Give counts by upper bound in milliseconds as text, `inf` for the rest; empty bounds are left out."""
+        """Return counts by upper bound in milliseconds as text, `inf` for the rest; empty bounds are left out."""
         first = int(time.monotonic()) // _SLOT_S - _SLOTS
         totals = [sum(column) for column in zip(*(c for slot, c in self._slots.items() if slot > first), strict=True)]
         names = [*map(str, BOUNDS), "inf"]

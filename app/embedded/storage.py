@@ -64,7 +64,7 @@ def claim(directory: Path) -> BinaryIO:
 
 
 def emptied(temporary: Path) -> Path:
-    """Give a directory for temporary files without what an earlier process has left in it."""
+    """Return a directory for temporary files without what an earlier process has left in it."""
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(exist_ok=True)
     return temporary

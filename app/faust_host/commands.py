@@ -45,7 +45,7 @@ def install() -> None:
 
 
 def _refused(name: str) -> click.Command:
-    """Give a command that only says why there is none of this name, whatever its arguments."""
+    """Return a command that only says why there is none of this name, whatever its arguments."""
 
     def refuse() -> None:
         sys.exit(f"punctual: there is no command {name!r} here. {_INSTEAD.get(name, _SEE)}")

@@ -66,7 +66,7 @@ class Chunk:
         self.serialized_key_size = self.serialized_value_size = 0
 
     def take(self) -> Sequence[Any]:
-        """Give the records, once: what Faust keeps of a chunk is in a cycle, and collected much later."""
+        """Return the records, once: what Faust keeps of a chunk is in a cycle, and collected much later."""
         records, self._records = self._records, ()
         return records
 
@@ -75,7 +75,7 @@ class ChunkSchema(faust.Schema):
     """Hands a chunk through to the agent as it is: records are decoded by their dialect, not by Faust."""
 
     def compile(self, app: Any, **_: Any) -> Any:
-        """Give the decoder that Faust's conductor calls (faust/serializers/schemas.py)."""
+        """Return the decoder that Faust's conductor calls (faust/serializers/schemas.py)."""
         create_event = app.create_event
 
         async def decode(message: Any, **_: Any) -> Any:
@@ -190,7 +190,7 @@ class Consumer(driver.Consumer):
         await asyncio.sleep(self._until_beat(began) if found else 0)
 
     def _until_beat(self, began: float) -> float:
-        """Give the seconds until the next look for records, after one that `began` then has found some."""
+        """Return the seconds until the next look for records, after one that `began` then has found some."""
         now: float = self.loop.time()
         if self.app.engine.hurried:
             return max(0.0, began + pacing.SHORT_S - now)
@@ -198,7 +198,7 @@ class Consumer(driver.Consumer):
         return pacing.until(calm_s, now + pacing.SHORT_S)  # what is found then has been handed over by the beat
 
     def _new_offset(self, tp: TP) -> int | None:
-        """Give the table's position to commit: the group's offsets are for lag tools alone (consumer.py:1105)."""
+        """Return the table's position to commit: the group's offsets are for lag tools alone (consumer.py:1105)."""
         self._acked[tp].clear()
         self._acked_index[tp].clear()
         offset: int | None = self.app.engine.position(tp.topic, tp.partition)
@@ -224,7 +224,7 @@ class Consumer(driver.Consumer):
         self.reached.clear()
 
     def state_of(self, tp: TP) -> Any:
-        """Give aiokafka's own state of a partition, None if it is not assigned."""
+        """Return aiokafka's own state of a partition, None if it is not assigned."""
         subscription = self._thread._ensure_consumer()._subscription.subscription
         partition = aiokafka.TopicPartition(tp.topic, tp.partition)
         if subscription is None or subscription.assignment is None or partition not in subscription.assignment.tps:
@@ -260,15 +260,15 @@ class GroupIntake:
             consumer.resume(partition)
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Give the offset up to which records are in the table or were none for it; None if not known."""
+        """Return the offset up to which records are in the table or were none for it; None if not known."""
         return None if self.ahead(topic, partition) else self._app.consumer.reached.get(TP(topic, partition))
 
     def ahead(self, topic: str, partition: int) -> bool:
-        """Tell whether records have been fetched that are not in the table yet."""
+        """Return whether records have been fetched that are not in the table yet."""
         return bool(self._app.consumer._ahead.get(TP(topic, partition), 0))
 
     def heard(self, topic: str, partition: int) -> float | None:
-        """Give when a broker last said what there is to read; None if it isn't to be read now."""
+        """Return when a broker last said what there is to read; None if it isn't to be read now."""
         consumer = self._app.consumer
         state = None if consumer.held_back else consumer.state_of(TP(topic, partition))
         return (state.timestamp or 0) if state is not None else None

@@ -9,7 +9,7 @@ _THEIRS = ("faust", "mode", "aiokafka")
 _SERVICE = "[^"
 
 
-class Chatter(logging.Filter):
+class LibraryLogFilter(logging.Filter):
     """Leaves out what others say below a warning; `-l debug` does without this filter."""
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -22,7 +22,7 @@ _CHANGELOG = "-delays-changelog"
 
 
 def changelog_of(topic: str) -> str | None:
-    """Give the changelog whose being there makes `topic` an installation's own, or None if it has no such name."""
+    """Return the changelog whose being there makes `topic` an installation's own, or None if it has no such name."""
     suffix = next((suffix for suffix in SUFFIXES if topic.endswith(suffix)), None)
     return None if suffix is None else topic.removesuffix(suffix) + _CHANGELOG
 
@@ -45,7 +45,7 @@ class Admission:
         self._usual, self._counted = set[str](), census.known
 
     def usual(self, asked: Request) -> bool:
-        """Tell whether nothing has to be found out about a request: almost all are so."""
+        """Return whether nothing has to be found out about a request: almost all are so."""
         if asked.cluster is not None:
             return False
         known = self._census.known

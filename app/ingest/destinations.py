@@ -41,7 +41,7 @@ class Destinations:
         self._patient_s = float("-inf")
 
     def partitions(self, topic: str) -> int:
-        """Give a topic's number of partitions, 0 if it is not there."""
+        """Return a topic's number of partitions, 0 if it is not there."""
         return self._cluster.partitions(topic)
 
     async def learn(self, topics: Iterable[str]) -> None:
@@ -66,7 +66,7 @@ class Destinations:
         self._absent.update(dict.fromkeys(missing, now() + _ABSENT_S))
 
     async def _ask(self, topics: set[str]) -> set[str]:
-        """Give those of these topics that are not there."""
+        """Return those of these topics that are not there."""
         while True:
             try:
                 return await self._cluster.refresh(topics)
@@ -75,7 +75,7 @@ class Destinations:
                 await asyncio.sleep(_ABSENT_S)
 
     def _patience(self, now: float) -> float:
-        """Give until when new names may be asked for again; those of all partitions at the same time."""
+        """Return until when new names may be asked for again; those of all partitions at the same time."""
         if now - self._patient_s > _NOW_AND_THEN_S:
             self._patient_s = now
         return self._patient_s + _NEW_S
@@ -95,14 +95,14 @@ class Inquiry:
         self._asking: set[asyncio.Task[Any]] = set()
 
     async def about(self, topics: set[str]) -> set[str]:
-        """Give those of these topics that are not there.
+        """Return those of these topics that are not there.
 
         Raises Away if that cannot be told now.
         """
         return await self._answer(self._cluster.refresh(topics))
 
     async def id(self) -> str:
-        """Give the cluster's own id.
+        """Return the cluster's own id.
 
         Raises Away if that cannot be told now.
         """
@@ -143,7 +143,7 @@ class Elsewhere(Destinations):
         return self._id == self._own_id and self._id not in ("", NO_ID)
 
     def known(self, topic: str) -> int | None:
-        """Give a topic's number of partitions, 0 if it is not there, None if that is not known."""
+        """Return a topic's number of partitions, 0 if it is not there, None if that is not known."""
         return self.partitions(topic) or (0 if topic in self._absent else None)
 
     async def learn(self, topics: Iterable[str]) -> None:
@@ -168,11 +168,11 @@ class Neighbours:
 
     @classmethod
     def at_home(cls, cluster: Cluster) -> "Neighbours":
-        """Give those on our own cluster, which is waited for."""
+        """Return those on our own cluster, which is waited for."""
         return cls(Inquiry(cluster, _OWN_ANSWER_S), cluster)
 
     def there(self, changelog: str) -> bool | None:
-        """Tell whether an installation with this changelog is there, None if that is not known."""
+        """Return whether an installation with this changelog is there, None if that is not known."""
         return self._known.get(changelog, (None, 0.0))[0]
 
     async def learn(self, changelogs: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from punctual.contract.request import Parked, Request
 from tables import PartitionStore
 
 
-class Remembered:
+class History:
     """Asks a step, and then the table, what is remembered of an id."""
 
     def __init__(self, store: PartitionStore, memory: OrderMemory) -> None:
@@ -16,7 +16,7 @@ class Remembered:
         self._store, self._memory = store, memory
 
     def delivered_before(self, step: Step, asked: Request) -> bool:
-        """Tell whether the same id with the same due time was delivered within its dedupe window."""
+        """Return whether the same id with the same due time was delivered within its dedupe window."""
         if not (step.changes.delivered or self._store.delivered.count):
             return False
         if asked.id in step.changes.delivered:
@@ -26,7 +26,7 @@ class Remembered:
         return delivered is not None and delivered.due_ms == asked.due_ms and delivered.expires_ms > step.broker_ms
 
     def standing(self, step: Step, asked: Request, parked: Parked) -> Literal["here", "superseded", ""]:
-        """Tell what is known of a message that the cold tier sends back.
+        """Return what is known of a message that the cold tier sends back.
 
         `here`: this worker has, or has had, it. `superseded`: the cold tier was told something of the id that it did
         not know when it sent this. What a cancel has overtaken, and nothing else, is not: it may be told that it is

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from app.ingest.history import Remembered
+from app.ingest.history import History
 from app.ingest.policy import AHEAD_MS, Policy, assure_topic
 from app.ingest.refusals import Refusals
 from app.settings import Settings
@@ -52,7 +52,7 @@ class Ingest:
         """Serve partition `number`; `claims` are the rows whose sends are outstanding."""
         self._number, self._settings, self._policy = number, settings, policy
         self._store, self._claims, self._limits, self._cold = store, claims, limits, cold
-        self._memory, self._remembered = memory, Remembered(store, memory)
+        self._memory, self._remembered = memory, History(store, memory)
         self._refusals = Refusals(number, settings, limits)
         self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
@@ -104,7 +104,7 @@ class Ingest:
         return position
 
     def take(self, step: Step, found: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
-        """Add to `step` what decoded records do, and give how many of them it has taken.
+        """Add to `step` what decoded records do, and return how many of them it has taken.
 
         It takes no more when it has `limit` bytes: a small command can move a large row. `partitions_of` a destination
         topic is 0 if it is not there.
@@ -169,7 +169,7 @@ class Ingest:
             self._take_back(step, record, asked, asked.parked, partitions_of)
 
     def _repeated(self, step: Step, asked: Request) -> bool:
-        """Tell whether a forward has been applied before: those of a partition come in the order of offsets."""
+        """Return whether a forward has been applied before: those of a partition come in the order of offsets."""
         topic, partition, offset = asked.source.rsplit("-", 2)
         origin = keys.origin_key(topic, int(partition))
         seen = step.changes.origins.get(origin, self._store.origins.get(origin, -1))
@@ -337,7 +337,7 @@ class Ingest:
             step.put(row, entry, raw)
 
     def _is_sent(self, row: bytes, asked: Request, entry: Entry) -> bool:
-        """Tell whether the same message is being sent, and to be known again within its dedupe window."""
+        """Return whether the same message is being sent, and to be known again within its dedupe window."""
         window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
         sent = self._claims.get(row)
         if not window_ms or sent is None or keys.due_of(row) != asked.due_ms:
@@ -394,7 +394,7 @@ class Ingest:
         step.tell(Event(event, entry.id, step.now_ms, entry.source, due=keys.due_of(key), to=entry.to, by=asked.source))
 
     def entry(self, step: Step, key: bytes) -> Entry:
-        """Give the row at `key` as the step sees it."""
+        """Return the row at `key` as the step sees it."""
         put = step.changes.puts.get(key)
         if put is not None:
             return put[0]
@@ -453,7 +453,7 @@ def _is_stale(command: Command, known: Orders) -> bool:
 
 
 def _renumbered(record: Record, base: int) -> Record:
-    """Give a record of a topic that was created again an offset that goes on where the old one's ended.
+    """Return a record of a topic that was created again an offset that goes on where the old one's ended.
 
     Sources, automatic ids, row keys and what is known of forwards go by offsets: the same ones again would replace
     messages that still wait, and make new forwards look like repeated ones.
@@ -464,5 +464,5 @@ def _renumbered(record: Record, base: int) -> Record:
 
 
 def crc_of(key: bytes | None, value: bytes | None) -> int:
-    """Give the number by which a record is known again."""
+    """Return the number by which a record is known again."""
     return zlib.crc32(value or b"", zlib.crc32(key or b""))

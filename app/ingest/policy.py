@@ -100,7 +100,7 @@ class Policy:
         return rules.get(source, ()) + rules.get("*", ())
 
     def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
-        """Give why a destination is forbidden, or None if it is allowed."""
+        """Return why a destination is forbidden, or None if it is allowed."""
         if cluster is not None and cluster not in self._settings.clusters:
             sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop delay-to-cluster."
             return Reason.UNKNOWN_CLUSTER, sentence

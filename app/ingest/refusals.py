@@ -20,10 +20,10 @@ class Refusals:
 
     def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
         """Add to `step` what becomes of a record that cannot be accepted."""
-        letter = dead_letters.refused(
-            self._settings.dead_letters, self._limits.letter, record, refusal.reason, refusal.sentence
+        dead_letter = dead_letters.refused(
+            self._settings.dead_letters, self._limits.dead_letter, record, refusal.reason, refusal.sentence
         )
-        step.send(letter._replace(partition=self._number))
+        step.send(dead_letter._replace(partition=self._number))
         source = f"{record.topic}-{record.partition}-{record.offset}"
         self._call_back(step, record, source, refusal)
         step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
@@ -37,7 +37,7 @@ class Refusals:
         step.send(
             dead_letters.rejected(
                 self._settings.dead_letters,
-                self._limits.letter,
+                self._limits.dead_letter,
                 self._number,
                 key,
                 entry,
@@ -61,7 +61,7 @@ class Refusals:
         callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row)
 
     def _may_call(self, url: str | None) -> bool:
-        """Tell whether the settings allow a URL."""
+        """Return whether the settings allow a URL."""
         if url is None:
             return False
         try:

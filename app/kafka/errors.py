@@ -93,7 +93,7 @@ class Recalled(SendError):
 
 
 def permanent(topic: str, code: int) -> SendError | None:
-    """Give the failure that a broker's error code means, or None if another try may succeed."""
+    """Return the failure that a broker's error code means, or None if another try may succeed."""
     error = kafka.for_code(code)
     if error in (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError):
         return TooLarge(topic)

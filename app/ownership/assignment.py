@@ -20,7 +20,7 @@ from app.errors import PartitionStopped
 from app.ingest.ingest import crc_of
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.ownership.catch_up import SILENT_S, Backlog
+from app.ownership.catch_up import SILENT_S, CatchUp
 from app.partition.partition import Partition, State
 from app.settings import Settings
 from app.topics import TOMBSTONES_MS
@@ -37,7 +37,7 @@ _CUT_SHORT = Counter(
 )
 _FINISH_S = 3.0
 _LOOK_S = 0.02
-#: Partitions that lose sight of their inputs so soon after each other wait for the same.
+#: Partitions that hear nothing of their inputs so soon after each other wait for the same.
 _TOGETHER_S = 1.0
 
 
@@ -48,7 +48,7 @@ class Intake(Protocol):
         """Seek each input topic's partition to its offset and let records come."""
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Give the offset up to which records have been fetched and ingested, or None if not known."""
+        """Return the offset up to which records have been fetched and ingested, or None if not known."""
 
 
 class Ownership:
@@ -77,8 +77,8 @@ class Ownership:
         self.generation = -1
         self._tasks: dict[int, asyncio.Task[None]] = {}
         #: Those that may still be waited for, the latest last, which began at this time.
-        self._backlogs: list[Backlog] = []
-        self._backlog_s = 0.0
+        self._catch_ups: list[CatchUp] = []
+        self._catch_up_s = 0.0
         #: Partitions of others that were not waited for since the assignment.
         self._silent = set[int]()
         self._topics = (*settings.inputs, settings.forwards)
@@ -96,9 +96,9 @@ class Ownership:
     async def revoke(self) -> None:
         """Stop work on all partitions: what is in flight is finished, or abandoned after a while."""
         self.generation = -1
-        for backlog in self._backlogs:
-            backlog.close()
-        self._backlogs.clear()
+        for catch_up in self._catch_ups:
+            catch_up.close()
+        self._catch_ups.clear()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -116,9 +116,9 @@ class Ownership:
             if number not in self.partitions:
                 self.partitions[number] = self._new(number)
         self._silent.clear()
-        backlog = self._new_backlog()
+        catch_up = self._new_catch_up()
         for number in sorted(numbers):
-            task = asyncio.get_running_loop().create_task(self._acquire(self.partitions[number], generation, backlog))
+            task = asyncio.get_running_loop().create_task(self._acquire(self.partitions[number], generation, catch_up))
             self._tasks[number] = task
             task.add_done_callback(self._ended)
 
@@ -131,8 +131,8 @@ class Ownership:
         task.add_done_callback(self._ended)
 
     async def _read_again(self, partition: Partition, generation: int) -> None:
-        began, backlog = asyncio.get_running_loop().time(), self._shared_backlog()
-        await self._catch_up(partition, await self._ends(partition.number), backlog, began)
+        began, catch_up = asyncio.get_running_loop().time(), self._shared_catch_up()
+        await self._catch_up(partition, await self._ends(partition.number), catch_up, began)
         self._go_live(partition, generation)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
@@ -145,7 +145,7 @@ class Ownership:
         await self.revoke()
         await self.assign((), -1)
 
-    async def _acquire(self, partition: Partition, generation: int, backlog: Backlog) -> None:
+    async def _acquire(self, partition: Partition, generation: int, catch_up: CatchUp) -> None:
         """Bring a partition from assignment to firing."""
         number = partition.number
         partition.state, partition.reason = State.RESTORING, ""
@@ -168,21 +168,21 @@ class Ownership:
         assert self.watermark is not None, "the watermark comes first"
         await self.watermark.begin(partition)
         await self.intake.begin(number, offsets)
-        await self._catch_up(partition, ends, backlog, began)
+        await self._catch_up(partition, ends, catch_up, began)
         self._go_live(partition, generation)
 
-    def _shared_backlog(self) -> Backlog:
-        """Give the last backlog if it has just begun, else a new one."""
-        together = asyncio.get_running_loop().time() - self._backlog_s <= _TOGETHER_S
-        return self._backlogs[-1] if self._backlogs and together else self._new_backlog()
+    def _shared_catch_up(self) -> CatchUp:
+        """Return the last one if it has just begun, else a new one."""
+        together = asyncio.get_running_loop().time() - self._catch_up_s <= _TOGETHER_S
+        return self._catch_ups[-1] if self._catch_ups and together else self._new_catch_up()
 
-    def _new_backlog(self) -> Backlog:
-        backlog = Backlog(
+    def _new_catch_up(self) -> CatchUp:
+        catch_up = CatchUp(
             self._settings, self._cluster, self.partitions, self._caught_up, self._report, frozenset(self._silent)
         )
-        self._backlogs = [*(one for one in self._backlogs if not one.over), backlog]
-        self._backlog_s = asyncio.get_running_loop().time()
-        return backlog
+        self._catch_ups = [*(one for one in self._catch_ups if not one.over), catch_up]
+        self._catch_up_s = asyncio.get_running_loop().time()
+        return catch_up
 
     def _go_live(self, partition: Partition, generation: int) -> None:
         if generation == self.generation and partition.working:
@@ -223,8 +223,8 @@ class Ownership:
         sent_ms, jumps = self._clock.now_ms(), self._clock.jumps
         # Before anything is fired, the clock is known not to be fast.
         self._clock.confirm(sent_ms, jumps, await self._journal.claim(number, sent_ms))
-        if store.doubt.keys:
-            log.warning("partition %d: %d keys that a zombie wrote are set right", number, len(store.doubt.keys))
+        if store.foreign.keys:
+            log.warning("partition %d: %d keys that a zombie wrote are set right", number, len(store.foreign.keys))
             await self._journal.rewrite(number, self._clock.wall_ms())
         return store
 
@@ -232,7 +232,7 @@ class Ownership:
         return PartitionReader(self._cluster, topic, number, offset)
 
     async def _positions(self, number: int, store: PartitionStore) -> dict[str, int]:
-        """Give where to read on in each input; sees that they are the same logs as before.
+        """Return where to read on in each input; sees that they are the same logs as before.
 
         Raises PartitionStopped if one is not.
         """
@@ -300,7 +300,7 @@ class Ownership:
         except aiokafka.errors.KafkaError as error:
             log.warning("destinations: no metadata yet: %r", error)
 
-    async def _catch_up(self, partition: Partition, ends: dict[str, int], backlog: Backlog, began: float) -> None:
+    async def _catch_up(self, partition: Partition, ends: dict[str, int], catch_up: CatchUp, began: float) -> None:
         """Wait until what waited at assignment is ingested: commands among it come before firing.
 
         They may come from other partitions: those are waited for too, and then what they have forwarded. If it is long
@@ -311,10 +311,10 @@ class Ownership:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._settings.catch_up_ms / 1000):
-                await self._read_all(partition, ends, backlog)
-                while loop.time() - min(began, backlog.began_s) > BLIND_S:
-                    began, backlog = loop.time(), self._shared_backlog()
-                    await self._read_all(partition, await self._ends(partition.number), backlog)
+                await self._read_all(partition, ends, catch_up)
+                while loop.time() - min(began, catch_up.began_s) > BLIND_S:
+                    began, catch_up = loop.time(), self._shared_catch_up()
+                    await self._read_all(partition, await self._ends(partition.number), catch_up)
         except TimeoutError:
             _CUT_SHORT.inc()
             log.error(  # noqa: TRY400 - the trace says nothing
@@ -323,10 +323,10 @@ class Ownership:
                 partition.number,
             )
 
-    async def _read_all(self, partition: Partition, ends: dict[str, int], backlog: Backlog) -> None:
+    async def _read_all(self, partition: Partition, ends: dict[str, int], catch_up: CatchUp) -> None:
         await self._ingest(partition, ends)
-        await backlog.cleared()
-        self._note_silent(backlog.without)
+        await catch_up.cleared()
+        self._note_silent(catch_up.without)
         forwards = self._settings.forwards
         # Exactly once, what was forwarded may not be readable yet.
         written = await self._reader(forwards, partition.number).written_end()
@@ -345,7 +345,7 @@ class Ownership:
         self._silent |= silent
 
     async def _ends(self, number: int) -> dict[str, int]:
-        """Give where a partition's inputs end."""
+        """Return where a partition's inputs end."""
         return {topic: await self._reader(topic, number).end() for topic in self._topics}
 
     async def _ingest(self, partition: Partition, ends: dict[str, int]) -> None:

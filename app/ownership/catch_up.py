@@ -13,7 +13,7 @@ import msgspec
 
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader, Stored
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.partition.partition import Partition, State
 from app.process.foreign_records import passed_over
 from app.settings import Settings
@@ -41,7 +41,7 @@ class _Report(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Report).decode
 
 
-class Backlog:
+class CatchUp:
     """What waited at one assignment; all partitions that were assigned with it share it."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Backlog:
         """
         self._settings, self._cluster, self._partitions = settings, cluster, partitions
         self._ingested, self._report, self._silent = ingested, report, silent
-        self._told: dict[Place, int] = {}
+        self._told: dict[TopicPartition, int] = {}
         #: For how long nothing has been told of each partition of others; for one that is stopped that is for ever.
         self._silent_s: dict[int, float] = {}
         #: Partitions that were not waited for to the end.
@@ -87,46 +87,44 @@ class Backlog:
             self._task.cancel()
 
     async def _clear(self) -> None:
-        places = [(topic, number) for topic in self._settings.inputs for number in range(self._settings.partitions)]
-        found = await asyncio.gather(*(PartitionReader(self._cluster, *place).end() for place in places))
-        ends = {place: end for place, end in zip(places, found, strict=True) if end}
+        tps = [(topic, number) for topic in self._settings.inputs for number in range(self._settings.partitions)]
+        found = await asyncio.gather(*(PartitionReader(self._cluster, *tp).end() for tp in tps))
+        ends = {tp: end for tp, end in zip(tps, found, strict=True) if end}
         await self._read_reports()
-        while not all(self._done_here(place, end) for place, end in ends.items()):  # noqa: ASYNC110 - plain numbers
+        while not all(self._done_here(tp, end) for tp, end in ends.items()):  # noqa: ASYNC110 - plain numbers
             await asyncio.sleep(_LOOK_S)
         await self._report()
-        await self._wait_for_others({place: end for place, end in ends.items() if place[1] not in self._partitions})
+        await self._wait_for_others({tp: end for tp, end in ends.items() if tp[1] not in self._partitions})
 
-    async def _wait_for_others(self, behind: dict[Place, int]) -> None:
+    async def _wait_for_others(self, behind: dict[TopicPartition, int]) -> None:
         """Wait until partitions of other workers have read their inputs, as long as somebody tells of them."""
         now = asyncio.get_running_loop().time
         self._silent_s = {n: SILENT_S - _AGAIN_S if n in self._silent else 0.0 for _, n in behind}
-        while behind := {place: end for place, end in behind.items() if not await self._done(place, end)}:
+        while behind := {tp: end for tp, end in behind.items() if not await self._done(tp, end)}:
             began = now()
             records = await self._reports.chunk(1_000)
             passed = min(now() - began, _COUNTED_S)
             self._silent_s = {number: silent + passed for number, silent in self._silent_s.items()}
             self._take(records)
             self.without |= {number for _, number in behind if self._silent_s[number] >= SILENT_S}
-            behind = {place: end for place, end in behind.items() if place[1] not in self.without}
+            behind = {tp: end for tp, end in behind.items() if tp[1] not in self.without}
 
-    def _done_here(self, place: Place, end: int) -> bool:
-        """Tell whether a partition of ours has read a topic up to `end`, or never will; others are not looked at."""
-        topic, number = place
+    def _done_here(self, tp: TopicPartition, end: int) -> bool:
+        """Return whether a partition of ours has read a topic up to `end`, or never will; others are not looked at."""
+        topic, number = tp
         partition = self._partitions.get(number)
-        if partition is None or partition.state is State.STOPPED or self._told.get(place, 0) >= end:
+        if partition is None or partition.state is State.STOPPED or self._told.get(tp, 0) >= end:
             return True
         return partition.working and self._ingested(partition, topic, end)
 
-    async def _done(self, place: Place, end: int) -> bool:
-        """Tell whether a partition of another worker has read a topic up to `end`."""
-        position = self._told.get(place, 0)
+    async def _done(self, tp: TopicPartition, end: int) -> bool:
+        """Return whether a partition of another worker has read a topic up to `end`."""
+        position = self._told.get(tp, 0)
         if position >= end:
             return True
         if end - position > _MARKERS:
             return False
-        reader = PartitionReader(
-            self._cluster, *place, max(position, await PartitionReader(self._cluster, *place).begin())
-        )
+        reader = PartitionReader(self._cluster, *tp, max(position, await PartitionReader(self._cluster, *tp).begin()))
         while await reader.position() < end:
             if await reader.chunk(1):
                 return False

@@ -9,10 +9,10 @@ SHORT_S, CALM_S, CALM_EXACTLY_S = 0.005, 0.02, 0.015
 
 
 def calm_s(*, exactly_once: bool) -> float:
-    """Give the calm beat, in seconds."""
+    """Return the calm beat, in seconds."""
     return CALM_EXACTLY_S if exactly_once else CALM_S
 
 
 def until(beat_s: float, now: float) -> float:
-    """Give the seconds from `now` until the next beat."""
+    """Return the seconds from `now` until the next beat."""
     return beat_s - now % beat_s

@@ -56,8 +56,8 @@ _EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
 
 
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
-Way = tuple[str | None, str, int]
-#: The partition of a way that a message without a key waits for: any of the topic. And that of the ways of callbacks,
+Route = tuple[str | None, str, int]
+#: The partition of a route that a message without a key waits for: any of the topic. And that of callbacks' routes,
 #: whose cluster is the host: what does not fit is held like a message whose destination is blocked.
 ANY, CALLBACK = -3, -2
 
@@ -76,7 +76,7 @@ class Topics(Protocol):
     """What is known of destination topics."""
 
     def partitions(self, topic: str) -> int:
-        """Give a topic's number of partitions, 0 if it is not there."""
+        """Return a topic's number of partitions, 0 if it is not there."""
         ...
 
     async def learn(self, topics: Iterable[str]) -> None:
@@ -87,7 +87,7 @@ class Topics(Protocol):
 class Delivery(Protocol):
     """Claimed rows on their way to one destination partition."""
 
-    way: Way
+    route: Route
     rows: "list[tuple[Partition, bytes]]"
     sent_ms: int
 
@@ -99,7 +99,7 @@ class Delivery(Protocol):
         """Hear that one of those in its transaction, itself or another, has not been taken."""
 
     def struck(self, error: Untaken) -> bool:
-        """Tell whether it cannot be delivered for the reason that `error` gives."""
+        """Return whether it cannot be delivered for the reason that `error` gives."""
         ...
 
     def untaken(self, error: Untaken) -> None:
@@ -144,12 +144,12 @@ class Partition:
         #: Rows whose sends are outstanding, until the step that ends them is committed; `_out` those without outcome.
         self.claims: dict[bytes, Entry] = {}
         self._out: set[bytes] = set()
-        self._ways: dict[bytes, Way] = {}
-        self.flight: Counter[Way] = Counter()
+        self._routes: dict[bytes, Route] = {}
+        self.in_flight: Counter[Route] = Counter()
         self._step: Step | None = None
-        #: Scans for due rows begin here; `held` lists rows passed over because their way is blocked.
+        #: Scans for due rows begin here; `held` lists rows passed over because their route is blocked.
         self.cursor = b""
-        self.held: dict[Way, bytes] = {}
+        self.held: dict[Route, bytes] = {}
         self._skipped: bytes | None = None
         #: What was last heard of each input, and when (app/due/input_liveness.py); steps that have taken records in.
         self.heard: dict[str, tuple[float | None, float]] = {}
@@ -157,8 +157,8 @@ class Partition:
         self._inbox: deque[tuple[Sequence[Record], asyncio.Future[None]]] = deque()
         self._outcomes: deque[Outcome] = deque()
         #: Deliveries for the next steps, and those of them that take more rows.
-        self._loads: deque[Delivery] = deque()
-        self._waiting: dict[Way, Delivery] = {}
+        self._deliveries: deque[Delivery] = deque()
+        self._waiting: dict[Route, Delivery] = {}
         self._wake = asyncio.Event()
         #: The beat when there is no hurry, until when there is one, and when the last step began.
         self._calm_s = pacing.calm_s(exactly_once=settings.exactly_once)
@@ -178,7 +178,15 @@ class Partition:
         """Begin to work on a restored store; `fatal` hears of what must end the process."""
         self._store = store
         self.cursor, self.held, self._skipped, self._step = b"", {}, None, None
-        for left in (self.claims, self._out, self._ways, self.flight, self._outcomes, self._loads, self._waiting):
+        for left in (
+            self.claims,
+            self._out,
+            self._routes,
+            self.in_flight,
+            self._outcomes,
+            self._deliveries,
+            self._waiting,
+        ):
             left.clear()
         self._downgrade = Downgrade(self.number, self._settings.row_version, store)
         self._cold = cold = Cold(self.number, self._settings, store, self._limits)
@@ -256,21 +264,21 @@ class Partition:
         self._outcomes.append(outcome)
         self._wake.set()
 
-    def fire(self, load: Delivery, *, first: bool = False) -> None:
+    def fire(self, delivery: Delivery, *, first: bool = False) -> None:
         """Take deliveries that are to be part of a step (exactly once), `first` before those that wait."""
         if first:
-            self._loads.appendleft(load)
+            self._deliveries.appendleft(delivery)
         else:
-            self._loads.append(load)
-            self._waiting[load.way] = load
+            self._deliveries.append(delivery)
+            self._waiting[delivery.route] = delivery
         self._wake.set()
 
-    def waiting(self, way: Way) -> Delivery | None:
-        """Give the last deliveries for a way that wait for a step: they take more rows until then."""
-        return self._waiting.get(way)
+    def waiting(self, route: Route) -> Delivery | None:
+        """Return the last deliveries for a route that wait for a step: they take more rows until then."""
+        return self._waiting.get(route)
 
     def busy(self, key: bytes) -> bool:
-        """Tell whether a row is being sent, or changed by the step that is being committed: then it is not fired."""
+        """Return whether a row is being sent, or changed by the step that is being committed: then it is not fired."""
         if key in self.claims:
             return True
         if self._step is not None and self._step.changes.touches(key):
@@ -278,34 +286,34 @@ class Partition:
             return True
         return False
 
-    def claim(self, key: bytes, entry: Entry, way: Way | None = None) -> None:
+    def claim(self, key: bytes, entry: Entry, route: Route | None = None) -> None:
         """Mark a row as being sent: one outcome is to follow."""
         self.claims[key] = entry
         self._out.add(key)
-        if way is not None:
-            self._ways[key] = way
-            self.flight[way] += 1
+        if route is not None:
+            self._routes[key] = route
+            self.in_flight[route] += 1
 
     def _unclaim(self, rows: Iterable[bytes]) -> None:
-        ended = Counter[Way]()
-        claims, ways = self.claims, self._ways
+        ended = Counter[Route]()
+        claims, routes = self.claims, self._routes
         for key in rows:
             claims.pop(key, None)
-            way = ways.pop(key, None)
-            if way is not None:
-                ended[way] += 1
-        self.flight -= ended  # ways that have none left go
+            route = routes.pop(key, None)
+            if route is not None:
+                ended[route] += 1
+        self.in_flight -= ended  # routes that have none left go
 
-    def sending(self, blocked: Callable[[Way], bool]) -> int:
-        """Rows whose sends are outstanding, those aside whose way is blocked: they must not stop their neighbours."""
-        return len(self.claims) - sum(rows for way, rows in self.flight.items() if blocked(way))
+    def sending(self, blocked: Callable[[Route], bool]) -> int:
+        """Rows whose sends are outstanding, those aside whose route is blocked: they must not stop their neighbours."""
+        return len(self.claims) - sum(rows for route, rows in self.in_flight.items() if blocked(route))
 
     def passed(self, point: str) -> None:
-        """Pass a named point on the way of a row."""
+        """Pass a named point on the route of a row."""
         self._journal.reached(point, None)
 
-    def release(self, rows: Iterable[bytes], way: Way) -> None:
-        """Take rows back that were not sent after all, because their `way` is blocked."""
+    def release(self, rows: Iterable[bytes], route: Route) -> None:
+        """Take rows back that were not sent after all, because their `route` is blocked."""
         for row in rows:
             if row not in self._out:
                 continue
@@ -313,7 +321,7 @@ class Partition:
                 self.tell(Unsent(row))
             else:
                 self._out.discard(row)
-                self.hold(row, self.claims[row], way)
+                self.hold(row, self.claims[row], route)
                 self._unclaim([row])
 
     @property
@@ -322,7 +330,7 @@ class Partition:
         return not self.claims and not self.held and self._skipped is None and self._step is None
 
     def oldest(self) -> bytes | None:
-        """Give the key of the first row that is not dealt with, or None."""
+        """Return the key of the first row that is not dealt with, or None."""
         known = [*self.claims, *self.held.values()]
         if self._skipped is not None:
             known.append(self._skipped)
@@ -331,14 +339,14 @@ class Partition:
             known.append(following)
         return min(known, default=None)
 
-    def hold(self, row: bytes, entry: Entry, way: Way) -> None:
-        """Pass a row over until its `way` is free, or any partition if it may go to any."""
-        if entry.key is None and entry.partition is None and way[2] >= 0:
-            way = (way[0], way[1], ANY)
-        self.held[way] = min(row, self.held.get(way, row))
+    def hold(self, row: bytes, entry: Entry, route: Route) -> None:
+        """Pass a row over until its `route` is free, or any partition if it may go to any."""
+        if entry.key is None and entry.partition is None and route[2] >= 0:
+            route = (route[0], route[1], ANY)
+        self.held[route] = min(row, self.held.get(route, row))
 
     def held_ms(self) -> dict[str, int]:
-        """Give the oldest due time that waits for each destination that takes nothing."""
+        """Return the oldest due time that waits for each destination that takes nothing."""
         held: dict[str, int] = {}
         for (cluster, topic, number), row in self.held.items():
             name = named(None if number == CALLBACK else cluster, topic)
@@ -363,7 +371,7 @@ class Partition:
                 await self._journal.check_alone(self.number, self._clock.now_ms())
 
     def _until_beat(self, now: float) -> float:
-        """Give the seconds until the next step may begin: it waits for company, unless there is a hurry.
+        """Return the seconds until the next step may begin: it waits for company, unless there is a hurry.
 
         Records wait less than outcomes. Exactly once all wait alike, for each step is a transaction; the first after a
         pause does not, for it may deliver.
@@ -375,7 +383,7 @@ class Partition:
         return pacing.until(pacing.SHORT_S if self._inbox else self._calm_s, now)
 
     def hurried(self, now: float) -> bool:
-        """Tell whether there is a hurry at `now`, by the loop's clock."""
+        """Return whether there is a hurry at `now`, by the loop's clock."""
         return now < self._hurried_until
 
     def _hurry(self, seconds: float) -> None:
@@ -398,7 +406,7 @@ class Partition:
         return Step(now_ms, now_ms - self._clock.offset_ms, self._row_version())
 
     async def _gather(self, step: Step) -> "list[asyncio.Future[None]]":
-        """Put what has come into one step, within bounds; give the futures of the records that are in it."""
+        """Put what has come into one step, within bounds; return the futures of the records that are in it."""
         self._cold.settle_debts(step)
         for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
             self._outcome.take(step, self._outcomes.popleft())
@@ -422,7 +430,7 @@ class Partition:
         return done
 
     async def _take(self, step: Step, records: Sequence[Record]) -> int:
-        """Ingest records in slices that leave time for deliveries; give how many fit into the step."""
+        """Ingest records in slices that leave time for deliveries; return how many fit into the step."""
         begin = 0
         while begin < len(records):
             end = min(begin + _SLICE // self._shorter, len(records))
@@ -482,32 +490,32 @@ class Partition:
         """Make deliveries part of a step, as far as there is room for what removes their rows."""
         if self._settings.exactly_once:
             self._firing.top_up(self)
-        loads, size = list[Delivery](), step.size
-        while self._loads and (not loads or size < _STEP_BYTES):
-            load = self._loads.popleft()
-            load.sent_ms = self._clock.wall_ms()
-            if self._waiting.get(load.way) is load:
-                del self._waiting[load.way]
-            loads.append(load)
-            entries = (self.claims[key] for _, key in load.rows)
+        deliveries, size = list[Delivery](), step.size
+        while self._deliveries and (not deliveries or size < _STEP_BYTES):
+            delivery = self._deliveries.popleft()
+            delivery.sent_ms = self._clock.wall_ms()
+            if self._waiting.get(delivery.route) is delivery:
+                del self._waiting[delivery.route]
+            deliveries.append(delivery)
+            entries = (self.claims[key] for _, key in delivery.rows)
             size += sum(_ROW_BYTES + 3 * len(entry.id) + len(entry.source) for entry in entries)
-        if self._loads:
+        if self._deliveries:
             self._wake.set()
-        step.loads, step.settle = loads, self._outcome.take
+        step.deliveries, step.settle = deliveries, self._outcome.take
 
     def _unload(self, step: Step, untaken: Untaken) -> None:
         """Take deliveries out of a step whose transaction was aborted: those that are not to blame come next."""
-        loads = [*step.loads, *self._loads]  # what came meanwhile must not overtake what is tried again
-        step.loads = ()
-        self._loads.clear()
+        deliveries = [*step.deliveries, *self._deliveries]  # what came meanwhile must not overtake what is tried again
+        step.deliveries = ()
+        self._deliveries.clear()
         self._waiting.clear()
-        for load in loads:
-            load.failed(untaken)
-        for load in reversed(loads):
-            if load.struck(untaken):
-                load.untaken(untaken)
+        for delivery in deliveries:
+            delivery.failed(untaken)
+        for delivery in reversed(deliveries):
+            if delivery.struck(untaken):
+                delivery.untaken(untaken)
             else:
-                self.fire(load, first=True)
+                self.fire(delivery, first=True)
 
     def _finish(self, step: Step) -> None:
         """Take note of a committed step."""

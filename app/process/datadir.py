@@ -42,7 +42,7 @@ def check(path: Path, lock: IO[bytes]) -> None:
 
 
 def member_id(path: Path) -> str:
-    """Give the static member id that belongs to a data directory: a restart gets its partitions back at once.
+    """Return the static member id that belongs to a data directory: a restart gets its partitions back at once.
 
     Raises DataDirectoryUnusable if there is none yet and none can be written.
     """
@@ -64,7 +64,7 @@ def belongs(path: Path, app_id: str, cluster_id: str) -> None:
 
 
 def _kept(path: Path, name: str, value: str) -> str:
-    """Give what a file keeps; a new one keeps `value`. It appears whole: an empty one is what a full disk has left."""
+    """Return what a file keeps; a new one keeps `value`. It appears whole: a full disk leaves an empty one."""
     file, new = path / name, path / f"{name}.new"
     try:
         if not file.exists() or not file.read_text().strip():

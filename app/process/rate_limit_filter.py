@@ -9,7 +9,7 @@ _LOGGERS = ("app", "tables", "aiokafka")
 _MOST = 1_000
 
 
-class Repeats(logging.Filter):
+class RateLimitFilter(logging.Filter):
     """Lets a warning or an error through once in ten seconds; the next one then says how many were left out."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Repeats(logging.Filter):
         self._seen: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a record is written; its sentence may get an end."""
+        """Return whether a record is written; its sentence may get an end."""
         if record.levelno < logging.WARNING or record.name.partition(".")[0] not in _LOGGERS:
             return True
         sentence = record.name, record.getMessage()

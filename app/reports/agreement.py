@@ -42,7 +42,7 @@ def fingerprint(settings: Settings) -> dict[str, str]:
 
 
 def _unordered(value: Any) -> Any:
-    """Give a value of which the order of parts says nothing."""
+    """Return a value of which the order of parts says nothing."""
     if isinstance(value, dict):
         return sorted((name, _unordered(part)) for name, part in value.items())
     return sorted(value) if isinstance(value, tuple) else value

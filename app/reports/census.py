@@ -54,7 +54,7 @@ class Census:
         self._elsewhere, self._counted_s = 0, float("-inf")
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether a destination is known to have messages waiting."""
+        """Return whether a destination is known to have messages waiting."""
         return name in self.known
 
     def admit(self, name: str) -> bool:

@@ -12,12 +12,12 @@ _BESIDE = 24
 
 
 def largest(numbers: Mapping[str, int]) -> dict[str, int]:
-    """Give the names with the largest numbers, as far as there is room."""
+    """Return the names with the largest numbers, as far as there is room."""
     return _fitting(heapq.nlargest(NAMES, ((name, of) for name, of in numbers.items() if name), key=itemgetter(1)))
 
 
 def smallest(numbers: Mapping[str, int]) -> dict[str, int]:
-    """Give the names with the smallest numbers, as far as there is room."""
+    """Return the names with the smallest numbers, as far as there is room."""
     return _fitting(heapq.nsmallest(NAMES, ((name, of) for name, of in numbers.items() if name), key=itemgetter(1)))
 
 

@@ -83,7 +83,7 @@ class Progress:
         await asyncio.gather(*others)
 
     async def _values(self, now: int) -> list[tuple[bytes, bytes]]:
-        """Give the keys and values of the records."""
+        """Return the keys and values of the records."""
         lateness, found = self._due.lateness.histogram(), []
         self._silent = Counter({number: of for number, of in self._silent.items() if number in self._due.partitions})
         for partition in list(self._due.partitions.values()):
@@ -100,7 +100,7 @@ class Progress:
         return found
 
     def _repeated(self, partition: Partition) -> bytes | None:
-        """Give a partition's last report again while it is restored or stopped: others hear what they wait for."""
+        """Return a partition's last report again while it is restored or stopped: others hear what they wait for."""
         if partition.state not in (State.RESTORING, State.STOPPED):
             return None
         self._silent[partition.number] += 1
@@ -114,7 +114,7 @@ class Progress:
         return told if len(told) <= _REPEATED_BYTES else None
 
     def record(self, partition: Partition, now: int, lateness: dict[str, int]) -> dict[str, Any]:
-        """Give a partition's record."""
+        """Return a partition's record."""
         store, oldest = partition.store, partition.oldest()
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
         return {
@@ -138,7 +138,7 @@ class Progress:
 
 
 def _pending(store: PartitionStore) -> dict[str, Any]:
-    """Give what waits for the largest destinations, and for the rest as a sum; '' are callbacks, which don't count."""
+    """Return what waits for the largest destinations, and for the rest as a sum; '', callbacks, don't count."""
     counts = store.counts.destinations
     named = excerpt.largest(counts)
     others = len(counts) - ("" in counts) - len(named)
@@ -149,7 +149,7 @@ def _pending(store: PartitionStore) -> dict[str, Any]:
 
 
 def _held(held: dict[str, int]) -> dict[str, Any]:
-    """Give since when the longest-held destinations take nothing, and how many others there are."""
+    """Return since when the longest-held destinations take nothing, and how many others there are."""
     named = excerpt.smallest(held)
     others = sum(1 for name in held if name) - len(named)
     return {"held": named, "held_rest": {"destinations": others}} if others else {"held": named}

@@ -44,7 +44,7 @@ def check(url: str, allowed: tuple[str, ...]) -> None:
 
 
 def _admits(pattern: str, target: yarl.URL) -> bool:
-    """Tell whether a pattern admits a URL: scheme and host are compared by themselves, no part of a path is one.
+    """Return whether a pattern admits a URL: scheme and host are compared by themselves, no part of a path is one.
 
     yarl has normalised the path, and aiohttp asks for that one. A pattern with a path admits none that can be misread.
     """
@@ -82,7 +82,7 @@ def queue(step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, l
 
 
 def _waiting(entry: Entry, reason: Reason, sentence: str) -> Entry:
-    """Give the row of a callback."""
+    """Return the row of a callback."""
     body = msgspec.json.encode(
         {
             "id": entry.id,
@@ -99,7 +99,7 @@ def _waiting(entry: Entry, reason: Reason, sentence: str) -> Entry:
 
 
 def _text(raw: bytes | None) -> Any:
-    """Give bytes as JSON can carry them: text if they are UTF-8, else {"base64": …}."""
+    """Return bytes as JSON can carry them: text if they are UTF-8, else {"base64": …}."""
     if raw is None:
         return None
     try:

@@ -44,7 +44,7 @@ class Cold:
 
     # what is accepted or moved here ----------------------------------------------------------------------------------
     def take(self, step: Step, due_ms: int, entry: Entry, size: int, source: str, stamp_ms: int) -> bool:
-        """Park a message that was accepted, of `size` bytes, if it is due beyond the horizon; tell whether it is.
+        """Park a message that was accepted, of `size` bytes, if it is due beyond the horizon; return whether it is.
 
         `source` and `stamp_ms` are of the record that made it due then. Of one that stays the tier hears if it may have
         something of its id.
@@ -73,7 +73,7 @@ class Cold:
         return False
 
     def _is_far(self, step: Step, due_ms: int, stamp_ms: int) -> bool:
-        """Tell whether it is due beyond the horizon, by the time of the record that says so as long as that is fresh.
+        """Return whether it is due beyond the horizon, by the time of the record that says so as long as that is fresh.
 
         Whoever does a step again after a crash then decides as was decided before.
         """
@@ -83,11 +83,11 @@ class Cold:
         return due_ms > now + self._horizon_ms
 
     def _comes_back(self, size: int) -> bool:
-        """Tell whether a message fits into the request that it comes back as, whatever its compression was."""
+        """Return whether a message fits into the request that it comes back as, whatever its compression was."""
         return size + _RETURN_BYTES <= self._largest
 
     def _was_far(self, due_ms: int, stamp_ms: int) -> bool:
-        """Tell whether a step that came to nothing in a crash may have parked it, when it was early enough."""
+        """Return whether a step that came to nothing in a crash may have parked it, when it was early enough."""
         return bool(self._horizon_ms) and due_ms > stamp_ms + self._horizon_ms
 
     # what the tier is told -------------------------------------------------------------------------------------------
@@ -163,5 +163,5 @@ class Cold:
                 self.keep(step, asked.id, asked.source, asked.stamp_ms)
 
     def is_stale(self, step: Step, parked: Parked) -> bool:
-        """Tell whether the tier may have been told something before it sent this that is forgotten by now."""
+        """Return whether the tier may have been told something before it sent this that is forgotten by now."""
         return parked.snapshot_ms < step.broker_ms - self._memory_ms + _SLACK_MS

@@ -14,7 +14,7 @@ _SLACK = 1_024
 
 
 def refused(topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> Outgoing:
-    """Give the dead letter of a record that was never accepted; larger than `limit` bytes it loses its value."""
+    """Return the dead letter of a record that was never accepted; larger than `limit` bytes it loses its value."""
     source = f"{record.topic}-{record.partition}-{record.offset}"
     headers = [(names.legible(name), value) for name, value in record.headers if name not in _LEFT_OUT]
     return _letter(topic, limit, record.partition, record.key, record.value, headers, reason, sentence, source)
@@ -23,13 +23,13 @@ def refused(topic: str, limit: int, record: Record, reason: Reason, sentence: st
 def rejected(
     topic: str, limit: int, partition: int, key: bytes, entry: Entry, reason: Reason, sentence: str
 ) -> Outgoing:
-    """Give the dead letter of an accepted message, with headers that let it be sent again as it is."""
+    """Return the dead letter of an accepted message, with headers that let it be sent again as it is."""
     headers = again(entry, keys.due_of(key))
     return _letter(topic, limit, partition, entry.key, entry.value, headers, reason, sentence, entry.source)
 
 
 def again(entry: Entry, due_ms: int) -> Headers:
-    """Give the headers that let a message be sent again as it is: the user's own, then what it asks for."""
+    """Return the headers that let a message be sent again as it is: the user's own, then what it asks for."""
     said: list[tuple[str, str | None]] = [
         (names.ID, entry.id),
         (names.TO, entry.to),

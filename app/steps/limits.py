@@ -11,6 +11,6 @@ class Limits(Protocol):
     #: Of a request: what is parked comes back as one.
     request: int
     #: Of a dead letter.
-    letter: int
+    dead_letter: int
     #: Whether the cold topic is there: messages may be parked, even if no more are.
     cold: bool

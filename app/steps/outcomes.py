@@ -140,7 +140,7 @@ class Outcomes:
         step.send(
             dead_letters.rejected(
                 self._settings.dead_letters,
-                self._limits.letter,
+                self._limits.dead_letter,
                 self._number,
                 outcome.row,
                 entry,
@@ -196,7 +196,7 @@ class Outcomes:
 
 
 def reason_of(error: SendError) -> Reason:
-    """Give the reason code of a send that failed for good."""
+    """Return the reason code of a send that failed for good."""
     if isinstance(error, TopicUnknown):
         return Reason.UNKNOWN_TOPIC
     if isinstance(error, TooLarge):

@@ -32,10 +32,10 @@ class Step:
         "_sent_bytes",
         "broker_ms",
         "changes",
+        "deliveries",
         "events",
         "fired",
         "ids",
-        "loads",
         "now_ms",
         "sends",
         "settle",
@@ -54,15 +54,15 @@ class Step:
         self.ids: dict[str, bytes | None] = {}
         self.fired: list[bytes] = []
         #: Exactly once: deliveries that are part of the step, and who hears of their outcome before events are sent.
-        self.loads: Sequence[Any] = ()
+        self.deliveries: Sequence[Any] = ()
         self.settle: Callable[[Step, Any], None] = _nobody
         self.now_ms = now_ms
         #: The brokers' time goes on as before when the worker's clock jumps: what is remembered for a while goes by it.
         self.broker_ms = now_ms if broker_ms is None else broker_ms
 
     def __bool__(self) -> bool:
-        """Tell whether there is anything to commit."""
-        return bool(self.changes or self.events or self.sends or self.loads)
+        """Return whether there is anything to commit."""
+        return bool(self.changes or self.events or self.sends or self.deliveries)
 
     @property
     def size(self) -> int:

@@ -22,7 +22,7 @@ def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
 
 
 def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
-    """Give a message another due time, and with it another row, whose key is returned."""
+    """Return a message another due time, and with it another row, whose key is returned."""
     step.remove(key, entry)
     waiting = msgspec.structs.replace(entry, commands=(), moved=command.order)
     new = keys.row_key(command.due_ms, command.offset, command.topic_crc)

@@ -28,7 +28,7 @@ async def secure(_request: web.Request, response: web.StreamResponse) -> None:
 
 
 def only_under(names: Iterable[str]) -> Any:
-    """Give a middleware that answers only to requests under these names, which may be patterns, or under an address.
+    """Return a middleware that answers only to requests under these names, which may be patterns, or under an address.
 
     A page of a stranger may have its own name stand for this machine's address (DNS rebinding), and a browser then
     lets it read what is here. It cannot have a browser ask under an address; what sends no name is no browser.
@@ -52,7 +52,7 @@ def only_under(names: Iterable[str]) -> Any:
 
 
 def _name(host: str) -> str:
-    """Give the name of a Host header, without its port."""
+    """Return the name of a Host header, without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].lower().rstrip(".")

@@ -44,7 +44,7 @@ class Web(driver.Web):
 
 
 def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()) -> Web:
-    """Give a Faust app the web view as its web server, before its worker starts.
+    """Return a Faust app the web view as its web server, before its worker starts.
 
     The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts
     and stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because

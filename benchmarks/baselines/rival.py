@@ -46,7 +46,7 @@ class Rival(Target):
 
     @abstractmethod
     def taken(self) -> int:
-        """Give how many requests it has taken for good, at least."""
+        """Return how many requests it has taken for good, at least."""
 
     def start(self, what: str, command: list[str], directory: Path, stack: ExitStack) -> None:
         """Start a process that counts; it ends with `stack`."""
@@ -71,7 +71,7 @@ class Rival(Target):
         self._wait(self.taken, self.sent)
 
     def durable_ms(self) -> int:
-        """Give when what it holds was last seen to move."""
+        """Return when what it holds was last seen to move."""
         return self._moved_ms
 
     def _delivered(self) -> int:

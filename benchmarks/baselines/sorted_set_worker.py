@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _take(consumer: Consumer, store: "redis.Redis") -> int:
-    """Put requests into the set, then commit their offsets; give how many."""
+    """Put requests into the set, then commit their offsets; return how many."""
     messages = [message for message in consumer.consume(_BATCH, 0) if not message.error()]
     if messages:
         rows = {}
@@ -47,7 +47,7 @@ def _take(consumer: Consumer, store: "redis.Redis") -> int:
 
 
 def _deliver(producer: Producer, store: "redis.Redis", destination: str) -> int:
-    """Send what is due, and remove it once Kafka has it; give how many."""
+    """Send what is due, and remove it once Kafka has it; return how many."""
     rows: Any = store.zrangebyscore(_SET, "-inf", time.time_ns() // 1_000_000, start=0, num=_BATCH)
     for row in rows:
         due, key, value = msgspec.msgpack.decode(row)

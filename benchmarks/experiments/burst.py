@@ -18,7 +18,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
 
 
 def rates(figures: Figures) -> dict[str, float]:
-    """Give what `at_once` found of rates and CPU as figures of one group."""
+    """Return what `at_once` found of rates and CPU as figures of one group."""
     return {f"{name}_{figure}": figures[name][figure] for name in ("ingest", "drain") for figure in ("per_s", "cpu_us")}
 
 

@@ -67,7 +67,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
 
 
 def _footprint(here: Installation, empty_bytes: int, held: int) -> dict[str, float]:
-    """Give what the worker occupies with so many messages pending."""
+    """Return what the worker occupies with so many messages pending."""
     with Meter(*here.pids) as meter:
         return {
             "rss_mib": meter.resident_mib(),

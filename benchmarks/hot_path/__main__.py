@@ -17,7 +17,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> int:
-    """Do what the command line says; give the exit code."""
+    """Do what the command line says; return the exit code."""
     options = parse()
     for signal_ in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background jobs are started without it
         signal.signal(signal_, signal.default_int_handler)
@@ -47,7 +47,7 @@ def _measure(options: Options, directory: Path) -> Turns:
 
 
 def _judged(turns: Turns, limit_percent: float) -> int:
-    """Say which way has become dearer than allowed; give the exit code."""
+    """Say which way has become dearer than allowed; return the exit code."""
     if len(turns.rounds) < ENOUGH:
         _say(f"Fewer than {ENOUGH} rounds tell nothing for certain.")
         return 0

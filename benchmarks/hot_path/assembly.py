@@ -43,7 +43,7 @@ def _found(*places: str) -> Any:
 
 
 Journal = _found("app.commit.journal:Journal", "app.journal:Journal")
-Courier = _found("app.deliver.dispatcher:Courier", "app.deliver:Courier")
+Dispatcher = _found("app.deliver.dispatcher:Dispatcher", "app.deliver:Dispatcher")
 Target = _found("app.deliver.dispatcher:Target", "app.deliver:Target")
 DueLoop = _found("app.due.due_loop:DueLoop", "app.due:DueLoop")
 Ack = _found("app.kafka:Ack")
@@ -63,8 +63,8 @@ class Assembly:
         self.settings = settings = Settings.from_env({"DELAY_DESTINATIONS": "*", **given, **fixed})
         self._store = PartitionStore(directory / "0.db")
         clock, destinations, sender = Clock(), Destinations(), Acknowledged()
-        courier = built(Courier, settings=settings, clock=clock, targets={None: Target(destinations, sender)})
-        self._due = built(DueLoop, settings=settings, clock=clock, courier=courier)
+        dispatcher = built(Dispatcher, settings=settings, clock=clock, targets={None: Target(destinations, sender)})
+        self._due = built(DueLoop, settings=settings, clock=clock, dispatcher=dispatcher)
         table = SimpleNamespace(stores={_NUMBER: self._store})
         journal = built(AloneJournal, settings=settings, cluster=destinations, sender=sender, table=table)
         self._partition = built(
@@ -74,7 +74,7 @@ class Assembly:
             clock=clock,
             journal=journal,
             topics=destinations,
-            limits=SimpleNamespace(row=_MIB, request=_MIB, letter=_MIB, cold=False),
+            limits=SimpleNamespace(row=_MIB, request=_MIB, letter=_MIB, dead_letter=_MIB, cold=False),
             firing=self._due,
         )
         self._due.partitions[_NUMBER] = self._partition
@@ -150,7 +150,7 @@ class Destinations:
     """Stands where app.kafka.Cluster stands: each topic is there."""
 
     def partitions(self, topic: str) -> int:  # noqa: ARG002 - the cluster's signature
-        """Give a topic's number of partitions."""
+        """Return a topic's number of partitions."""
         return _DESTINATION_PARTITIONS
 
     async def learn(self, topics: Iterable[str]) -> None:

@@ -28,7 +28,7 @@ _USUAL_THRESHOLDS = 700, 10, 10
 
 
 def requests(count: int, base_ms: int) -> list[list[ConsumerRecord]]:
-    """Give requests as they are fetched: half of them with an id of their own, half to get one from their place."""
+    """Return requests as they are fetched: half of them with an id of their own, half to get one from their place."""
     plan = Plan(name="order", to="orders", count=count, base_ms=base_ms + _HOUR_MS, step_us=50)
     records = []
     for number, due_ms in enumerate(plan.due_times()):
@@ -44,7 +44,7 @@ def requests(count: int, base_ms: int) -> list[list[ConsumerRecord]]:
 
 
 async def measure(assembly: Assembly, chunks: list[list[ConsumerRecord]], watch: Stopwatch) -> dict[str, float]:
-    """Take all in and deliver it; give the microseconds of CPU a message of `in`, `out`, and each stage of them."""
+    """Take all in and deliver it; return the microseconds of CPU a message of `in`, `out`, and each stage of them."""
     count = sum(map(len, chunks))
     try:
         await asyncio.sleep(0)  # the partition's task begins

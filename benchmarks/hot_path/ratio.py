@@ -20,7 +20,7 @@ class Ratio:
 
 
 def ratio(now: Sequence[float], then: Sequence[float]) -> Ratio:
-    """Give the ratio of what rounds cost now and then.
+    """Return the ratio of what rounds cost now and then.
 
     The bounds are order statistics: whatever the distribution, the median lies between the k-th smallest and the k-th
     largest of n values unless fewer than k of them fall on one side of it. Of fewer than ENOUGH they are
@@ -32,7 +32,7 @@ def ratio(now: Sequence[float], then: Sequence[float]) -> Ratio:
 
 
 def _skipped(count: int) -> int:
-    """Give how many values on either side lie beyond the bounds."""
+    """Return how many values on either side lie beyond the bounds."""
     skip, tail = 0, 1 / 2**count
     while 2 * (tail + math.comb(count, skip + 1) / 2**count) <= 1 - _SURE:
         skip += 1

@@ -13,14 +13,14 @@ _NAMES = [name for way in WAYS for name in (way, *(f"{way} {stage}" for stage in
 
 
 def heading(where: Machine, against: str | None) -> str:
-    """Give one line on what was measured where."""
+    """Return one line on what was measured where."""
     commit = f"commit {where.commit}, " if where.commit else ""
     beside = f"beside {against}, " if against else ""
     return f"{where.date}, {commit}{beside}{where.cores} cores, {where.python}"
 
 
 def table(turns: Turns) -> str:
-    """Give the CPU of each stage in microseconds and calibration loops, beside the other tree's if there is one."""
+    """Return the CPU of each stage in microseconds and calibration loops, beside the other tree's if there is one."""
     rows = [["", "µs/message", "loops/million"]]
     compared = len(turns.rounds[0]) > 1
     if compared:
@@ -37,7 +37,7 @@ def table(turns: Turns) -> str:
 
 
 def ratio_of(turns: Turns, name: str) -> Ratio | None:
-    """Give the ratio of a stage now and then, None if one of the trees doesn't have it."""
+    """Return the ratio of a stage now and then, None if one of the trees doesn't have it."""
     pairs = [(now[name], then[name]) for now, then in turns.rounds if now.get(name) and then.get(name)]
     return ratio(*zip(*pairs, strict=True)) if pairs else None
 

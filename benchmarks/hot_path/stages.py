@@ -15,9 +15,9 @@ STAGES = {
     "due": ("tables.store:PartitionStore.due",),
     "batch": (
         "app.due.due_loop:DueLoop.cycle",
-        "app.deliver.dispatcher:Courier._submit",
+        "app.deliver.dispatcher:Dispatcher._submit",
         "app.due:DueLoop.cycle",
-        "app.deliver:Courier._submit",
+        "app.deliver:Dispatcher._submit",
     ),
     "settle": ("app.steps.outcomes:Outcomes.take", "app.outcome:Outcomes.take"),
     "journal": (
@@ -78,6 +78,6 @@ class Stopwatch:
         self._since = now
 
     def take(self) -> dict[str, float]:
-        """Give the seconds that each stage has taken since this was last asked."""
+        """Return the seconds that each stage has taken since this was last asked."""
         spent, self._spent = dict(self._spent), defaultdict(float)
         return spent

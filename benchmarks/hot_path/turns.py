@@ -50,7 +50,7 @@ def _pair(trees: Sequence[Tree], directory: Path, sizes: Sizes, seed: int) -> li
 
 
 def _round(processes: Sequence[Measured], tries: int, number: int) -> list[Cost]:
-    """Try each process so many times, and give the least of what each cost: what disturbs only ever adds to it."""
+    """Try each process so many times, and return the least of what each cost: what disturbs only ever adds to it."""
     costs: list[list[Cost]] = [[] for _ in processes]
     order = list(zip(processes, costs, strict=True))
     for turn in range(number, number + tries):

@@ -16,7 +16,7 @@ _MAX_MS = 10**15 - 1
 
 
 def selected(pending: DataFrame, where: str) -> DataFrame:
-    """Give those of the ledger's pending messages for which a condition over COLUMNS is true.
+    """Return those of the ledger's pending messages for which a condition over COLUMNS is true.
 
     Columns: COLUMNS, due_ms (long), partition (int).
 
@@ -31,7 +31,7 @@ def selected(pending: DataFrame, where: str) -> DataFrame:
 
 
 def cancels(chosen: DataFrame) -> DataFrame:
-    """Give the command that cancels each, if it is due when the ledger says: columns as `Kafka.write` has them."""
+    """Return the command that cancels each, if it is due when the ledger says: columns as `Kafka.write` has them."""
     return _commands(chosen, {names.OP: F.lit("cancel")})
 
 
@@ -57,7 +57,7 @@ def moved(chosen: DataFrame, *, shift_ms: int | None = None, at: str | None = No
 
 
 def reschedules(messages: DataFrame) -> DataFrame:
-    """Give the command that moves each to new_ms, if it is due when the ledger says: columns as above."""
+    """Return the command that moves each to new_ms, if it is due when the ledger says: columns as above."""
     return _commands(messages, {names.OP: F.lit("reschedule"), names.AT: F.col("new_ms")})
 
 

@@ -24,7 +24,7 @@ _TIME = (
 
 
 def due_ms(value: Column, kind: DataType, option: str) -> Column:
-    """Give the epoch milliseconds that values of a type say, as long; null where they are no time.
+    """Return the epoch milliseconds that values of a type say, as long; null where they are no time.
 
     A timestamp or a date; a number of milliseconds; a text as either is written (RFC 3339, with or without a zone).
 

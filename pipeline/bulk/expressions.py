@@ -48,12 +48,12 @@ class Expression:
         return cls(option, column, fields[0].dataType)
 
     def text(self) -> Column:
-        """Give its value as text, as Spark writes it. Raises SchemaMismatch if it has parts."""
+        """Return its value as text, as Spark writes it. Raises SchemaMismatch if it has parts."""
         self._must_be_atomic()
         return F.base64(self.column) if isinstance(self.kind, BinaryType) else self.column.cast("string")
 
     def content(self) -> Column:
-        """Give its value as bytes: binary as it is, all else as UTF-8 text. Raises SchemaMismatch if it has parts."""
+        """Return its value as bytes: binary as it is, all else as UTF-8 text. Raises SchemaMismatch if it has parts."""
         self._must_be_atomic()
         return self.column if isinstance(self.kind, BinaryType) else self.column.cast("string").cast("binary")
 
@@ -66,7 +66,7 @@ class Expression:
 
 
 def attempt(value: Column) -> Column:
-    """Give a struct whose field `value` is that value; null itself for a row for which it cannot be computed.
+    """Return a struct whose field `value` is that value; null itself for a row for which it cannot be computed.
 
     So a row with a bad value is told from one with none, and from a failed job. Holds under `SETTINGS` alone.
     """
@@ -74,7 +74,7 @@ def attempt(value: Column) -> Column:
 
 
 def quoted(name: str) -> str:
-    """Give a column's name as SQL."""
+    """Return a column's name as SQL."""
     return f"`{name.replace('`', '``')}`"
 
 

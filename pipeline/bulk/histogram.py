@@ -15,7 +15,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def width_ms(first_ms: int, last_ms: int) -> int:
-    """Give the width of bins, in whole minutes, with which 24 are enough from the one time to the other."""
+    """Return the width of bins, in whole minutes, with which 24 are enough from the one time to the other."""
     fitting = (width for width in _WIDTHS if last_ms // width - first_ms // width < _MOST)
     return next(fitting, -(-(last_ms - first_ms + 1) // (_MOST - 1) // (90 * _DAY)) * 90 * _DAY)
 

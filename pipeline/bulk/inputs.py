@@ -17,7 +17,7 @@ BROKEN = "_corrupt_record"
 
 
 def read(spark: "SparkSession", source: str, kind: str, options: "Mapping[str, str]") -> "DataFrame":
-    """Give the rows of a file, a directory, a pattern of such, or a table; `options` are Spark's for the format.
+    """Return the rows of a file, a directory, a pattern of such, or a table; `options` are Spark's for the format.
 
     CSV has a line of names, and all its columns are text: nothing is guessed, `007` stays `007`. What cannot be read
     of CSV and JSON lines is a row with BROKEN. The reason of rows that were rejected before is left out.

@@ -43,7 +43,7 @@ def add_mapping(parser: argparse.ArgumentParser) -> None:
 
 
 def mapping_of(options: argparse.Namespace) -> Mapping:
-    """Give what they say. Raises OptionInvalid."""
+    """Return what they say. Raises OptionInvalid."""
     if options.if_late and not options.max_late:
         raise OptionInvalid("--if-late needs --max-late: late by how much?")
     headers = pairs("--header", options.header)
@@ -68,7 +68,7 @@ def mapping_of(options: argparse.Namespace) -> Mapping:
 
 
 def pairs(option: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Give the names and values of an option of the form NAME=VALUE. Raises OptionInvalid."""
+    """Return the names and values of an option of the form NAME=VALUE. Raises OptionInvalid."""
     split = [each.partition("=") for each in given]
     wrong = next((name for name, _, value in split if not name or not value), None)
     if wrong is not None:

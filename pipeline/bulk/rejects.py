@@ -10,12 +10,12 @@ REASON = "delay_reason"
 
 
 def rejected(requests: DataFrame) -> DataFrame:
-    """Give the rows that make no request: the columns that they came with, and REASON."""
+    """Return the rows that make no request: the columns that they came with, and REASON."""
     return requests.where("reason is not null").select("row.*", F.col("reason").alias(REASON))
 
 
 def keep(requests: DataFrame, directory: str) -> str:
-    """Write them as Parquet into a new directory of this run below `directory`; give its path.
+    """Write them as Parquet into a new directory of this run below `directory`; return its path.
 
     What earlier runs have left stays. What is written can be mended and be the input of another run.
     """

@@ -5,17 +5,17 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 
 def essence(requests: DataFrame) -> DataFrame:
-    """Give what is counted of requests, little of each: reason, to, due_ms, and a hash of the id (null: none)."""
+    """Return what is counted of requests, little of each: reason, to, due_ms, and a hash of the id (null: none)."""
     return requests.select("reason", "to", "due_ms", F.when(F.col("id").isNotNull(), F.xxhash64("id")).alias("hash"))
 
 
 def may_repeat(essences: DataFrame) -> bool:
-    """Tell, by their hashes alone, which is cheap, whether ids may occur twice."""
+    """Whether, by their hashes alone, which is cheap, ids may occur twice."""
     return not essences.groupBy("hash").agg(F.count("hash").alias("count")).where("count > 1").isEmpty()
 
 
 def without_repeats(requests: DataFrame) -> DataFrame:
-    """Give the requests; of those with the same id all but one have the reason `duplicate-id`.
+    """Return the requests; of those with the same id all but one have the reason `duplicate-id`.
 
     One stays good if all are the same in what is sent. If they differ nobody can say which one is meant: none does.
     """

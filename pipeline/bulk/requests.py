@@ -24,7 +24,7 @@ _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.
 
 
 def requests(rows: DataFrame, mapping: Mapping, limits: Limits) -> DataFrame:
-    """Give a request for each row, or the reason why it makes none; no row makes the job fail.
+    """Return a request for each row, or the reason why it makes none; no row makes the job fail.
 
     Columns: row (a struct, as it came), id, to, due_ms (long), key, value (binary), headers (the user's, then the
     contract's), reason (null: none). Holds under `expressions.SETTINGS`.
@@ -68,7 +68,7 @@ def _value(rows: DataFrame, mapping: Mapping) -> Column:
 
 
 def _known(rows: DataFrame, mapping: Mapping) -> Column:
-    """Give the id, or the natural key in a form that no other one has; null if all of it is null."""
+    """Return the id, or the natural key in a form that no other one has; null if all of it is null."""
     if mapping.id is not None:
         return Expression.of(rows, "--id", mapping.id).text()
     parts = [Expression.of(rows, "--natural-key", quoted(name)).text() for name in mapping.natural_key]
@@ -83,13 +83,13 @@ def _derived(job: str) -> Column:
 
 
 def _users(rows: DataFrame, mapping: Mapping) -> Column:
-    """Give the values of the user's headers, each a field that is named for its place."""
+    """Return the values of the user's headers, each a field that is named for its place."""
     given = [Expression.of(rows, f"--header {name}", text).content() for name, text in mapping.headers]
     return F.struct(*(value.alias(f"at{place}") for place, value in enumerate(given)), F.lit(0).alias("end"))
 
 
 def _headers(mapping: Mapping) -> Column:
-    """Give the user's headers, then the contract's, in one array: to take nulls out of it costs as much as all else."""
+    """Return the user's headers, then the contract's, in one array: to take nulls out costs as much as all else."""
     users = [_pair(name, F.col(f"users.value.at{place}")) for place, (name, _) in enumerate(mapping.headers)]
     own = {names.ID: F.col("id"), names.TO: F.col("to.value"), names.AT: F.col("due_ms").cast("string")}
     own |= {name: F.lit(value) for name, value in mapping.policies.items()}
@@ -106,7 +106,7 @@ def _pair(name: str, value: Column) -> Column:
 
 
 def _reason(mapping: Mapping, limits: Limits) -> Column:
-    """Give the first reason that applies; where contract section 7 has a code for it, that one."""
+    """Return the first reason that applies; where contract section 7 has a code for it, that one."""
     to, id_, due, place = F.col("to.value"), F.col("id"), F.col("due_ms"), F.col("place.value")
     reasons = {
         "unreadable": F.col("broken"),
@@ -132,7 +132,7 @@ def _is_bad(id_: Column) -> Column:
 
 
 def _size(mapping: Mapping) -> Column:
-    """Give an upper bound of the record's bytes."""
+    """Return an upper bound of the record's bytes."""
     users = [F.col(f"users.value.at{place}") for place in range(len(mapping.headers))]
     size = F.lit(_OWN_BYTES + sum(len(name.encode()) + _HEADER_BYTES for name, _ in mapping.headers))
     for part in (F.col("key.value"), F.col("value.value"), *users):

@@ -44,7 +44,7 @@ def send(context: "Context", requests: DataFrame, inputs: tuple[str, ...], per_s
 
 
 def input_topics(context: "Context", others: str) -> tuple[str, ...]:
-    """Give an installation's input topics, the `others` as DELAY_INPUTS has them: `topic=dialect,…`, or just topics."""
+    """Return an installation's input topics, `others` as DELAY_INPUTS has them: `topic=dialect,…`, or topics."""
     named = (each.partition("=")[0].strip() for each in others.split(","))
     return (context.topic("requests"), *filter(None, named))
 

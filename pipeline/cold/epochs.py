@@ -14,7 +14,7 @@ Bounds = list[tuple[int, int, int]]
 
 
 def bounds(rows: DataFrame, known: Epochs) -> tuple[Bounds, Epochs]:
-    """Give what of `rows` (columns partition, offset, epoch) doesn't count, nothing as a rule; and the epochs then.
+    """Return what of `rows` (columns partition, offset, epoch) doesn't count, nothing as a rule; and the epochs then.
 
     A row counts if no row of a higher epoch comes before it in its partition; those `known` come before all.
     """
@@ -30,7 +30,7 @@ def bounds(rows: DataFrame, known: Epochs) -> tuple[Bounds, Epochs]:
 
 
 def within(rows: DataFrame, limits: Bounds) -> DataFrame:
-    """Give those of `rows` that count."""
+    """Return those of `rows` that count."""
     if not limits:
         return rows
     values = ", ".join(f"({partition}, {epoch}L, {bound}L)" for partition, epoch, bound in limits)

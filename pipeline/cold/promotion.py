@@ -33,20 +33,20 @@ class Promotion:
         return cls(int(str(note["until_ms"])), int(str(note["again_ms"])), upto)
 
     def note(self) -> dict[str, object]:
-        """Give it as JSON knows it."""
+        """Return it as JSON knows it."""
         return asdict(self)
 
     def next(self, now_ms: int, until_ms: int, ends: Offsets) -> "Promotion":
-        """Give the one that follows at `now_ms`, which knows the cold topic up to `ends`."""
+        """Return the one that follows at `now_ms`, which knows the cold topic up to `ends`."""
         again = now_ms if now_ms - self.again_ms >= AGAIN_MS else self.again_ms
         return Promotion(max(until_ms, self.until_ms), again, ends)
 
     def due(self) -> Column:
-        """Give the condition on messages that it looks at."""
+        """Return the condition on messages that it looks at."""
         return F.col("due_ms") < self.until_ms
 
     def fresh(self, before: "Promotion") -> Column:
-        """Give the condition on those that the one `before` has not sent; all, when it is time to send again."""
+        """Return the condition on those that the one `before` has not sent; all, when it is time to send again."""
         if self.again_ms != before.again_ms:
             return F.lit(True)  # noqa: FBT003 - a column
         seen = F.create_map(*(F.lit(each) for pair in before.upto.items() for each in pair)) if before.upto else None
@@ -55,7 +55,7 @@ class Promotion:
 
 
 def requests(messages: DataFrame, snapshot_ms: int) -> DataFrame:
-    """Give the requests that bring parked messages (`state.MESSAGES`) back: columns key, value, headers, partition.
+    """Return the requests that bring parked messages (`state.MESSAGES`) back: columns key, value, headers, partition.
 
     They are in the order in which they are due, each in the home partition of its id, and say what the worker needs to
     know them again: their order among the records of their id, and up to when touches were known.

@@ -38,7 +38,7 @@ CONDITIONAL = ("reschedule", "deliver-now")
 
 
 def parsed(records: DataFrame) -> DataFrame:
-    """Give a row for each record, from the columns of `Kafka.read`.
+    """Return a row for each record, from the columns of `Kafka.read`.
 
     Columns: id, partition, offset, op (`park`, `void`, `cancel`, `reschedule`, `deliver-now`), due_ms (of messages and
     commands), if_due_ms, order_ms and source (what goes before what, among records of an id), epoch (of the writer),

@@ -26,29 +26,29 @@ class Parked:
 
     @classmethod
     def of(cls, lake: Lake) -> "Parked":
-        """Give what the tables of the last commit say."""
+        """Return what the tables of the last commit say."""
         return cls(lake.read("messages", MESSAGES), lake.read("voids", VOIDS))
 
     def plus(self, other: "Parked") -> "Parked":
-        """Give both together."""
+        """Return both together."""
         return Parked(self.messages.unionByName(other.messages), self.voids.unionByName(other.voids))
 
     def of_these(self, few: DataFrame) -> "Parked":
-        """Give these messages alone, so `few` that each executor can know all their ids, with their voids."""
+        """Return these messages alone, so `few` that each executor can know all their ids, with their voids."""
         return Parked(few, self.voids.join(F.broadcast(few.select("id")), "id", "left_semi"))
 
     def live(self) -> DataFrame:
-        """Give the messages that are parked now."""
+        """Return the messages that are parked now."""
         last = self.voids.groupBy("id").agg(F.max("offset").alias("void"))
         return self.messages.join(last, "id", "left").where("void is null or offset >= void").select(MESSAGES.names)
 
     def after(self, rows: DataFrame) -> "Parked":
-        """Give what later records (`records.parsed`) add to what is parked."""
+        """Return what later records (`records.parsed`) add to what is parked."""
         added, moved = plain(rows), self.moved(rows)
         return added if moved is None else added.plus(moved)
 
     def moved(self, rows: DataFrame) -> "Parked | None":
-        """Give what those of later records add whose effect depends on what is parked; None if there are none.
+        """Return what those of later records add whose effect depends on what is parked; None if there are none.
 
         For them alone messages are looked up.
         """
@@ -84,18 +84,18 @@ _STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source
 
 
 def plain(rows: DataFrame) -> Parked:
-    """Give what records (`records.parsed`) add that don't depend on what is parked."""
+    """Return what records (`records.parsed`) add that don't depend on what is parked."""
     return Parked(rows.where("op = 'park'").select(MESSAGES.names), rows.where(_makes_void()).select(VOIDS.names))
 
 
 def _makes_void() -> Column:
-    """Tell whether a record makes void what is before it: all do but those of automatic ids, which are new."""
+    """Return whether a record makes void what is before it: all do but those of automatic ids, which are new."""
     automatic = (F.col("op") == "park") & (F.col("id") == F.col("source"))
     return ~automatic & ~_depends()
 
 
 def _depends() -> Column:
-    """Tell whether a record's effect depends on what is parked."""
+    """Return whether a record's effect depends on what is parked."""
     return F.col("op").isin(*CONDITIONAL) | ((F.col("op") == "cancel") & F.col("if_due_ms").isNotNull())
 
 
@@ -104,7 +104,7 @@ def _begin() -> Column:
 
 
 def _next(state: Column, step: Column) -> Column:
-    """Give what is parked under an id after one more record."""
+    """Return what is parked under an id after one more record."""
     there = (state["base"] != _NOTHING) & (step["if_due_ms"].isNull() | (step["if_due_ms"] == state["due_ms"]))
     parked = F.struct(step["offset"].alias("base"), step["due_ms"].alias("due_ms"))
     moved = F.struct(state["base"].alias("base"), step["due_ms"].alias("due_ms"))

@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: "Context", options: argparse.Namespace) -> int:
-    """Send what can be sent, after saying what that is; give the exit code."""
+    """Send what can be sent, after saying what that is; return the exit code."""
     kafka, spark, topic = context.kafka, context.spark, context.topic("requests")
     mapping, reading = mapping_of(options), pairs("--reader-option", options.reader_option)
     limits = Limits(time.time_ns() // 1_000_000, options.max_delay, kafka.largest_record(spark, topic))
@@ -72,7 +72,7 @@ def run(context: "Context", options: argparse.Namespace) -> int:
 
 
 def _counted(asked: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:
-    """Give the requests without ids that occur twice, and how many there are, from as few passes as it takes."""
+    """Return the requests without ids that occur twice, and how many there are, from as few passes as it takes."""
     with kept(essence(asked)) as essences:
         if not may_repeat(essences):
             return asked, Overview.of(essences, now_ms)

@@ -40,7 +40,7 @@ def _once(context: Context, options: argparse.Namespace) -> None:
 
 
 def keep(context: Context, options: argparse.Namespace) -> Lake:
-    """Add what is new to the ledger that the options name, and give it."""
+    """Add what is new to the ledger that the options name, and return it."""
     lake = context.lake(options.ledger, KIND)
     inputs = tuple(name for name in options.inputs.split(",") if name)
     with progress(context.spark, "ledger"):

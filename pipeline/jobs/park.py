@@ -42,7 +42,7 @@ def _once(context: Context, options: argparse.Namespace) -> None:
 
 
 def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
-    """Add what is new on the cold topic, whole or not at all; give how many records.
+    """Add what is new on the cold topic, whole or not at all; return how many records.
 
     Each file has any due times, in their order; compaction makes files of their own for each time.
     Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
@@ -71,7 +71,7 @@ def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
 
 
 def known_epochs(lake: Lake) -> Epochs:
-    """Give the epochs of the writers of what is parked."""
+    """Return the epochs of the writers of what is parked."""
     return {int(number): epoch for number, epoch in lake.head.notes.get("epochs", {}).items()}
 
 

@@ -44,7 +44,7 @@ def _once(context: Context, options: argparse.Namespace) -> None:
 
 
 def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False) -> int:
-    """Send back what is due within `lead_ms` and was not sent yet; give how many messages.
+    """Send back what is due within `lead_ms` and was not sent yet; return how many messages.
 
     A run that is killed sends some again: the worker knows them. What it has taken it touches, so that it is parked no
     longer; what was sent and is not touched within five minutes is sent again.
@@ -77,7 +77,7 @@ def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False)
 
 @contextmanager
 def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[Parked]:
-    """Give what is parked after the records that are not in the tables yet."""
+    """Return what is parked after the records that are not in the tables yet."""
     now = Parked.of(lake)
     with kept(parsed(tail)) as rows:
         limits, _ = bounds(rows, known_epochs(lake))
@@ -86,7 +86,7 @@ def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[Parked]:
 
 @contextmanager
 def _chosen(now: Parked, wanted: Column) -> Iterator[DataFrame | None]:
-    """Give those of the wanted messages that are parked `now`; None if there are none, void ones included.
+    """Return those of the wanted messages that are parked `now`; None if there are none, void ones included.
 
     Usually they are few of all, so their voids are chosen first.
     """

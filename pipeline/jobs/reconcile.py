@@ -53,7 +53,7 @@ def run(context: Context, options: argparse.Namespace) -> int:
 
 
 def opened(context: Context, options: argparse.Namespace) -> Lake:
-    """Give the ledger, with what is new unless that is not wanted. Raises OptionInvalid if there is none."""
+    """Return the ledger, with what is new unless that is not wanted. Raises OptionInvalid if there is none."""
     if not options.as_is:
         return keep(context, options)
     lake = context.lake(options.ledger, KIND)
@@ -101,7 +101,7 @@ def _tell(verdict: Verdict) -> None:
 
 
 def table(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """Give rows as aligned text."""
+    """Return rows as aligned text."""
     lines = [[*names], *([_text(name, row[name]) for name in names] for row in rows)]
     widths = [max(len(line[number]) for line in lines) for number in range(len(names))]
     numeric = {number for number, name in enumerate(names) if name in COUNTS}

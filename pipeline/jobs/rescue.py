@@ -39,7 +39,7 @@ def run(context: Context, options: argparse.Namespace) -> int:
 
 
 def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge, lost: DataFrame) -> int:
-    """Show what is lost, and send it again if that is asked for; give the exit code. Raises RescueTooLarge."""
+    """Show what is lost, and send it again if that is asked for; return the exit code. Raises RescueTooLarge."""
     with progress(context.spark, "look for what is lost"):
         count = lost.count()
     if not count:
@@ -62,7 +62,7 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
 
 
 def rescue(context: Context, judge: Judge, lost: DataFrame, *, apply: bool) -> tuple[int, int]:
-    """Send what is lost again, if `apply`, and note it in the ledger; give how many can be, and how many are overtaken.
+    """Send what is lost again, if `apply`, and note it in the ledger; return how many can be, and are overtaken.
 
     What is overtaken is noted, and not sent: its id has been scheduled or cancelled since. That is also what a run
     finds after one that was killed in between. Raises TopicMissing, KafkaUnreachable, LakeBusy.

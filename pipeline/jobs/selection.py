@@ -31,7 +31,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(context: "Context", options: argparse.Namespace) -> DataFrame:
-    """Give the messages that are chosen, as the ledger knows them.
+    """Return the messages that are chosen, as the ledger knows them.
 
     Raises OptionInvalid, SchemaMismatch, LakeMismatch.
     """
@@ -45,7 +45,7 @@ def chosen(context: "Context", options: argparse.Namespace) -> DataFrame:
 
 @contextmanager
 def counted(context: "Context", options: argparse.Namespace, messages: DataFrame) -> Iterator[DataFrame]:
-    """Say how many messages there are, to where and due when; give them for a block. Raises TooMany."""
+    """Say how many messages there are, to where and due when; return them for a block. Raises TooMany."""
     with kept(messages):
         with progress(context.spark, "count"):
             overview = overview_of(messages, "due_ms")

@@ -39,5 +39,5 @@ def compact(lake: "Lake", large_bytes: int = LARGE_BYTES) -> None:
 
 
 def parts(lake: "Lake") -> int:
-    """Give how many directories the table with the most of them has."""
+    """Return how many directories the table with the most of them has."""
     return max((len(there) for there in lake.head.tables.values()), default=0)

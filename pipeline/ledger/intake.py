@@ -28,7 +28,7 @@ _OPEN_S, _LOOK_S = 5.0, 0.1
 def take_in(
     context: Context, lake: Lake, inputs: tuple[str, ...] = (), *, values: bool = True, accept_gap: bool = False
 ) -> dict[str, int]:
-    """Add to the ledger what is new, in one commit; give how many rows of each kind.
+    """Add to the ledger what is new, in one commit; return how many rows of each kind.
 
     Args:
         context: the installation.
@@ -67,13 +67,13 @@ class _Run:
         return self._lake.head.positions.get(topic, {})
 
     def _new(self, topic: str) -> DataFrame:
-        """Give a topic's new records, and fix its end."""
+        """Return a topic's new records, and fix its end."""
         new, ends = new_records(self._kafka, self._spark, topic, self._done(topic), accept_gap=self._accept_gap)
         self._ends[topic] = ends
         return new
 
     def _requests(self, topics: tuple[str, ...], *, values: bool) -> Observation | None:
-        """Add the requests of all inputs; give what will tell how many they were."""
+        """Add the requests of all inputs; return what will tell how many they were."""
         rows: DataFrame | None = None
         about = 0  # markers of transactions take offsets too: good for a number of files, not for an account
         for topic in topics:
@@ -119,7 +119,7 @@ class _Run:
             self._added["forwarded"] = waiting.select(F.col("key").cast("string").alias("id")).distinct().coalesce(1)
 
     def _whole_since(self, topic: str, done: Offsets) -> int:
-        """Give since when (epoch ms) no events are missing: what Kafka had deleted before was never read."""
+        """Return since when (epoch ms) no events are missing: what Kafka had deleted before was never read."""
         whole = int(self._lake.head.notes.get("whole_since", 0))
         begins, ends = self._kafka.begins(self._spark, topic)[topic], self._ends[topic]
         gap = {number: begin for number, begin in begins.items() if begin > done.get(number, 0)}
@@ -132,7 +132,7 @@ class _Run:
         return max(whole, *(int(found.get(number, now)) for number in gap))
 
     def _sort_out(self, events: DataFrame, inputs: tuple[str, ...]) -> tuple[dict[str, int], list[str]]:
-        """Add each event to its table; give how many there are of each kind, and the inputs created again.
+        """Add each event to its table; return how many there are of each kind, and the inputs created again.
 
         Of these the sources count on beyond where the topic ends by now; which record such a source is of, only the
         worker knows (DELAY_ACCEPT_RECREATED).

@@ -30,12 +30,12 @@ def histogram(outcomes: DataFrame) -> DataFrame:
 
 
 def late_ms(number: int) -> float:
-    """Give what is said of a bin: its middle, as ratios go."""
+    """Return what is said of a bin: its middle, as ratios go."""
     return 0.0 if number == 0 else GROWTH ** (number - 0.5)
 
 
 def percentile(counts: Mapping[int, int], share: float) -> float | None:
-    """Give how late the given share of the deliveries was at most, in milliseconds, from counts by bin."""
+    """Return how late the given share of the deliveries was at most, in milliseconds, from counts by bin."""
     wanted, seen = math.ceil(share * sum(counts.values()) - 1e-9), 0
     for number in sorted(counts):
         seen += counts[number]

@@ -16,7 +16,7 @@ UNENDED = "accepted_ms is not null and ending is null"
 
 
 def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
-    """Give one row for each source and destination with a life: accepted_ms (null: never accepted), ending, several.
+    """Return one row for each source and destination with a life: accepted_ms (null: never accepted), ending, several.
 
     `ending` is null while it is pending; `several` says that it was delivered to more than one place. With `since_ms`
     lives that began earlier may be there with their ending alone.
@@ -50,7 +50,7 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
 
 
 def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -> DataFrame:
-    """Give what is pending by the ledger: id, source, to, due_ms, partition, accepted_ms, by.
+    """Return what is pending by the ledger: id, source, to, due_ms, partition, accepted_ms, by.
 
     `due_ms` is the latest that was told and `by` the source of the command that said so (null: the request itself);
     `partition` is the home partition of the id. With `since_ms` what was accepted before is left out. `unended` are the
@@ -79,17 +79,17 @@ def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -
 
 
 def forecast(waiting: DataFrame) -> DataFrame:
-    """Give how many of what is pending fall due, for each destination and minute (`FORECAST`)."""
+    """Return how many of what is pending fall due, for each destination and minute (`FORECAST`)."""
     return waiting.groupBy("to", minute(F.col("due_ms"))).agg(F.count("*").alias("count")).select(FORECAST.names)
 
 
 def minute(at_ms: Column) -> Column:
-    """Give the beginning of the minute as the column minute_ms."""
+    """Return the beginning of the minute as the column minute_ms."""
     return (at_ms - F.pmod(at_ms, F.lit(MINUTE_MS))).alias("minute_ms")
 
 
 def _place(where: Column) -> Column:
-    """Give a number for a place of delivery: places are told apart, which is all that is asked."""
+    """Return a number for a place of delivery: places are told apart, which is all that is asked."""
     return F.when(where.isNotNull(), F.xxhash64(where)).alias("place")
 
 

@@ -60,7 +60,7 @@ class Snapshot:
         return cls(told, read, note["unsure"], tuple(note["inputs"]), note["partitions"])
 
     def note(self) -> dict[str, Any]:
-        """Give it as JSON knows it."""
+        """Return it as JSON knows it."""
         return asdict(self)
 
 
@@ -73,7 +73,7 @@ class Listener:
         self.topic = context.topic("progress")
 
     def listen(self) -> dict[int, Told]:
-        """Read on to the end; give the last word of each partition. Raises TopicMissing, KafkaUnreachable."""
+        """Read on to the end; return the last word of each partition. Raises TopicMissing, KafkaUnreachable."""
         kafka, spark = self._context.kafka, self._context.spark
         ends = kafka.ends(spark, self.topic)[self.topic]
         if ends != self.done:
@@ -85,5 +85,5 @@ class Listener:
 
 
 def positions(told: dict[int, Told], topics: Iterable[str]) -> dict[str, Offsets]:
-    """Give how far each of `topics` had been read, by partition."""
+    """Return how far each of `topics` had been read, by partition."""
     return {topic: {number: said.positions.get(topic, 0) for number, said in told.items()} for topic in topics}

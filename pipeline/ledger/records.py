@@ -14,7 +14,7 @@ _JSON = (
 
 
 def events(records: DataFrame) -> DataFrame:
-    """Give a row of `EVENTS` for each record; one that is no event has the event `unreadable`."""
+    """Return a row of `EVENTS` for each record; one that is no event has the event `unreadable`."""
     told = F.from_json(F.col("value").cast("string"), _JSON)
     renamed = {"at_ms": "at", "due_ms": "due", "late_ms": "late"}
     fields = [
@@ -27,7 +27,7 @@ def events(records: DataFrame) -> DataFrame:
 
 
 def requests(records: DataFrame, *, values: bool = True) -> DataFrame:
-    """Give a row of `REQUESTS` for each record: without key, value and headers unless `values`.
+    """Return a row of `REQUESTS` for each record: without key, value and headers unless `values`.
 
     The op of what `promote` has sent is `promoted`: what gets lost on that way, it sends again itself. The id is null
     where the record's place is the id.
@@ -49,11 +49,11 @@ def requests(records: DataFrame, *, values: bool = True) -> DataFrame:
 
 
 def source() -> Column:
-    """Give the place of a record as the contract writes it, from its columns topic, partition and offset."""
+    """Return the place of a record as the contract writes it, from its columns topic, partition and offset."""
     return F.concat_ws("-", "topic", "partition", "offset")
 
 
 def place(source: Column) -> tuple[Column, Column, Column]:
-    """Give topic, partition and offset of a place, numbers null where it is none. Topics may have dashes too."""
+    """Return topic, partition and offset of a place, numbers null where it is none. Topics may have dashes too."""
     parts = F.split(source, "-(?=[0-9]+-[0-9]+$)|-(?=[0-9]+$)")
     return F.get(parts, F.lit(0)), F.get(parts, F.lit(1)).try_cast("int"), F.get(parts, F.lit(2)).try_cast("long")

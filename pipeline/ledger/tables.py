@@ -16,7 +16,7 @@ _HEADER = StructType([StructField("key", StringType()), StructField("value", Bin
 
 
 def _columns(text: str, *more: StructField) -> StructType:
-    """Give columns of names and types; Spark's own parser of them works in a session alone."""
+    """Return columns of names and types; Spark's own parser of them works in a session alone."""
     pairs = (pair.split() for pair in text.split(", "))
     return StructType([*(StructField(name, _TYPES[kind]) for name, kind in pairs), *more])
 
@@ -55,7 +55,7 @@ EVENT_TABLES = {"accepted": ACCEPTED, "outcomes": OUTCOMES, "rescheduled": RESCH
 
 
 def table_of(event: str) -> str:
-    """Give the table that events of a kind are in."""
+    """Return the table that events of a kind are in."""
     if event in TOLD_ENDINGS:
         return "outcomes"
     return event if event in EVENT_TABLES else "others"

@@ -16,7 +16,7 @@ COUNTS = ("accepted", *PARTS, "duplicates", "refused")
 
 
 def account(lake: "Lake", lives: DataFrame, lost: DataFrame, since_ms: int = 0) -> DataFrame:
-    """Give a row for each day of acceptance (UTC) and destination: day, to, `COUNTS`.
+    """Return a row for each day of acceptance (UTC) and destination: day, to, `COUNTS`.
 
     `lost` has the sources of what is. `duplicates` are deliveries beside the first; `refused` was never accepted, and
     has no destination: to is null.
@@ -37,7 +37,7 @@ def account(lake: "Lake", lives: DataFrame, lost: DataFrame, since_ms: int = 0) 
 
 
 def _again(lake: "Lake", lives: DataFrame) -> DataFrame:
-    """Give how many times more than once each source was delivered that was."""
+    """Return how many times more than once each source was delivered that was."""
     several = lives.where("several").select("source")
     delivered = lake.read("outcomes", OUTCOMES).where("event = 'delivered'")
     places = delivered.join(F.broadcast(several), "source", "left_semi").groupBy("source")

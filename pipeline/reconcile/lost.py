@@ -39,7 +39,7 @@ class Judge:
         return Snapshot.of(self.lake.head.notes.get("snapshot"))
 
     def lost(self, waiting: DataFrame | None = None) -> DataFrame:
-        """Give what is lost (`LOST`), among `waiting` (pending by the ledger) and requests without any event."""
+        """Return what is lost (`LOST`), among `waiting` (pending by the ledger) and requests without any event."""
         never_ended = self.never_ended(pending(self.lake, self.since_ms) if waiting is None else waiting)
         return never_ended.unionByName(self.no_event())
 
@@ -49,7 +49,7 @@ class Judge:
             raise EventsMissing("there is not one event: is DELAY_EVENTS=off? Then nothing is known, and nothing lost.")
 
     def never_ended(self, waiting: DataFrame) -> DataFrame:
-        """Give what of `waiting` the worker would hold no more, and cannot have yet to read."""
+        """Return what of `waiting` the worker would hold no more, and cannot have yet to read."""
         fired_to = looked_up({number: told.fired_to for number, told in self.snapshot.told.items()}, F.col("partition"))
         overdue = F.col("due_ms") + self.grace_ms < fired_to
         read = self._read(F.col("source")) & self._read(F.coalesce("by", "source"))
@@ -58,7 +58,7 @@ class Judge:
         return lost.join(self._forwarded(), "id", "left_anti").select(*LOST)
 
     def no_event(self) -> DataFrame:
-        """Give schedules that had been read before the workers were heard, and have left no event whatever.
+        """Return schedules that had been read before the workers were heard, and have left no event whatever.
 
         Nothing is said of what came before the first event that the ledger knows, nor of inputs created again.
         """
@@ -95,14 +95,14 @@ class Judge:
         )
 
     def _heard(self, since_ms: int) -> DataFrame:
-        """Give the sources that have left an event, or were sent again."""
+        """Return the sources that have left an event, or were sent again."""
         since = F.col("at_ms") >= since_ms - MINUTE_MS  # the worker's clock and the brokers' differ
         tables = (("accepted", ACCEPTED), ("others", OTHERS), ("rescued", RESCUED))
         accepted, others, rescued = (self.lake.read(*table).where(since).select("source") for table in tables)
         return accepted.unionByName(others).unionByName(rescued)
 
     def _read(self, where: Column) -> Column:
-        """Give the condition that the home partition has read the request or command at a place.
+        """Return the condition that the home partition has read the request or command at a place.
 
         What comes from another partition was forwarded: it has been read unless it is still among the forwards.
         """
@@ -121,13 +121,13 @@ class Judge:
 
 
 def looked_up(pairs: Mapping[int, int] | Mapping[str, int], key: Column) -> Column:
-    """Give the number of a key, null if it has none: a few thousand pairs make no table worth a join."""
+    """Return the number of a key, null if it has none: a few thousand pairs make no table worth a join."""
     if not pairs:
         return F.lit(None).cast("long")
     return F.create_map(*(F.lit(each) for pair in pairs.items() for each in pair))[key].cast("long")
 
 
 def _due() -> Column:
-    """Give the due time as far as it is in digits; null where it is written otherwise."""
+    """Return the due time as far as it is in digits; null where it is written otherwise."""
     after = F.col("stamp_ms") + F.col("after").try_cast("long")
     return F.coalesce(F.col("at").try_cast("long"), after).alias("due_ms")

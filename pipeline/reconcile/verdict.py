@@ -79,7 +79,7 @@ class Verdict:
         return not self.faults()
 
     def faults(self) -> list[str]:
-        """Give a sentence for everything that does not add up."""
+        """Return a sentence for everything that does not add up."""
         totals, found = self.totals, []
         total = sum(totals[part] for part in PARTS)
         if totals["accepted"] != total:
@@ -98,10 +98,10 @@ class Verdict:
 
 
 def _waiting(judge: Judge, living: DataFrame) -> DataFrame:
-    """Give what waits by the ledger, looked up by the lives that have not ended."""
+    """Return what waits by the ledger, looked up by the lives that have not ended."""
     return pending(judge.lake, judge.since_ms, _broadcast_if_few(living.where(UNENDED).select("source")))
 
 
 def _broadcast_if_few(rows: DataFrame) -> DataFrame:
-    """Give rows; if they are few, what they are joined with stays where it is."""
+    """Return rows; if they are few, what they are joined with stays where it is."""
     return F.broadcast(rows) if rows.count() <= _FEW else rows

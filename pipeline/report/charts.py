@@ -131,7 +131,7 @@ def dressed(axes: Axes) -> Axes:
 
 
 def _time(at_ms: int) -> float:
-    """Give a time as matplotlib counts: in days since 1970."""
+    """Return a time as matplotlib counts: in days since 1970."""
     return at_ms / _MS_PER_DAY
 
 
@@ -185,7 +185,7 @@ def _legend(axes: Axes) -> None:
 
 
 def brief(value: float) -> str:
-    """Give a count in few characters: 1.2M."""
+    """Return a count in few characters: 1.2M."""
     for size, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{unit}"
@@ -193,7 +193,7 @@ def brief(value: float) -> str:
 
 
 def lasting(value_ms: float) -> str:
-    """Give a time in two digits: 40 ms, 2.5 s, 3 min."""
+    """Return a time in two digits: 40 ms, 2.5 s, 3 min."""
     for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")):
         if value_ms >= size:
             return f"{float(f'{value_ms / size:.2g}'):g} {unit}"
@@ -220,7 +220,7 @@ CHARTS: Sequence[tuple[str, str, int, Any]] = (
 
 
 def there(findings: Findings, draw: Any) -> bool:
-    """Tell whether there is anything to draw."""
+    """Return whether there is anything to draw."""
     needed: Mapping[Any, object] = {
         account: findings.verdict.rows,
         lateness: findings.late.columns,

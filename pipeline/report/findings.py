@@ -105,7 +105,7 @@ def _reasons(lake: "Lake") -> list[tuple[tuple[str, str], int]]:
 
 
 def _step(rows: DataFrame, at_ms: str) -> int:
-    """Give a width with which all rows fit into a chart."""
+    """Return a width with which all rows fit into a chart."""
     span = rows.agg((F.max(at_ms) - F.min(at_ms)).alias("span")).first()
     wanted = ((span["span"] if span else None) or 0) / _COLUMNS
     return next((step for step in _STEPS_MS if step >= wanted), _STEPS_MS[-1])

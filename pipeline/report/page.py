@@ -42,7 +42,7 @@ _WIDE, _HALF = (10.6, 3.2), (5.1, 3.4)
 
 
 def page(findings: Findings) -> str:
-    """Give the page as HTML."""
+    """Return the page as HTML."""
     title = html.escape(f"Punctual: {findings.title.split(' on cluster ')[0]}")
     cards = "".join(_card(findings, number) for number in range(len(CHARTS)))
     return (
@@ -55,7 +55,7 @@ def page(findings: Findings) -> str:
 
 
 def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
-    """Give the headline numbers: the number, what it is, whether it is bad news."""
+    """Return the headline numbers: the number, what it is, whether it is bad news."""
     totals, late = findings.verdict.totals, _all(findings)
     numbers = [(name, totals[name], name == "missing") for name in (*_COLUMNS[:3], "missing")]
     told = [(brief(number), name, bad and number > 0) for name, number, bad in numbers]
@@ -68,7 +68,7 @@ def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
 
 
 def picture(findings: Findings) -> bytes:
-    """Give headline numbers and charts as PNG."""
+    """Return headline numbers and charts as PNG."""
     drawn = [chart for chart in CHARTS if there(findings, chart[3])]
     rows = _rows([wide for _, _, wide, _ in drawn])
     height = 1.6 + 3.9 * (max(rows, default=-1) + 1)
@@ -95,7 +95,7 @@ def picture(findings: Findings) -> bytes:
 
 
 def _rows(widths: list[int]) -> list[int]:
-    """Give each chart's row on a page of two columns."""
+    """Return each chart's row on a page of two columns."""
     rows, row, taken = [], 0, 0
     for wide in widths:
         if taken + wide > 2:  # noqa: PLR2004 - of two columns
@@ -147,7 +147,7 @@ def _svg(findings: Findings, number: int) -> str:
 
 
 def _table(findings: Findings) -> str:
-    """Give the account by destination."""
+    """Return the account by destination."""
     totals: dict[str, Counter[str]] = {}
     names = [*_COLUMNS, "missing", "duplicates"]
     for row in findings.verdict.rows:

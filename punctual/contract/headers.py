@@ -50,10 +50,10 @@ IGNORED: Final = (DELIVERY | DEAD_LETTER | COLD) - REQUEST
 
 
 def is_text(name: str) -> bool:
-    """Tell whether a header's name was UTF-8: bytes that were not have been read as surrogates (PEP 383)."""
+    """Return whether a header's name was UTF-8: bytes that were not have been read as surrogates (PEP 383)."""
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def legible(name: str) -> str:
-    """Give a header's name as it can be written: bytes that are no UTF-8 as backslash escapes."""
+    """Return a header's name as it can be written: bytes that are no UTF-8 as backslash escapes."""
     return name if is_text(name) else name.encode("utf-8", "backslashreplace").decode()

@@ -36,7 +36,7 @@ class Record(Protocol):
 
 
 def decode(record: Record) -> Request:
-    """Give the request that a record makes.
+    """Return the request that a record makes.
 
     Raises Refusal with one of the reason codes of section 7.
     """
@@ -67,7 +67,7 @@ def _op(said: dict[str, str]) -> Op:
 
 
 def _read(record: Record) -> tuple[dict[str, str], Headers]:
-    """Give what is said to Punctual, and the user's own headers."""
+    """Return what is said to Punctual, and the user's own headers."""
     said: dict[str, str] = {}
     users: Headers = []
     ours = names.REQUEST
@@ -159,7 +159,7 @@ def _in_capitals(given: Iterable[str], wanted: Container[str]) -> str:
 
 
 def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
-    """Give what the cold tier says of a message that it sends back."""
+    """Return what the cold tier says of a message that it sends back."""
     stamp, _, snapshot = said[names.PARKED].partition(",")
     sources = [value or b"" for name, value in record.headers if name == names.SOURCE]
     source = sources[0].decode(errors="replace") if len(sources) == 1 else ""

@@ -16,7 +16,7 @@ _MAX_LETTERS = 128
 
 
 def parse_time(text: str) -> int:
-    """Give the epoch milliseconds that `text` says, in ASCII digits or as RFC 3339 with a zone.
+    """Return the epoch milliseconds that `text` says, in ASCII digits or as RFC 3339 with a zone.
 
     A leap second is the second after it. Raises ValueError with a sentence, also for what can only be seconds.
     """
@@ -44,13 +44,13 @@ def parse_time(text: str) -> int:
 
 
 def write_time(due_ms: int) -> str:
-    """Give epoch milliseconds in digits that parse_time reads: zeros keep old ones from looking like seconds."""
+    """Return epoch milliseconds in digits that parse_time reads: zeros keep old ones from looking like seconds."""
     text = str(due_ms)
     return text.zfill(_DIGITS_OF_SECONDS.stop) if len(text) in _DIGITS_OF_SECONDS else text
 
 
 def parse_duration(text: str) -> int:
-    """Give the milliseconds that `text` says, in ASCII digits or as an ISO 8601 duration of weeks, days and below.
+    """Return the milliseconds that `text` says, in ASCII digits or as an ISO 8601 duration of weeks, days and below.
 
     Raises ValueError with a sentence.
     """
@@ -81,7 +81,7 @@ def _digits(text: str) -> int:
 
 
 def _milliseconds(fraction: str | None) -> int:
-    """Give a decimal fraction of a second in milliseconds, rounded up."""
+    """Return a decimal fraction of a second in milliseconds, rounded up."""
     if not fraction:
         return 0
     parts: int = 10 ** len(fraction)

@@ -101,7 +101,7 @@ class ScriptedCluster:
 
 
 def batch(*values: bytes) -> Batch:
-    """Give a batch of these values."""
+    """Return a batch of these values."""
     made = Batch()
     for value in values:
         assert made.append(1, None, value, [])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import msgspec
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.deliver.dispatcher import Courier, Target
+from app.deliver.dispatcher import Dispatcher, Target
 from app.due.due_loop import DueLoop
 from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
@@ -69,11 +69,11 @@ class ScriptedSender:
         return acked
 
     def blocked(self, topic: str, partition: int) -> bool:
-        """Tell whether the test has blocked a partition."""
+        """Return whether the test has blocked a partition."""
         return (topic, partition) in self.stuck
 
     def blocked_s(self, topic: str, partition: int) -> float:
-        """Give for how long, as the test says."""
+        """Return for how long, as the test says."""
         return self.stuck.get((topic, partition), 0.0)
 
     def give_up(self, topic: str, partition: int) -> None:
@@ -82,7 +82,7 @@ class ScriptedSender:
 
     # what the test does ----------------------------------------------------------------------------------------------
     def ids(self) -> list[str]:
-        """Give the ids of what waits, in order."""
+        """Return the ids of what waits, in order."""
         return [delivery.id for batch, _ in self.waiting for delivery in batch]
 
     def accept(self, count: int = 1_000) -> None:
@@ -107,7 +107,7 @@ class Destinations:
         self.asked = 0
 
     def partitions(self, topic: str) -> int:
-        """Give a topic's number of partitions."""
+        """Return a topic's number of partitions."""
         return self.topics.get(topic, 0)
 
     async def learn(self, topics: Iterable[str]) -> None:
@@ -146,12 +146,12 @@ class Applied:
         self.sends.append(step.sends)
         store = self._stage.stores[partition]
         self._stage.events += [msgspec.json.decode(raw) for _, raw in step.events]
-        self._stage.letters += [out for out in step.sends if out.topic == "delay-dead-letters"]
+        self._stage.dead_letters += [out for out in step.sends if out.topic == "delay-dead-letters"]
         records = list(step.changes.records(store.writer))
         store.apply(step.changes, store.offset + len(records), store.writer, step.now_ms)
 
     def count_commits(self) -> list[int]:
-        """Give a list to which the size of each step to come is added."""
+        """Return a list to which the size of each step to come is added."""
         self._sizes = []
         return self._sizes
 
@@ -169,10 +169,10 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         self.clock.compare(self.clock.wall, self.clock.wall, self.clock.wall)
         self.sender, self.destinations, self.journal = ScriptedSender(), Destinations(), Applied(self)
         target = Target(cast("Cluster", self.destinations), cast("Sender", self.sender))
-        self.courier = Courier(self.settings, self.clock, {None: target})
-        self.due = DueLoop(self.settings, self.clock, self.courier)
+        self.dispatcher = Dispatcher(self.settings, self.clock, {None: target})
+        self.due = DueLoop(self.settings, self.clock, self.dispatcher)
         self.events: list[Event] = []
-        self.letters: list[Any] = []
+        self.dead_letters: list[Any] = []
         self.failures: list[BaseException] = []
         self.stores = {number: PartitionStore(path / f"{number}.db") for number in range(partitions)}
         self.logs = {number: Log("delay-requests", number) for number in range(partitions)}
@@ -225,7 +225,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         await self.ask(number, **{"delay_id": id_, "delay_to": "orders", "delay_at": at, **said})
 
     def fire(self) -> list[str]:
-        """Run one cycle of the due loop; give the ids that wait to be sent."""
+        """Run one cycle of the due loop; return the ids that wait to be sent."""
         self.due.cycle(self.clock.now_ms())
         return self.sender.ids()
 
@@ -243,5 +243,5 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
                 await asyncio.sleep(0.001)
 
     def told(self) -> list[str]:
-        """Give the events' names and ids but those of acceptance."""
+        """Return the events' names and ids but those of acceptance."""
         return [f"{event['event']} {event['id']}" for event in self.events if event["event"] != "accepted"]

@@ -31,7 +31,7 @@ class Sizes:
 
     row: int = 1 << 20
     request: int = 1 << 20
-    letter: int = 1 << 20
+    dead_letter: int = 1 << 20
     cold: bool = False
 
 
@@ -85,22 +85,22 @@ class Workbench:
         return record
 
     def schedule(self, id_: str, due: int, **said: str | bytes | None) -> str:
-        """Schedule a message; give the source of its request."""
+        """Schedule a message; return the source of its request."""
         return source(self.ask(delay_id=id_, delay_to="orders", delay_at=str(due), **said))
 
     def command(self, op: str, id_: str, **said: str | bytes | None) -> str:
-        """Send a command; give its source."""
+        """Send a command; return its source."""
         return source(self.ask(delay_op=op, delay_id=id_, **said))
 
     def from_elsewhere(self, offset: int, stamp: int, /, **said: str | bytes | None) -> FakeRecord:
-        """Give the forward of a record at `offset` of partition 2, as that partition makes it."""
+        """Return the forward of a record at `offset` of partition 2, as that partition makes it."""
         asked = native.decode(Log(self.settings.requests, 2, offset).record(stamp, **said))
         asked.stamp_ms = self._elsewhere_ms = max(self._elsewhere_ms, stamp)
         forward = self.forwards.record(self.now_ms)
         return replace(forward, headers=[], key=asked.id.encode(), value=request.encode(asked))
 
     def late(self, partition: int, stamp: int, /, **said: str | bytes | None) -> str:
-        """Take in the forward of an order that was given at `stamp` in another partition; give its source."""
+        """Take in the forward of an order that was given at `stamp` in another partition; return its source."""
         log = self._others.setdefault(partition, Log(self.settings.requests, partition))
         record = log.record(stamp, **said)
         asked = native.decode(record)
@@ -111,7 +111,7 @@ class Workbench:
         return source(record)
 
     def run(self, *work: Record | Outcome) -> list[Event]:
-        """Put records and outcomes into one step and apply it; give the step's events."""
+        """Put records and outcomes into one step and apply it; return the step's events."""
         step = Step(self.now_ms, self.now_ms - self.ahead_ms)
         for one in work:
             if isinstance(one, FakeRecord):
@@ -149,7 +149,7 @@ class Workbench:
 
     @staticmethod
     def told_by(step: Step) -> list[Event]:
-        """Give the events of a step."""
+        """Return the events of a step."""
         return [msgspec.json.decode(raw) for _, raw in step.events]
 
     def claim(self, id_: str) -> bytes:
@@ -166,11 +166,11 @@ class Workbench:
         return row
 
     def delivered(self, *rows: bytes, sent_ms: int | None = None) -> Delivered:
-        """Give the outcome of a send that was acknowledged."""
+        """Return the outcome of a send that was acknowledged."""
         return Delivered([(row, n) for n, row in enumerate(rows)], "orders", 3, sent_ms or self.now_ms)
 
     def promote(self, id_: str, due: int, made_by: str, stamp: int | None = None, snapshot: int | None = None) -> str:
-        """Send back, as the cold tier does, what the record `made_by` (at `stamp`) has left; give its source.
+        """Send back, as the cold tier does, what the record `made_by` (at `stamp`) has left; return its source.
 
         One that this bench has not written came before all that it has.
         """
@@ -181,11 +181,11 @@ class Workbench:
 
     # what has come of it ---------------------------------------------------------------------------------------------
     def told(self, since: int = 0) -> list[tuple[str, str, str | None]]:
-        """Give event, source and `by` of each event."""
+        """Return event, source and `by` of each event."""
         return [(event["event"], event["source"], event.get("by")) for event in self.events[since:]]
 
     def cold(self, since: int = 0) -> list[dict[str, str]]:
-        """Give the headers of each record that the cold topic got, the writer's epoch aside."""
+        """Return the headers of each record that the cold topic got, the writer's epoch aside."""
         records = [out for out in self.sends if out.topic == self.settings.cold][since:]
         assert all(out.partition == self.number for out in records)
         said = [{name: (value or b"").decode() for name, value in out.headers} for out in records]
@@ -193,7 +193,7 @@ class Workbench:
         return said
 
     def pending(self) -> dict[str, int]:
-        """Give the due time of each pending id that answers to commands."""
+        """Return the due time of each pending id that answers to commands."""
         return {e.id: int.from_bytes(row[:8], "big") for row, e in self.store.rows() if self.store.find(e.id) == row}
 
     def assert_balanced(self) -> None:
@@ -210,5 +210,5 @@ class Workbench:
 
 
 def source(record: Record) -> str:
-    """Give the name of a record."""
+    """Return the name of a record."""
     return f"{record.topic}-{record.partition}-{record.offset}"

@@ -39,7 +39,7 @@ def test_a_message_takes_no_more_cpu_than_it_did(bootstrap: str) -> None:
 
 
 def _saved(loop_ms: float) -> Path:
-    """Give the result of the machine whose loop takes about as long."""
+    """Return the result of the machine whose loop takes about as long."""
 
     def apart(path: Path) -> float:
         return abs(math.log(loop_ms / Result.load(path).figures["calibration"]["loop_ms"]))

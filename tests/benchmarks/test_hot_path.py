@@ -36,7 +36,7 @@ Ingest.read = _slowed
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Give a copy of this tree's packages, to be changed."""
+    """Return a copy of this tree's packages, to be changed."""
     path = tmp_path / "copy"
     for name in ("app", "tables"):
         shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))

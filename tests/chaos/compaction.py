@@ -44,12 +44,12 @@ def _admin(run: Run) -> AdminClient:
 
 
 def topic(run: Run) -> str:
-    """Give the changelog's name."""
+    """Return the changelog's name."""
     return f"{run.app_id}-delays-changelog"
 
 
 def places(run: Run) -> set[tuple[int, int]]:
-    """Give partition and offset of each record that can be read."""
+    """Return partition and offset of each record that can be read."""
     return {(record.partition, record.offset) for record in read(run.bootstrap, topic(run))}
 
 

@@ -34,7 +34,7 @@ class Clusters(AbstractContextManager["Clusters", None]):
         self._stack.close()
 
     def of(self, count: int) -> list[Broker]:
-        """Give a cluster of so many brokers: the one that runs, if it is one."""
+        """Return a cluster of so many brokers: the one that runs, if it is one."""
         if len(self._cluster) != count:
             self._stack.close()
             self._cluster = self._stack.enter_context(brokers(count))
@@ -42,5 +42,5 @@ class Clusters(AbstractContextManager["Clusters", None]):
 
 
 def bootstrap_of(cluster: list[Broker]) -> str:
-    """Give the bootstrap servers of a cluster."""
+    """Return the bootstrap servers of a cluster."""
     return ",".join(broker.bootstrap for broker in cluster)

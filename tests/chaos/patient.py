@@ -11,7 +11,7 @@ _AGAIN_S = 1.0
 
 
 def last_words(run: Run, worker: Worker, sentence: str, seconds: float = 60.0) -> int:
-    """Wait until a worker has ended itself, and see that it said why; give the milliseconds that took."""
+    """Wait until a worker has ended itself, and see that it said why; return the milliseconds that took."""
     run.crashed(worker)
     began = time.monotonic()
     code = worker.wait_dead(seconds)
@@ -54,5 +54,5 @@ def compare(run: Run, worker: Worker) -> None:
 
 
 def copy_of(run: Run, name: str) -> Path:
-    """Give a place for a copy of a data directory."""
+    """Return a place for a copy of a data directory."""
     return run.directory / f"{name}.copy"

@@ -36,7 +36,7 @@ class _Line:
         self._free_at = 0.0
 
     def arrives_at(self, size: int) -> float:
-        """Give when bytes that set out now arrive."""
+        """Return when bytes that set out now arrive."""
         now = asyncio.get_running_loop().time()
         if self.bytes_per_s:
             now = self._free_at = max(now, self._free_at) + size / self.bytes_per_s

@@ -16,7 +16,7 @@ Result = dict[str, Any]
 
 
 def load() -> list[Result]:
-    """Give all saved results."""
+    """Return all saved results."""
     return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
 
 
@@ -36,7 +36,7 @@ def with_results(page: str, results: list[Result]) -> str:
 
 
 def tables(results: list[Result]) -> str:
-    """Give a table of all scenarios, what else was measured, and a table of the points of the order of operations."""
+    """Return a table of all scenarios, what else was measured, and a table of the points of the order of operations."""
     return "\n".join([*_main(results), "", *_measured(results), "", *_points(results), ""])
 
 

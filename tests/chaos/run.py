@@ -80,7 +80,7 @@ class Run:
         self._stack.close()
 
     def sizes(self, short: int, long: int) -> int:
-        """Give the one or the other, by the form."""
+        """Return the one or the other, by the form."""
         return short if self.short else long
 
     def rounds(self, short: int, long: int) -> range:
@@ -149,11 +149,11 @@ class Run:
             yield made
 
     def longest_ms(self, begin_ms: int, end_ms: int, partitions: Collection[int] | None = None) -> int:
-        """Give how late the latest first copy was of what fell due between the two, perhaps of these partitions."""
+        """Return how late the latest first copy was of what fell due between the two, perhaps of these partitions."""
         return self._late_ms(self.outs, begin_ms, end_ms, partitions)[-1]
 
     def p99_ms(self, outs: Collection[str], begin_ms: int, end_ms: int) -> int:
-        """Give how late all first copies but one in a hundred were at most that fell due between the two."""
+        """Return how late all first copies but one in a hundred were at most that fell due between the two."""
         late = self._late_ms(outs, begin_ms, end_ms, None)
         return late[int(len(late) * 0.99)]
 

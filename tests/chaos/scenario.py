@@ -31,7 +31,7 @@ class Scenario:
     fire_depth: int = 2
 
     def run(self, cluster: list[Broker], directory: Path, guarantee: str, *, seed: int, short: bool) -> dict[str, Any]:
-        """Act and count; give what was done and what came out, as it is saved."""
+        """Act and count; return what was done and what came out, as it is saved."""
         began = time.monotonic()
         made = Run(cluster, directory, guarantee, seed, short, self.partitions, self.fire_batch, self.fire_depth)
         with made as run:
@@ -76,7 +76,7 @@ def scenario(title: str, **options: Any) -> Callable[[Callable[[Run], None]], Ca
 
 
 def scenarios() -> Iterator[Scenario]:
-    """Give all scenarios, those on fewer brokers first."""
+    """Return all scenarios, those on fewer brokers first."""
     from tests.chaos import scenarios as room  # noqa: PLC0415 - they register themselves
 
     room.load()

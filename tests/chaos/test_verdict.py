@@ -70,7 +70,7 @@ def hand(traffic: Traffic) -> Hand:
 
 
 def counts(traffic: Traffic, hand: Hand) -> dict[str, int]:
-    """Give what is not as it should be."""
+    """Return what is not as it should be."""
     hand.flush()
     found = judge(traffic, [])
     usual = {"messages", "commands", "poisoned", "delivered", "p99_ms", "longest_ms"}

@@ -75,7 +75,7 @@ class Story:
         return 0 < self.command_ms <= first - (FOREIGN_MARGIN_MS if self.foreign else MARGIN_MS)
 
     def may(self) -> set[Outcome]:
-        """Give the ways in which it may be delivered."""
+        """Return the ways in which it may be delivered."""
         old, new = Outcome(0, self.due_ms), Outcome(int(self.kind is Kind.REPLACE), self.then_ms or None)
         if self.kind is Kind.PLAIN:
             return {old}
@@ -144,7 +144,7 @@ class Traffic(Background):
         return max((max(s.due_ms, s.then_ms) for s in self.stories.values() if s.kind in _ENDING), default=0)
 
     def value(self, id_: str, revision: int) -> bytes:
-        """Give the value that an id is to be delivered with."""
+        """Return the value that an id is to be delivered with."""
         return b"\x00\xff%s/%d" % (id_.encode(), revision) + b"-" * 150
 
     def _work(self) -> None:

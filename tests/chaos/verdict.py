@@ -51,7 +51,7 @@ class Verdict:
         return any((self.lost, self.early, self.revived, self.altered, self.unbalanced, self.hanging, self.fenced))
 
     def counts(self) -> dict[str, int]:
-        """Give everything that is counted."""
+        """Return everything that is counted."""
         return {name: value for name, value in asdict(self).items() if name not in ("sentences", "repeated")}
 
 

@@ -63,7 +63,7 @@ def read(tree: Path) -> Iterator[Callable[[str], Says]]:
 
 
 def of(said: Says, part: str) -> str:
-    """Give what the block with `part` in it has written; nothing if it was left out for want of kcat."""
+    """Return what the block with `part` in it has written; nothing if it was left out for want of kcat."""
     return next((written for code, written in said.items() if part in code), "")
 
 

@@ -15,7 +15,7 @@ _COMMAND = re.compile(r"python -m pipeline +((?:\\\n|[^\n])+)")
 
 
 def commands() -> list[tuple[str, str]]:
-    """Give page and command line of all that are meant whole."""
+    """Return page and command line of all that are meant whole."""
     found = []
     for page in _PAGES:
         blocks = re.findall(r"^```(?:sh|cron)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)

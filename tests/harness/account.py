@@ -62,17 +62,17 @@ class Account:
             time.sleep(_POLL_S)
 
     def ending(self, source: str) -> str | None:
-        """Give how a life ended, None if it has not: `delivered` outranks another ending of the same source."""
+        """Return how a life ended, None if it has not: `delivered` outranks another ending of the same source."""
         told = self.lives.get(source, set())
         return next((ending for ending in ENDINGS if ending in told), None)
 
     def endings(self, id_: str) -> list[str]:
-        """Give how the lives under an id ended, in the order of their acceptance; those that go on are left out."""
+        """Return how the lives under an id ended, in the order of their acceptance; those that go on are left out."""
         found = (self.ending(source) for source, named in self.ids.items() if named == id_)
         return [ending for ending in found if ending]
 
     def told(self, kind: str, id_: str | None = None) -> list[Event]:
-        """Give the events of a kind, each source and command once, perhaps of one id alone."""
+        """Return the events of a kind, each source and command once, perhaps of one id alone."""
         found = {
             (event["id"], event["source"], event.get("by")): event
             for event in self.events
@@ -88,7 +88,7 @@ class Account:
         return {"accepted": accepted, **ended, "pending": sum(self.pending.values())}
 
     def faults(self) -> list[str]:
-        """Give a sentence for everything that does not add up."""
+        """Return a sentence for everything that does not add up."""
         found = []
         sums = self.sums
         total = sum(sums.values()) - sums["accepted"]

@@ -52,11 +52,11 @@ class Case:
         return self.partitions * self.fire_batch * self.fire_depth
 
     def home(self, id_: str) -> int:
-        """Give the home partition of an id."""
+        """Return the home partition of an id."""
         return home_partition(id_, {self.requests.topic}, self.partitions)
 
     def foreign(self, id_: str) -> int:
-        """Give a partition that is not the home of an id."""
+        """Return a partition that is not the home of an id."""
         return (self.home(id_) + 1) % self.partitions
 
     def schedule(self, id_: str, due_ms: int, *, partition: int = -1) -> None:

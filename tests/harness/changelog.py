@@ -25,19 +25,19 @@ class Changelog:
         self.topic = f"{of.app_id}-delays-changelog"
 
     def records(self) -> list[Record]:
-        """Give all records, in their order."""
+        """Return all records, in their order."""
         return [record for record in read(self._bootstrap, self.topic) if record.partition == self.partition]
 
     def words(self) -> list[tuple[bytes, bytes | None]]:
-        """Give what all records say, in their order."""
+        """Return what all records say, in their order."""
         return [(record.key or b"", record.value) for record in self.records()]
 
     def last(self) -> Words:
-        """Give the last word on each key: what compaction leaves, and an empty disk is restored from."""
+        """Return the last word on each key: what compaction leaves, and an empty disk is restored from."""
         return dict(self.words())
 
     def row(self, id_: str) -> tuple[bytes, bytes]:
-        """Give the last row that was written for an id, whatever was said of it later."""
+        """Return the last row that was written for an id, whatever was said of it later."""
         written = ((key, value) for key, value in self.words() if keys.is_row(key) and value is not None)
         return [(key, value) for key, value in written if decode(value).id == id_][-1]
 
@@ -57,6 +57,6 @@ class Changelog:
 
 
 def rows_of(bootstrap: str, topic: str) -> dict[bytes, bytes]:
-    """Give the rows of a changelog that wait, by their keys, as their last words have them."""
+    """Return the rows of a changelog that wait, by their keys, as their last words have them."""
     last = {(record.partition, record.key or b""): record.value for record in read(bootstrap, topic)}
     return {key: value for (_, key), value in last.items() if keys.is_row(key) and value is not None}

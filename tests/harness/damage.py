@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def damage(database: Path, way: str, chosen: random.Random) -> None:
+def damage(database: Path, route: str, chosen: random.Random) -> None:
     """Damage a database in one of the WAYS; `chosen` says where."""
-    pattern, act = WAYS[way]
+    pattern, act = WAYS[route]
     for file in database.glob(pattern):
         act(chosen, file)
 

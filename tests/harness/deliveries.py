@@ -67,7 +67,7 @@ class Deliveries:
         return Counter({id_: len(records) - 1 for id_, records in self.copies.items() if len(records) > 1})
 
     def faults(self, expected: Expected) -> list[str]:
-        """Give a sentence for everything lost, early, changed, or delivered though cancelled."""
+        """Return a sentence for everything lost, early, changed, or delivered though cancelled."""
         lost = sorted(expected.wanted - self.ids)
         found = [f"{len(lost)} are lost: {lost[:10]}"] if lost else []
         for id_, records in self.copies.items():

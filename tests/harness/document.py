@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 
 def blocks(document: Path) -> list[Block]:
-    """Give the blocks of a document that a reader runs."""
+    """Return the blocks of a document that a reader runs."""
     found, before = [], ""
     for text, language, code in re.findall(
         r"(.*?)^```(\w*)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL

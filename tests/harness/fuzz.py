@@ -26,13 +26,13 @@ _FOREIGN: Sequence[bytes] = (
 
 
 def seeds(number: int = 200) -> range:
-    """Give the seeds to try."""
+    """Return the seeds to try."""
     first = int(os.environ.get("FUZZ_FIRST", "0"))
     return range(first, first + int(os.environ.get("FUZZ_SEEDS", str(number))))
 
 
 def mangled(seed: int, genuine: Sequence[Pair]) -> Pair:
-    """Give a record that is like one of the genuine ones, or like none."""
+    """Return a record that is like one of the genuine ones, or like none."""
     rnd = random.Random(seed)  # noqa: S311
     key, value = rnd.choice(genuine)
     which = rnd.choice(("key", "value", "value", "both"))

@@ -28,7 +28,7 @@ from tables import Changes, PartitionStore, entry, store  # noqa: E402 - the sam
 
 
 def kinds(step: Step | None) -> list[str]:
-    """Give the kinds of a step: it can be both when records and outcomes came together."""
+    """Return the kinds of a step: it can be both when records and outcomes came together."""
     if step is None:
         return ["fire"]
     named = {"ingest": bool(step.changes.positions), "fire": bool(step.fired)}

@@ -37,7 +37,7 @@ class Record:
         return f"{self.topic}-{self.partition}-{self.offset}"
 
     def header(self, name: str) -> str:
-        """Give the text of a header."""
+        """Return the text of a header."""
         return (dict(self.headers)[name] or b"").decode()
 
 
@@ -73,7 +73,7 @@ def read(bootstrap: str, topic: str) -> Iterator[Record]:
 
 
 def ends(bootstrap: str, topic: str) -> dict[int, int]:
-    """Give the offset after the last record of each partition."""
+    """Return the offset after the last record of each partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "harness"})
     try:
         numbers = consumer.list_topics(topic, timeout=10).topics[topic].partitions

@@ -17,7 +17,7 @@ class RawBatch(Batch):
     """A batch in whose bytes a name is replaced by one that no Python client would send."""
 
     def build(self, *numbers: Any) -> bytes:
-        """Give its bytes."""
+        """Return its bytes."""
         raw = bytearray(super().build(*numbers).replace(HOLE, _BYTES))
         raw[_CRC_AT:_CHECKED_FROM] = struct.pack(">I", calc_crc32c(bytes(raw[_CHECKED_FROM:])))
         return bytes(raw)

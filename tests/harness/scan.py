@@ -10,11 +10,11 @@ from tests.harness.kafka import read
 from tests.harness.worker import Worker
 
 if TYPE_CHECKING:
-    from tables.expiring_index import Memory
+    from tables.expiring_index import ExpiringIndex
 
 
 def scan(path: Path) -> dict[str, Entry]:
-    """Look through one database, and give its rows by id; fails if counts or indexes differ from the rows."""
+    """Look through one database, and return its rows by id; fails if counts or indexes differ from the rows."""
     store = PartitionStore(path)
     try:
         rows = dict(store.rows())
@@ -25,7 +25,7 @@ def scan(path: Path) -> dict[str, Entry]:
 
 
 def scan_all(worker: Worker) -> dict[str, Entry]:
-    """Look through all databases of a stopped worker, and give their rows by id."""
+    """Look through all databases of a stopped worker, and return their rows by id."""
     assert not worker.alive, "its databases are open"
     found: dict[str, Entry] = {}
     for path in worker.tables():
@@ -44,7 +44,7 @@ def _check(store: PartitionStore, rows: dict[bytes, Entry]) -> None:
     owners = {entry.id: key for key, entry in rows.items() if all(c.op != "replace" for c in entry.commands)}
     index = {key[1:].decode(): row for key, row in store._scan(keys.ID)}
     assert index == owners, f"{name}: the id index differs from the rows by {set(index.items()) ^ set(owners.items())}"
-    kinds: dict[bytes, Memory[Any]] = {
+    kinds: dict[bytes, ExpiringIndex[Any]] = {
         keys.ORDERS: store.orders,
         keys.DELIVERED: store.delivered,
         keys.TOLD: store.told,
@@ -74,5 +74,5 @@ def check_image(worker: Worker, bootstrap: str, directory: Path) -> None:
 
 
 def _content(store: PartitionStore) -> dict[bytes, bytes]:
-    """Give everything in a database but its notes about itself."""
+    """Return everything in a database but its notes about itself."""
     return {key: value for key, value in store._db.items() if key[:1] != keys.META}

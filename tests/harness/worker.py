@@ -148,7 +148,7 @@ class Worker:
             return False, str(error)
 
     def metric(self, name: str, **labels: str) -> float:
-        """Give what it says of a metric, 0 if it says nothing."""
+        """Return what it says of a metric, 0 if it says nothing."""
         shown = ",".join(f'{label}="{value}"' for label, value in labels.items())
         wanted = f"{name}{{{shown}}}" if shown else name
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:  # noqa: S310 - our own port
@@ -156,7 +156,7 @@ class Worker:
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == wanted)
 
     def wait_ready(self, timeout: float = START_S) -> float:
-        """Wait until it serves, and give the seconds that took."""
+        """Wait until it serves, and return the seconds that took."""
 
         def is_ready() -> bool:
             assert self.alive, f"the worker has ended:\n{self.log[-3000:]}"
@@ -165,7 +165,7 @@ class Worker:
         return eventually(is_ready, timeout, "the worker's readiness")
 
     def wait_dead(self, timeout: float = START_S) -> int:
-        """Wait until it has ended by itself; give its exit code, 128 + n after signal n."""
+        """Wait until it has ended by itself; return its exit code, 128 + n after signal n."""
         process = self._process
         assert process is not None, "it has not been started"
         try:
@@ -192,7 +192,7 @@ class Worker:
         os.kill(self.pid, signal.SIGTERM)
 
     def stop(self, timeout: float = START_S) -> float:
-        """Stop it with SIGTERM, and give the seconds that took."""
+        """Stop it with SIGTERM, and return the seconds that took."""
         began = time.monotonic()
         self.terminate()
         self.wait_dead(timeout)
@@ -215,7 +215,7 @@ class Worker:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def tables(self) -> list[Path]:
-        """Give the directories of its databases."""
+        """Return the directories of its databases."""
         return sorted(self.data.rglob("delays-*.db"))
 
     @property

@@ -31,7 +31,7 @@ Event = dict[str, Any]
 
 
 def new_app_id(name: str) -> str:
-    """Give an installation's name that nobody has had."""
+    """Return an installation's name that nobody has had."""
     return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
@@ -47,7 +47,7 @@ def alter_topic(bootstrap: str, topic: str, **config: str) -> None:
 
 
 def wait_for(bootstrap: str, topic: str, count: int, seconds: float = 20.0) -> list[Record]:
-    """Wait until so many committed records are in a topic, and give all that are."""
+    """Wait until so many committed records are in a topic, and return all that are."""
     found: list[Record] = []
 
     def there() -> bool:
@@ -75,7 +75,7 @@ class Installation:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def admin(self, bootstrap: str | None = None) -> AdminClient:
-        """Give an admin client, of another cluster if one is named."""
+        """Return an admin client, of another cluster if one is named."""
         return AdminClient({"bootstrap.servers": bootstrap or self.bootstrap, "log_level": 0})
 
     def topic(self, partitions: int = 1, **config: str) -> str:
@@ -83,27 +83,27 @@ class Installation:
         return create_topic(self.bootstrap, f"{self.app_id}-to-{next(self._numbers)}", partitions, **config)
 
     def new_id(self, home: int | None = None) -> str:
-        """Give an id that nobody has had, with its home in a given partition if that matters."""
+        """Return an id that nobody has had, with its home in a given partition if that matters."""
         while True:
             id_ = f"id-{next(self._numbers)}"
             if home in (None, home_partition(id_, (), PARTITIONS)):
                 return id_
 
     def wait_for(self, topic: str, count: int, seconds: float = 20.0) -> list[Record]:
-        """Wait until so many records are in a topic, and give all that are."""
+        """Wait until so many records are in a topic, and return all that are."""
         return wait_for(self.bootstrap, topic, count, seconds)
 
     def events(self, id_: str | None = None) -> list[Event]:
-        """Give the events so far, perhaps of one id alone."""
+        """Return the events so far, perhaps of one id alone."""
         events = [json.loads(record.value or b"") for record in read(self.bootstrap, f"{self.app_id}-events")]
         return [event for event in events if id_ in (None, event["id"])]
 
     def events_of(self, source: str) -> list[Event]:
-        """Give the events of one request."""
+        """Return the events of one request."""
         return [event for event in self.events() if event["source"] == source]
 
     def await_last(self, kind: str, to: str) -> Event:
-        """Wait until there is an event of a kind for a destination, and give the last one."""
+        """Wait until there is an event of a kind for a destination, and return the last one."""
         found: list[Event] = []
 
         def there() -> bool:
@@ -114,7 +114,7 @@ class Installation:
         return found[-1]
 
     def await_event(self, kind: str, *ids: str, seconds: float = 20.0) -> dict[str, Event]:
-        """Wait until there is an event of a kind for each id; give the last one of each."""
+        """Wait until there is an event of a kind for each id; return the last one of each."""
         found: dict[str, Event] = {}
 
         def there() -> bool:
@@ -124,13 +124,13 @@ class Installation:
         eventually(there, seconds, f"{kind} of {', '.join(ids[:5])}")
         return {id_: found[id_] for id_ in ids}
 
-    def letters(self, count: int, seconds: float = 20.0) -> dict[bytes | None, Record]:
-        """Wait until there are so many dead letters, and give them by key."""
+    def dead_letters(self, count: int, seconds: float = 20.0) -> dict[bytes | None, Record]:
+        """Wait until there are so many dead letters, and return them by key."""
         records = self.wait_for(f"{self.app_id}-dead-letters", count, seconds)
         return {record.key: record for record in records}
 
     def progress(self) -> dict[int, Event]:
-        """Give the last progress record of each partition."""
+        """Return the last progress record of each partition."""
         records = read(self.bootstrap, f"{self.app_id}-progress")
         return {int(record.key or b""): json.loads(record.value or b"") for record in records}
 
@@ -195,10 +195,10 @@ def running(
 
 
 def late_ms(record: Record) -> int:
-    """Give how late a delivery came, by the broker's clock."""
+    """Return how late a delivery came, by the broker's clock."""
     return record.timestamp_ms - int(record.header("delay-due"))
 
 
 def users(headers: Sequence[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """Give the headers that are not Punctual's."""
+    """Return the headers that are not Punctual's."""
     return [(name, value) for name, value in headers if not name.startswith("delay-")]

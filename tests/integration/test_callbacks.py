@@ -93,7 +93,7 @@ def test_what_fails_goes_back_to_its_sender_until_it_is_taken(installation: Inst
     for body in (bodies["zeros"], bodies["too-large"]):
         assert (body["reason"], body["value"]) == ("too-large", None)
         assert "left out" in body["error"]
-    assert set(installation.letters(5)) == {b"refused", b"rejected", b"zeros", b"too large", b"not allowed"}
+    assert set(installation.dead_letters(5)) == {b"refused", b"rejected", b"zeros", b"too large", b"not allowed"}
 
 
 def test_a_host_that_hangs_keeps_no_other_waiting(installation: Installation) -> None:

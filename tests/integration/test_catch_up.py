@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 
 from app.kafka import Cluster
 from app.ownership import catch_up
-from app.ownership.catch_up import Backlog
+from app.ownership.catch_up import CatchUp
 from app.settings import Settings
 from tests.harness.kafka import create_topic
 from tests.integration.installation import new_app_id, topics_removed
@@ -49,13 +49,13 @@ async def cluster(bootstrap: str, settings: Settings) -> AsyncIterator[Cluster]:
     await made.stop()
 
 
-def looking(settings: Settings, cluster: Cluster, silent: tuple[int, ...] = ()) -> Backlog:
+def looking(settings: Settings, cluster: Cluster, silent: tuple[int, ...] = ()) -> CatchUp:
     """Begin to look what waits, as a worker that has no partition."""
 
     async def report() -> None:
         """Have nothing to tell."""
 
-    return Backlog(settings, cluster, {}, lambda *_: True, report, silent)
+    return CatchUp(settings, cluster, {}, lambda *_: True, report, silent)
 
 
 def tell(bootstrap: str, settings: Settings, number: int, position: int, **more: str) -> None:

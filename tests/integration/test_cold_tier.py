@@ -23,12 +23,12 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 
 def asked(id_: str, due_ms: int, to: str) -> list[tuple[str, bytes | None]]:
-    """Give the headers of a request."""
+    """Return the headers of a request."""
     return [("delay-id", id_.encode()), ("delay-at", b"%d" % due_ms), ("delay-to", to.encode())]
 
 
 def cold(installation: Installation, *ids: str) -> list[Record]:
-    """Give the records of these ids on the cold topic, each id's in order."""
+    """Return the records of these ids on the cold topic, each id's in order."""
     records = list(read(installation.bootstrap, f"{installation.app_id}-cold"))
     assert all(record.partition == home_partition(record.header("delay-id"), (), PARTITIONS) for record in records)
     return [record for id_ in ids for record in records if record.header("delay-id") == id_]

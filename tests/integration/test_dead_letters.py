@@ -81,7 +81,7 @@ def installation(bootstrap: str, run: Run) -> Iterator[Installation]:
 
 class Poisoned(NamedTuple):
     sent: dict[str, Headers]
-    letters: dict[str, Record]
+    dead_letters: dict[str, Record]
     neighbours: list[Record]
 
 
@@ -107,17 +107,17 @@ def poisoned(installation: Installation) -> Poisoned:
         installation.requests.send(good, name.encode(), b"neighbour", partition=0)
         installation.requests.send(sent[name], name.encode(), b"\x00 original", partition=0)
     installation.requests.flush()
-    letters = installation.letters(len(CASES))
+    dead_letters = installation.dead_letters(len(CASES))
     neighbours = installation.wait_for(to, len(CASES))
-    return Poisoned(sent, {(key or b"").decode(): record for key, record in letters.items()}, neighbours)
+    return Poisoned(sent, {(key or b"").decode(): record for key, record in dead_letters.items()}, neighbours)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_cannot_be_accepted_is_a_dead_letter_with_its_reason(name: str, poisoned: Poisoned) -> None:
-    letter = poisoned.letters[name]
+    dead_letter = poisoned.dead_letters[name]
 
-    assert letter.header("delay-reason") == CASES[name].reason
-    sentence = letter.header("delay-error")
+    assert dead_letter.header("delay-reason") == CASES[name].reason
+    sentence = dead_letter.header("delay-error")
     assert CASES[name].says in sentence
     assert sentence.endswith((".", "?"))
     assert len(sentence) < 500
@@ -125,12 +125,12 @@ def test_what_cannot_be_accepted_is_a_dead_letter_with_its_reason(name: str, poi
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_dead_letter_is_the_record_as_it_was_sent(name: str, poisoned: Poisoned, installation: Installation) -> None:
-    letter = poisoned.letters[name]
+    dead_letter = poisoned.dead_letters[name]
 
-    assert (letter.key, letter.value) == (name.encode(), b"\x00 original")
-    assert letter.headers[:-3] == poisoned.sent[name]
-    assert [header for header, _ in letter.headers[-3:]] == ["delay-reason", "delay-error", "delay-source"]
-    assert letter.header("delay-source") == f"{installation.requests.topic}-0-{2 * list(CASES).index(name) + 1}"
+    assert (dead_letter.key, dead_letter.value) == (name.encode(), b"\x00 original")
+    assert dead_letter.headers[:-3] == poisoned.sent[name]
+    assert [header for header, _ in dead_letter.headers[-3:]] == ["delay-reason", "delay-error", "delay-source"]
+    assert dead_letter.header("delay-source") == f"{installation.requests.topic}-0-{2 * list(CASES).index(name) + 1}"
 
 
 def test_neighbours_of_what_cannot_be_accepted_are_delivered_on_time(poisoned: Poisoned) -> None:
@@ -139,15 +139,15 @@ def test_neighbours_of_what_cannot_be_accepted_are_delivered_on_time(poisoned: P
 
 
 def test_no_topic_is_made_up(poisoned: Poisoned, installation: Installation) -> None:
-    assert poisoned.letters
+    assert poisoned.dead_letters
     there = AdminClient({"bootstrap.servers": installation.bootstrap}).list_topics(timeout=10).topics
     assert f"{installation.app_id}-missing" not in there
     assert "elsewhere" not in there
 
 
 def test_a_refused_request_tells_one_event_and_no_life(poisoned: Poisoned, installation: Installation) -> None:
-    for name, letter in poisoned.letters.items():
-        source = letter.header("delay-source")
+    for name, dead_letter in poisoned.dead_letters.items():
+        source = dead_letter.header("delay-source")
         (event,) = installation.events_of(source)
         assert set(event) == {"event", "id", "at", "source", "reason"}
         assert (event["event"], event["id"], event["reason"]) == ("refused", source, CASES[name].reason)
@@ -162,29 +162,29 @@ def test_a_record_from_the_future_has_a_bad_timestamp(installation: Installation
     installation.requests.flush()
 
     assert [record.value for record in installation.wait_for(to, 1)] == [b"soon"]
-    letter = installation.letters(len(CASES) + 1)[key]
-    assert (letter.value, letter.header("delay-reason")) == (b"too soon", "bad-timestamp")
-    assert "more than a minute ahead" in letter.header("delay-error")
-    assert letter.header("delay-source").startswith(f"{installation.app_id}-extra-")
+    dead_letter = installation.dead_letters(len(CASES) + 1)[key]
+    assert (dead_letter.value, dead_letter.header("delay-reason")) == (b"too soon", "bad-timestamp")
+    assert "more than a minute ahead" in dead_letter.header("delay-error")
+    assert dead_letter.header("delay-source").startswith(f"{installation.app_id}-extra-")
 
 
 def test_a_record_from_the_past_may_be_due_soon_and_its_limit_counts_from_now(installation: Installation) -> None:
     to, extra, stamp = installation.topic(), f"{installation.app_id}-extra", now_ms() - 6 * 365 * 86_400_000
-    letters = len(installation.letters(0))
+    dead_letters = len(installation.dead_letters(0))
     for ahead_ms, value in ((500, b"soon"), (86_400_000 + 60_000, b"too far")):
         headers = {"delay-to": to, "delay-at": str(now_ms() + ahead_ms)}
         installation.requests.send(headers, b"from the past", value, topic=extra, timestamp_ms=stamp)
     installation.requests.flush()
 
     assert [record.value for record in installation.wait_for(to, 1)] == [b"soon"]
-    letter = installation.letters(letters + 1)[b"from the past"]
-    assert (letter.value, letter.header("delay-reason")) == (b"too far", "too-far")
+    dead_letter = installation.dead_letters(dead_letters + 1)[b"from the past"]
+    assert (dead_letter.value, dead_letter.header("delay-reason")) == (b"too far", "too-far")
 
 
 def test_what_is_larger_than_the_changelog_takes_is_too_large(installation: Installation) -> None:
     """The input's limit has been raised since the start, so that it takes what the topics behind it don't."""
     installation.alter(installation.requests.topic, max_message_bytes=str(16 * MIB))
-    to, before = installation.topic(max_message_bytes=str(16 * MIB)), len(installation.letters(0))
+    to, before = installation.topic(max_message_bytes=str(16 * MIB)), len(installation.dead_letters(0))
     good = {"delay-to": to, "delay-after": "0", "delay-to-partition": "0"}
     elsewhere = {**good, "delay-id": installation.new_id(home=3)}
     large: dict[bytes | None, tuple[dict[str, str], bytes, bytes | None]] = {
@@ -203,29 +203,29 @@ def test_what_is_larger_than_the_changelog_takes_is_too_large(installation: Inst
     installation.requests.flush()
 
     assert len(installation.wait_for(to, 4)) == 4
-    letters = installation.letters(before + 4)
+    dead_letters = installation.dead_letters(before + 4)
     for known_by, (_, key, value) in large.items():
-        letter = letters[known_by]
-        assert letter.header("delay-reason") == "too-large"
-        assert "max.message.bytes" in letter.header("delay-error")
+        dead_letter = dead_letters[known_by]
+        assert dead_letter.header("delay-reason") == "too-large"
+        assert "max.message.bytes" in dead_letter.header("delay-error")
         if known_by == b"one mebibyte and a half":
-            assert (letter.key, letter.value) == (key, value)
+            assert (dead_letter.key, dead_letter.value) == (key, value)
         else:
-            assert letter.value is None
-            assert "left out" in letter.header("delay-error")
+            assert dead_letter.value is None
+            assert "left out" in dead_letter.header("delay-error")
 
 
 def test_a_dead_letter_sent_again_as_it_is_works_once_its_cause_is_gone(
     installation: Installation, poisoned: Poisoned
 ) -> None:
-    letter = poisoned.letters["a topic that is not there"]
+    dead_letter = poisoned.dead_letters["a topic that is not there"]
     to = create_topic(installation.bootstrap, f"{installation.app_id}-missing")
-    installation.requests.send(letter.headers, letter.key, letter.value)
+    installation.requests.send(dead_letter.headers, dead_letter.key, dead_letter.value)
     installation.requests.flush()
 
     accepted = installation.await_last("accepted", to)
     installation.requests.command("deliver-now", accepted["id"])
     installation.requests.flush()
     (record,) = installation.wait_for(to, 1)
-    assert (record.key, record.value) == (letter.key, letter.value)
+    assert (record.key, record.value) == (dead_letter.key, dead_letter.value)
     assert record.headers[0] == ("user", b"\xff")

@@ -18,7 +18,7 @@ COMMAND = [sys.executable, "-m", "faust", "-A", "app"]
 
 
 def environment(bootstrap: str, directory: Path, **env: str) -> dict[str, str]:
-    """Give what a worker is told, its data directory in one that is not there either."""
+    """Return what a worker is told, its data directory in one that is not there either."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DELAY_", "HOOK_"))}
     told = {
         "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
@@ -33,7 +33,7 @@ def environment(bootstrap: str, directory: Path, **env: str) -> dict[str, str]:
 
 
 def last_words(env: dict[str, str], *arguments: str) -> str:
-    """Start a worker that cannot start, and give what it has written to stderr."""
+    """Start a worker that cannot start, and return what it has written to stderr."""
     command = [*COMMAND, "worker", "-l", "warn", *arguments]
     ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1, ended.stderr

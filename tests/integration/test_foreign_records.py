@@ -46,7 +46,7 @@ def forge(installation: Installation, name: str) -> None:
 
 
 def foreign(installation: Installation) -> float:
-    """Give how many foreign records on the progress topic the worker has counted."""
+    """Return how many foreign records on the progress topic the worker has counted."""
     return installation.worker.metric("delay_foreign_records_total", topic=f"{installation.app_id}-progress")
 
 

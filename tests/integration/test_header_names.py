@@ -26,9 +26,9 @@ def test_a_header_name_that_is_no_text_is_malformed_and_its_neighbours_are_deliv
 
     records = installation.wait_for(to, 40 - len(bad))
     assert [int(record.value or b"") for record in records] == [n for n in range(40) if n not in bad]
-    letters = installation.letters(len(bad))
-    assert {int(key or b"") for key in letters} == bad
-    for letter in letters.values():
-        assert letter.header("delay-reason") == "malformed"
-        assert "UTF-8" in letter.header("delay-error")
-        assert letter.headers[2] == (r"\udcffname-that-is-not-so", b"\x00")
+    dead_letters = installation.dead_letters(len(bad))
+    assert {int(key or b"") for key in dead_letters} == bad
+    for dead_letter in dead_letters.values():
+        assert dead_letter.header("delay-reason") == "malformed"
+        assert "UTF-8" in dead_letter.header("delay-error")
+        assert dead_letter.headers[2] == (r"\udcffname-that-is-not-so", b"\x00")

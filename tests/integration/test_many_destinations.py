@@ -77,7 +77,7 @@ def complete(installation: Installation, since_ms: int) -> bool:
 
 
 def memory_kib(worker: Worker) -> int:
-    """Give what a worker has of memory at most so far."""
+    """Return what a worker has of memory at most so far."""
     status = Path(f"/proc/{worker.pid}/status").read_text("utf-8")
     return int(status.partition("VmHWM:")[2].split()[0])
 

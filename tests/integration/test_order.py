@@ -9,7 +9,7 @@ MESSAGES, RESCHEDULED = 3_000, 400
 
 
 def wanted(requests: list[Record], partition: int) -> list[str]:
-    """Give the ids of a request partition as they are promised: by due time, then by what set the due time."""
+    """Return the ids of a request partition as they are promised: by due time, then by what set the due time."""
     keys: dict[str, tuple[int, int]] = {}
     for record in requests:
         if record.partition == partition:

@@ -96,23 +96,23 @@ def test_a_cluster_that_makes_up_topics_is_not_made_to(installation: Installatio
     send(installation, there, now_ms() + 1_500, 5)
 
     assert all(late_ms(record) <= ON_TIME_MS for record in wait_for(broker.bootstrap, there, 5))
-    letters = installation.wait_for(f"{installation.app_id}-dead-letters", 10)
-    assert {letter.header("delay-reason") for letter in letters} == {"unknown-topic"}
-    assert {letter.header("delay-to-cluster") for letter in letters} == {"other"}
+    dead_letters = installation.wait_for(f"{installation.app_id}-dead-letters", 10)
+    assert {dead_letter.header("delay-reason") for dead_letter in dead_letters} == {"unknown-topic"}
+    assert {dead_letter.header("delay-to-cluster") for dead_letter in dead_letters} == {"other"}
     assert list(read(broker.bootstrap, there))
-    missing = {letter.header("delay-to") for letter in letters}
+    missing = {dead_letter.header("delay-to") for dead_letter in dead_letters}
     assert not missing & set(installation.admin(broker.bootstrap).list_topics(timeout=10).topics)
 
 
 def refused(installation: Installation, *wanted: tuple[str, str]) -> list[tuple[str, str]]:
-    """Ask for destinations (cluster, topic), and give the reason and the sentence for each, none of which is taken."""
+    """Ask for destinations (cluster, topic); return the reason and the sentence for each, none is taken."""
     before = sum(ends(installation.bootstrap, f"{installation.app_id}-dead-letters").values())
     for number, (cluster, to) in enumerate(wanted):
         headers = {"delay-to": to, "delay-after": "0", "delay-to-cluster": cluster}
         installation.requests.send(headers, b"%d" % number, b"", partition=1)
     installation.requests.flush()
     found = installation.wait_for(f"{installation.app_id}-dead-letters", before + len(wanted))[before:]
-    return [(letter.header("delay-reason"), letter.header("delay-error")) for letter in found]
+    return [(dead_letter.header("delay-reason"), dead_letter.header("delay-error")) for dead_letter in found]
 
 
 def test_our_own_topics_are_internal_under_another_name_of_our_cluster_too(installation: Installation) -> None:
@@ -142,8 +142,8 @@ def test_another_installations_topics_are_internal_wherever_it_is(installation: 
 def test_ten_thousand_invented_names_are_refused_and_hold_up_nobody(
     installation: Installation, broker: Broker, there: str
 ) -> None:
-    here, letters = installation.topic(), f"{installation.app_id}-dead-letters"
-    before, due = sum(ends(installation.bootstrap, letters).values()), now_ms() + 5_000
+    here, dead_letters = installation.topic(), f"{installation.app_id}-dead-letters"
+    before, due = sum(ends(installation.bootstrap, dead_letters).values()), now_ms() + 5_000
     for number in range(10_000):
         headers = {"delay-to": f"invented-{due}-{number}", "delay-at": str(due)}
         if number % 2:
@@ -154,8 +154,8 @@ def test_ten_thousand_invented_names_are_refused_and_hold_up_nobody(
 
     for bootstrap, to in ((broker.bootstrap, there), (installation.bootstrap, here)):
         assert all(late_ms(record) <= ON_TIME_MS for record in wait_for(bootstrap, to, 100))
-    found = installation.wait_for(letters, before + 10_000, 60)[before:]
-    assert {letter.header("delay-reason") for letter in found} <= {"unknown-topic", "not-allowed"}
+    found = installation.wait_for(dead_letters, before + 10_000, 60)[before:]
+    assert {dead_letter.header("delay-reason") for dead_letter in found} <= {"unknown-topic", "not-allowed"}
     assert installation.worker.alive
 
 
@@ -193,22 +193,22 @@ def test_what_a_cluster_does_not_take_for_longer_than_allowed_is_undeliverable(
     send(installation, here, due, count, other=False)
     assert all(late_ms(record) <= ON_TIME_MS for record in installation.wait_for(here, count))
 
-    letters = installation.wait_for(f"{installation.app_id}-dead-letters", before + 2 * count, 40)[before:]
-    assert {letter.header("delay-reason") for letter in letters} == {"undeliverable"}
-    assert all("DELAY_GIVE_UP" in letter.header("delay-error") for letter in letters)
-    assert min(letter.timestamp_ms - due for letter in letters) >= GIVE_UP_S * 1000
+    dead_letters = installation.wait_for(f"{installation.app_id}-dead-letters", before + 2 * count, 40)[before:]
+    assert {dead_letter.header("delay-reason") for dead_letter in dead_letters} == {"undeliverable"}
+    assert all("DELAY_GIVE_UP" in dead_letter.header("delay-error") for dead_letter in dead_letters)
+    assert min(dead_letter.timestamp_ms - due for dead_letter in dead_letters) >= GIVE_UP_S * 1000
     for to in (there, known):
-        values = [int(letter.value or b"") for letter in letters if letter.header("delay-to") == to]
+        values = [int(dead_letter.value or b"") for dead_letter in dead_letters if dead_letter.header("delay-to") == to]
         assert sorted(values) == list(range(count))
 
     broker.start()
     for to in (there, known):
         reach(installation, broker, to)
-    for letter in letters:
-        installation.requests.send(letter.headers, letter.key, letter.value, partition=1)
+    for dead_letter in dead_letters:
+        installation.requests.send(dead_letter.headers, dead_letter.key, dead_letter.value, partition=1)
     installation.requests.flush()
     for to in (there, known):
-        ids = {letter.header("delay-id") for letter in letters if letter.header("delay-to") == to}
+        ids = {dead_letter.header("delay-id") for dead_letter in dead_letters if dead_letter.header("delay-to") == to}
         eventually(partial(has_all, broker, to, ids))
 
 
@@ -255,6 +255,6 @@ def test_a_cluster_that_is_no_longer_configured_is_unknown(installation: Install
     del installation.worker.env["DELAY_CLUSTERS"]
     installation.worker.start().wait_ready()
 
-    letters = installation.wait_for(f"{installation.app_id}-dead-letters", before + 3)[before:]
-    assert {letter.header("delay-reason") for letter in letters} == {"unknown-cluster"}
-    assert all("DELAY_CLUSTERS" in letter.header("delay-error") for letter in letters)
+    dead_letters = installation.wait_for(f"{installation.app_id}-dead-letters", before + 3)[before:]
+    assert {dead_letter.header("delay-reason") for dead_letter in dead_letters} == {"unknown-cluster"}
+    assert all("DELAY_CLUSTERS" in dead_letter.header("delay-error") for dead_letter in dead_letters)

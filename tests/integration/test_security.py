@@ -71,7 +71,7 @@ class Guarded:
             granted.result(30)
 
     def env(self, protocol: str) -> dict[str, str]:
-        """Give the settings with which a worker comes in."""
+        """Return the settings with which a worker comes in."""
         known = {"KAFKA_SECURITY_PROTOCOL": protocol, "KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "worker"}
         return known | {"KAFKA_SASL_PASSWORD": self.password, "KAFKA_SSL_CAFILE": str(self.certificate or "")}
 

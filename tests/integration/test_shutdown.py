@@ -13,7 +13,7 @@ from tests.integration.installation import late_ms, new_app_id, topics_removed, 
 
 
 def stop(worker: Worker) -> float:
-    """Stop a worker, which must end in good order; give the seconds."""
+    """Stop a worker, which must end in good order; return the seconds."""
     began = now_ms()
     worker.terminate()
     assert worker.wait_dead(15) == 0, worker.log[-3000:]

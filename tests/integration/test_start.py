@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def refusal(bootstrap: str, directory: Path, app_id: str, **env: str) -> str:
-    """Start a worker that cannot start, and give its last words."""
+    """Start a worker that cannot start, and return its last words."""
     with Worker(bootstrap, app_id, directory / "data", env=env) as worker:
         code = worker.start().wait_dead(60)
         assert code == 1, worker.log[-3000:]

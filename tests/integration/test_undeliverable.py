@@ -20,29 +20,29 @@ def letters_for(installation: Installation, to: str, count: int, seconds: float 
     return found
 
 
-def send_again(installation: Installation, letter: Record) -> None:
+def send_again(installation: Installation, dead_letter: Record) -> None:
     """Send a dead letter as it is."""
-    installation.requests.send(letter.headers, letter.key, letter.value)
+    installation.requests.send(dead_letter.headers, dead_letter.key, dead_letter.value)
     installation.requests.flush()
 
 
-def assert_right(letter: Record, reason: str, sent: Record) -> None:
+def assert_right(dead_letter: Record, reason: str, sent: Record) -> None:
     """Check that a letter has its reason and a sentence, and is what was sent."""
-    assert letter.header("delay-reason") == reason
-    assert letter.header("delay-error").endswith(".")
-    assert letter.header("delay-source") == sent.source
-    assert (letter.key, letter.value) == (sent.key, sent.value)
-    asked, kept = dict(sent.headers), dict(letter.headers)
-    assert users(letter.headers) == users(sent.headers)
+    assert dead_letter.header("delay-reason") == reason
+    assert dead_letter.header("delay-error").endswith(".")
+    assert dead_letter.header("delay-source") == sent.source
+    assert (dead_letter.key, dead_letter.value) == (sent.key, sent.value)
+    asked, kept = dict(sent.headers), dict(dead_letter.headers)
+    assert users(dead_letter.headers) == users(sent.headers)
     assert kept["delay-to"] == asked["delay-to"]
     assert kept["delay-id"] == asked.get("delay-id", sent.source.encode())
-    assert letter.header("delay-at").isdigit()
+    assert dead_letter.header("delay-at").isdigit()
 
 
-def request_of(installation: Installation, letter: Record) -> Record:
-    """Give the request that became a letter."""
+def request_of(installation: Installation, dead_letter: Record) -> Record:
+    """Return the request that became a letter."""
     requests = read(installation.bootstrap, installation.requests.topic)
-    return next(record for record in requests if record.source == letter.header("delay-source"))
+    return next(record for record in requests if record.source == dead_letter.header("delay-source"))
 
 
 def test_what_a_destination_finds_too_large_is_picked_out_of_its_batch(installation: Installation) -> None:
@@ -56,13 +56,13 @@ def test_what_a_destination_finds_too_large_is_picked_out_of_its_batch(installat
     records = installation.wait_for(to, len(sizes) - 3)
     assert [int(record.key or b"") for record in records] == [n for n, size in enumerate(sizes) if size < 20_000]
     assert all(0 <= late_ms(record) <= ON_TIME_MS for record in records)
-    letters = letters_for(installation, to, 3)
-    assert [int(letter.key or b"") for letter in letters] == [300, 351, 352]
-    for letter in letters:
-        assert_right(letter, "too-large", request_of(installation, letter))
+    dead_letters = letters_for(installation, to, 3)
+    assert [int(dead_letter.key or b"") for dead_letter in dead_letters] == [300, 351, 352]
+    for dead_letter in dead_letters:
+        assert_right(dead_letter, "too-large", request_of(installation, dead_letter))
 
     installation.alter(to, max_message_bytes="60000")
-    send_again(installation, letters[0])
+    send_again(installation, dead_letters[0])
     assert [r.value for r in installation.wait_for(to, len(sizes) - 2) if r.key == b"300"] == [b"x" * 50_000]
 
 
@@ -80,14 +80,14 @@ def test_a_topic_that_is_deleted_before_the_due_time_is_unknown(installation: In
     delete_topic(installation.bootstrap, to)
 
     assert all(late_ms(record) <= ON_TIME_MS for record in installation.wait_for(other, 10))
-    letters = letters_for(installation, to, 10)
-    for letter in letters:
-        assert_right(letter, "unknown-topic", request_of(installation, letter))
+    dead_letters = letters_for(installation, to, 10)
+    for dead_letter in dead_letters:
+        assert_right(dead_letter, "unknown-topic", request_of(installation, dead_letter))
     assert to not in AdminClient({"bootstrap.servers": installation.bootstrap}).list_topics(timeout=10).topics
 
     create_topic(installation.bootstrap, to, 2)
-    for letter in letters:
-        send_again(installation, letter)
+    for dead_letter in dead_letters:
+        send_again(installation, dead_letter)
     records = installation.wait_for(to, 10)
     assert sorted(int(record.value or b"") for record in records) == list(range(10))
     assert {record.header("delay-due") for record in records} == {str(due)}
@@ -104,14 +104,14 @@ def test_what_a_destination_finds_invalid_is_picked_out_of_its_batch(installatio
     records = installation.wait_for(to, 57)
     assert [int(record.value or b"") for record in records] == [n for n in range(60) if n % 20 != 7]
     assert all(0 <= late_ms(record) <= ON_TIME_MS for record in records)
-    letters = letters_for(installation, to, 3)
-    assert [letter.value for letter in letters] == [b"7", b"27", b"47"]
-    for letter in letters:
-        assert_right(letter, "invalid-record", request_of(installation, letter))
-        assert f"topic {to} is compacted and needs a key" in letter.header("delay-error")
+    dead_letters = letters_for(installation, to, 3)
+    assert [dead_letter.value for dead_letter in dead_letters] == [b"7", b"27", b"47"]
+    for dead_letter in dead_letters:
+        assert_right(dead_letter, "invalid-record", request_of(installation, dead_letter))
+        assert f"topic {to} is compacted and needs a key" in dead_letter.header("delay-error")
 
     installation.alter(to, cleanup_policy="delete")
-    send_again(installation, letters[0])
+    send_again(installation, dead_letters[0])
     assert installation.wait_for(to, 58)[-1].value == b"7"
 
 
@@ -136,9 +136,9 @@ def test_the_sender_decides_what_happens_to_a_message_that_is_late(installation:
     eventually(lambda: now_ms() > due + 500)
     installation.worker.start().wait_ready()
 
-    letter = letters_for(installation, to, 1)[-1]
-    assert_right(letter, "too-late", request_of(installation, letter))
-    assert "delay-max-late" in letter.header("delay-error")
+    dead_letter = letters_for(installation, to, 1)[-1]
+    assert_right(dead_letter, "too-late", request_of(installation, dead_letter))
+    assert "delay-max-late" in dead_letter.header("delay-error")
     dropped = installation.await_event("dropped", "dropped")["dropped"]
     assert (dropped["reason"], dropped["late"] > 200) == ("too-late", True)
     values = {record.value for record in installation.wait_for(to, 4)}

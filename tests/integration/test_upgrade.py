@@ -23,7 +23,7 @@ _BEFORE = "d4213233c939214dcae21647e3163ecbf9ec016f"
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """Give the settings with which a worker runs the code from before."""
+    """Return the settings with which a worker runs the code from before."""
     made = subprocess.run(["git", "archive", _BEFORE, "app", "tables"], cwd=ROOT, capture_output=True, check=False)  # noqa: S607 - git is a name
     if made.returncode:
         pytest.skip(f"the history of this copy does not go back to {_BEFORE[:7]}: {made.stderr.decode().strip()}")
@@ -56,7 +56,7 @@ class Case:
         self.ids += ids
 
     def versions(self) -> set[int]:
-        """Give the versions of all rows that wait, as the changelog has them."""
+        """Return the versions of all rows that wait, as the changelog has them."""
         return {raw[0] for raw in rows_of(self.bootstrap, f"{self.app_id}-delays-changelog").values()}
 
     def await_reports(self, field: str, value: int | None) -> None:
@@ -114,6 +114,6 @@ def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
 
 
 def _is_new(case: Case) -> bool:
-    """Schedule once more, and tell whether that is written in the new version: reports take a moment to get round."""
+    """Schedule once more, and return whether that is written in the new version: reports take a moment to get round."""
     case.schedule("new")
     return 2 in case.versions()

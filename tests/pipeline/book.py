@@ -38,7 +38,7 @@ class Book:
         self.unsure: list[int] = []
 
     def event(self, event: str, source: str, id_: str = "", partition: int = 0, **more: Any) -> str:
-        """Add an event; give the source."""
+        """Add an event; return the source."""
         columns = {"at_ms": NOW_MS - 30 * MINUTE_MS, "due_ms": NOW_MS - 10 * MINUTE_MS, "to": "orders", **more}
         rows = self.rows.setdefault(table_of(event), [])
         row = {"event": event, "source": source, "id": id_ or source, "partition": partition, "offset": len(rows)}
@@ -46,7 +46,7 @@ class Book:
         return source
 
     def request(self, partition: int, offset: int, id_: str | None = None, op: str = "schedule") -> str:
-        """Add a request; give the source."""
+        """Add a request; return the source."""
         row = {"topic": REQUESTS_TOPIC, "partition": partition, "offset": offset, "op": op, "id": id_, "to": "orders"}
         self.rows.setdefault("requests", []).append(row | {"stamp_ms": NOW_MS - 30 * MINUTE_MS, "at": str(NOW_MS)})
         return f"{REQUESTS_TOPIC}-{partition}-{offset}"
@@ -56,7 +56,7 @@ class Book:
         self.rows.setdefault(table, []).append(row)
 
     def lake(self, spark: SparkSession, root: Path) -> Lake:
-        """Give the ledger, as one commit."""
+        """Return the ledger, as one commit."""
         for table, rows in self.rows.items():
             (root / table / "1").mkdir(parents=True)
             schema = to_arrow_schema(SCHEMAS[table])
@@ -72,5 +72,5 @@ class Book:
 
 
 def told(fired_to: int = NOW_MS, read: int = 100, pending: int = 0) -> Told:
-    """Give a partition's last word."""
+    """Return a partition's last word."""
     return Told(NOW_MS, fired_to, {REQUESTS_TOPIC: read, FORWARDS_TOPIC: 10}, pending, {})

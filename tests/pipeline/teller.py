@@ -25,25 +25,25 @@ class Teller:
         self.ends: Counter[tuple[str, int]] = Counter()
 
     def append(self, name: str, value: bytes | None, partition: int, **record: Any) -> str:
-        """Append to one of the installation's topics; give the place."""
+        """Append to one of the installation's topics; return the place."""
         topic = self._context.topic(name)
         self._produce(topic, value, partition=partition, **record)
         self.ends[topic, partition] += 1
         return f"{topic}-{partition}-{self.ends[topic, partition] - 1}"
 
     def home(self, id_: str) -> int:
-        """Give the home partition of an id."""
+        """Return the home partition of an id."""
         return home_partition(id_, (self.requests,), PARTITIONS)
 
     def request(self, id_: str | None = None, due_ms: int = NOW_MS, to: str = "orders", **more: Any) -> str:
-        """Ask for a message; give the source."""
+        """Ask for a message; return the source."""
         said = {"delay-to": to, "delay-at": str(due_ms), **({} if id_ is None else {"delay-id": id_})}
         partition = more.pop("partition", 0 if id_ is None else self.home(id_))
         headers = [*said.items(), *more.pop("headers", ())]
         return self.append("requests", more.pop("value", b"v"), partition, headers=headers, **more)
 
     def event(self, kind: Kind, source: str, id_: str | None = None, **more: Any) -> str:
-        """Tell an event; give its place."""
+        """Tell an event; return its place."""
         id_ = source if id_ is None else id_
         said = {"to": "orders", "due": NOW_MS, "at": NOW_MS, **more}
         return self.append("events", encode(Event(event=kind, id=id_, source=source, **said)), self.home(id_), key=id_)

@@ -37,7 +37,7 @@ def json_lines(path: Path, rows: int) -> str:
 
 
 def asked(message: Message) -> Request:
-    """Give the request as the worker reads it."""
+    """Return the request as the worker reads it."""
     return decode(Kept(message))
 
 

@@ -23,7 +23,7 @@ class Message:
 
 
 def one_by_one(records: list[dict[str, Any]]) -> dict[str, Message]:
-    """Give what is parked after the records, in their order."""
+    """Return what is parked after the records, in their order."""
     parked: dict[str, Message] = {}
     for record in records:
         id_, there = record["id"], parked.get(record["id"])

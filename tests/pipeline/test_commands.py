@@ -43,7 +43,7 @@ def run(job: ModuleType, context: Context, *words: str) -> None:
 
 
 def sent(context: Context, consume: Consume) -> dict[str, tuple[int, Request]]:
-    """Give for each id where its command stands, and the command as the worker reads it."""
+    """Return for each id where its command stands, and the command as the worker reads it."""
     requests = [(message.partition(), decode(Kept(message))) for message in consume(context.topic("requests"))]
     return {request.id: (partition, request) for partition, request in requests}
 

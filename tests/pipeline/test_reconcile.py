@@ -20,7 +20,7 @@ def place(partition: int, offset: int) -> str:
 
 
 def living_in(partition: int, name: str) -> str:
-    """Give an id whose home is a certain partition."""
+    """Return an id whose home is a certain partition."""
     ids = (f"{name}-{number}" for number in range(1_000))
     return next(id_ for id_ in ids if home_partition(id_, (REQUESTS_TOPIC,), 4) == partition)
 

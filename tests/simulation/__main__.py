@@ -12,7 +12,7 @@ _SHOWN = 5
 
 
 def main() -> int:
-    """Do what the command line says; give the exit code."""
+    """Do what the command line says; return the exit code."""
     options = _options()
     if options.seed is not None:
         return _one(options.seed, trace=options.trace)

@@ -13,7 +13,7 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 from app.kafka.transactions.coordinators import Find
 from app.kafka.transactions.describe import Describe, DescribeProducers
 from app.kafka.transactions.next_epoch import NextEpoch
-from tests.simulation.coordinator import Coordinator, Place
+from tests.simulation.coordinator import Coordinator, TopicPartition
 from tests.simulation.log import Log, Sent, is_transactional, producer_of
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.network import Network
@@ -88,7 +88,7 @@ class Broker:
         self._loop = loop
         self.network = Network(loop, seed, self.serve, world)
         self.logs: dict[str, list[Log]] = {}
-        self.leaders: dict[Place, int] = {}
+        self.leaders: dict[TopicPartition, int] = {}
         rnd = random.Random(f"{seed}-coordinator")  # noqa: S311
         self.coordinator = Coordinator(
             loop,
@@ -98,8 +98,8 @@ class Broker:
             lambda place: self.leaders[place] in self.network.down,
         )
         #: What destinations refuse, by error code, and how long others hold their answers back.
-        self.refusing: dict[Place, int] = {}
-        self.holding: dict[Place, float] = {}
+        self.refusing: dict[TopicPartition, int] = {}
+        self.holding: dict[TopicPartition, float] = {}
         #: Numbers, each of which stands for every third transactional id: their coordinators are reading their logs.
         self.loading: set[int] = set()
         #: Values larger than this are refused.
@@ -107,7 +107,7 @@ class Broker:
         #: Whether brokers ask the coordinator before they take a batch into a transaction (KIP-890).
         self.verifies = True
         #: When each batch was sent for the first time, however often it was sent.
-        self._first_sent: dict[tuple[str, Place, bytes], Sent] = {}
+        self._first_sent: dict[tuple[str, TopicPartition, bytes], Sent] = {}
         self.trace: list[str] | None = None
         self._handlers: dict[type, Callable[[Call], tuple[Any, float]]] = {
             ProduceRequest: self._produce,
@@ -124,7 +124,7 @@ class Broker:
         }
 
     def now_ms(self) -> int:
-        """Give the brokers' time."""
+        """Return the brokers' time."""
         return EPOCH_MS + round(self._loop.time() * 1000)
 
     def create(self, topic: str, partitions: int, *, append_time: bool = True) -> None:
@@ -157,7 +157,7 @@ class Broker:
             topics.append((topic, answers))
         return Topics(topics), hold_s
 
-    def _take(self, call: Call, place: Place, raw: bytes, now: int) -> tuple[int, int, int]:
+    def _take(self, call: Call, place: TopicPartition, raw: bytes, now: int) -> tuple[int, int, int]:
         topic, number = place
         first = self._first_sent.setdefault((call.sent.worker, place, bytes(raw)), call.sent)
         if self.leaders.get(place) != call.node:
@@ -234,7 +234,7 @@ class Broker:
         return Coordinators([(id_, -1 if code else _COORDINATOR, "", 0, code, None, {}) for id_ in ids]), 0.0
 
     def _unable(self, call: Call, id_: str) -> int:
-        """Give the error of a coordinator that cannot answer, 0 if it can."""
+        """Return the error of a coordinator that cannot answer, 0 if it can."""
         error = self.network.weather.error
         if call.node != _COORDINATOR or (error > 0 and call.rnd.random() < error):
             return _NOT_COORDINATOR

@@ -12,7 +12,7 @@ from tests.simulation.loop import EPOCH_MS
 
 
 def untrue(evidence: Evidence) -> Iterator[str]:
-    """Give a sentence for everything that the changelogs and the stores have wrong."""
+    """Return a sentence for everything that the changelogs and the stores have wrong."""
     rnd = random.Random(evidence.world.seed)  # noqa: S311
     for number, store in evidence.stores.items():
         log = evidence.world.broker.logs[evidence.world.settings.changelog][number]
@@ -37,13 +37,13 @@ def _restored(evidence: Evidence, records: Sequence[Record], end: int) -> dict[b
 
 
 def _compacted(records: Sequence[Record], clean: int) -> list[Record]:
-    """Give the records with only the last one of each key before offset `clean`."""
+    """Return the records with only the last one of each key before offset `clean`."""
     last = {record.key: record.offset for record in records if record.offset < clean}
     return [record for record in records if record.offset >= clean or last[record.key] == record.offset]
 
 
 def _image(store: PartitionStore) -> dict[bytes, bytes]:
-    """Give everything that a store holds but how far it is."""
+    """Return everything that a store holds but how far it is."""
     return {key: value for key, value in store._db.items() if key[:1] != keys.META}
 
 

@@ -37,7 +37,7 @@ class WorkerClock(Clock):
         return len(self._shifts) > 1
 
     def latest_ms(self) -> int:
-        """Give the latest time that may have been looked at when something was sent now, that was late on its way."""
+        """Return the latest time that may have been looked at when something was sent now, that was late on its way."""
         now_s, latest = self._loop.time(), self.shift_ms
         if len(self._shifts) > 1:
             ends = [at_s for at_s, _ in self._shifts[1:]]

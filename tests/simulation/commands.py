@@ -7,7 +7,7 @@ from tests.simulation.workload import Ask
 
 
 def broken_commands(evidence: Evidence) -> Iterator[str]:
-    """Give a sentence for each delivery that a command should have prevented.
+    """Return a sentence for each delivery that a command should have prevented.
 
     Only where it is plain what should happen: one request, and one command (or one more request) after it. In a run
     without faults it holds for all that is sent when there has been time to take the command in.
@@ -32,7 +32,7 @@ def broken_commands(evidence: Evidence) -> Iterator[str]:
 
 
 def _pair(asks: list[Ask], *, clocks_differ: bool) -> tuple[Ask, Ask] | None:
-    """Give a request and the command that came after it, if it is plain that it did."""
+    """Return a request and the command that came after it, if it is plain that it did."""
     if len(asks) != 2 or any(ask.said("delay-if-due") or ask.said("delay-asked-at") for ask in asks):
         return None
     request, command = sorted(asks, key=lambda ask: (ask.at_s, ask.offset))
@@ -46,7 +46,7 @@ def _pair(asks: list[Ask], *, clocks_differ: bool) -> tuple[Ask, Ask] | None:
 
 
 def _obeys(copy: Copy, command: Ask) -> bool:
-    """Tell whether a copy is what a command has asked for."""
+    """Return whether a copy is what a command has asked for."""
     if command.op == "reschedule":
         return copy.due_ms == command.due_ms
     return command.op == "deliver-now" and copy.due_ms == command.stamp_ms

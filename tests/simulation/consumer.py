@@ -48,7 +48,7 @@ class Consumer:
             self._schedule(cursor)
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Give the offset up to which records have been fetched, or None if not known."""
+        """Return the offset up to which records have been fetched, or None if not known."""
         cursor = self._cursors.get((topic, partition))
         return None if cursor is None or cursor.ahead else cursor.offset
 

@@ -15,7 +15,7 @@ _LATER = 0.5
 
 _NAMES = {"empty": "Empty", "ongoing": "Ongoing", "committed": "CompleteCommit", "aborted": "CompleteAbort"}
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -30,8 +30,8 @@ class Transaction:
     timeout_s: float = 15.0
     state: str = "empty"
     committing: bool = False
-    partitions: set[Place] = field(default_factory=set)
-    waiting: set[Place] = field(default_factory=set)
+    partitions: set[TopicPartition] = field(default_factory=set)
+    waiting: set[TopicPartition] = field(default_factory=set)
     number: int = 0
 
     @property
@@ -47,9 +47,9 @@ class Coordinator:
         self,
         loop: Loop,
         rnd: random.Random,
-        log: Callable[[Place], Log],
-        refuses: Callable[[Place], bool],
-        leaderless: Callable[[Place], bool],
+        log: Callable[[TopicPartition], Log],
+        refuses: Callable[[TopicPartition], bool],
+        leaderless: Callable[[TopicPartition], bool],
     ) -> None:
         """Write markers to the logs, as soon as none `refuses` its own; those that have no leader it may forget."""
         self._loop, self._rnd, self._log, self._refuses, self._leaderless = loop, rnd, log, refuses, leaderless
@@ -64,7 +64,7 @@ class Coordinator:
         return self._ids
 
     def init(self, id_: str, timeout_ms: int, asking: tuple[int, int]) -> tuple[int, int, int]:
-        """Give error code, producer id and epoch to one whose id and epoch are `asking`.
+        """Return error code, producer id and epoch to one whose id and epoch are `asking`.
 
         As a broker does, it aborts what is under way before it looks whose that is.
         """
@@ -90,7 +90,7 @@ class Coordinator:
             return _UNKNOWN_ID
         return _OLD_EPOCH if found.epoch != epoch else _NONE
 
-    def add(self, id_: str, producer: int, epoch: int, places: list[Place]) -> int:
+    def add(self, id_: str, producer: int, epoch: int, places: list[TopicPartition]) -> int:
         found = self.transactions.get(id_)
         code = self._refusal(found, producer, epoch)
         if code or found is None:
@@ -117,8 +117,8 @@ class Coordinator:
             return _INVALID_STATE
         return _CONCURRENT if found.state == "preparing" else _NONE
 
-    def verify(self, producer: int, epoch: int, place: Place) -> int:
-        """Tell whether a partition is in an ongoing transaction of a producer (KIP-890)."""
+    def verify(self, producer: int, epoch: int, place: TopicPartition) -> int:
+        """Return whether a partition is in an ongoing transaction of a producer (KIP-890)."""
         found = self._by_producer.get(producer)
         if found is None:
             return _UNKNOWN_ID
@@ -141,7 +141,7 @@ class Coordinator:
             late_s = self._rnd.uniform(0.001, self.slowest_s)
             self._loop.call_later(late_s, self._mark, found, place, found.epoch)
 
-    def _mark(self, found: Transaction, place: Place, epoch: int) -> None:
+    def _mark(self, found: Transaction, place: TopicPartition, epoch: int) -> None:
         if self._refuses(place):
             self._loop.call_later(self.slowest_s, self._mark, found, place, epoch)
             return

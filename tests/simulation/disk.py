@@ -59,7 +59,7 @@ class Database:
                 self.values[key] = value
 
     def rewound(self, writes: int) -> "Database":
-        """Give the database as it was after its first `writes` batches."""
+        """Return the database as it was after its first `writes` batches."""
         then = Database()
         for batch in self.history[:writes]:
             then.apply(batch)

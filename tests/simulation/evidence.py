@@ -97,18 +97,18 @@ class Evidence:
 
     # lives -----------------------------------------------------------------------------------------------------------
     def began(self, sent: Sent, number: int) -> float:
-        """Give when a worker had been given a partition, the last time before it sent something."""
+        """Return when a worker had been given a partition, the last time before it sent something."""
         return self._span(self.workers[sent.worker], sent, number)[0]
 
     def broken_off(self, sent: Sent, number: int) -> Life | None:
-        """Give the life in which something was sent if it was broken off after that, else None."""
+        """Return the life in which something was sent if it was broken off after that, else None."""
         worker = self.workers[sent.worker]
         since, until = self._span(worker, sent, number)
         broken = any(sent.at_s <= at_s <= until and of in (None, number) for at_s, of in worker.breaks)
         return (worker.name, since, number) if broken or worker.outlived else None
 
     def succeeded(self, sent: Sent, number: int, by_s: float) -> bool:
-        """Tell whether another worker had been given a partition by then, since it was the sender's."""
+        """Return whether another worker had been given a partition by then, since it was the sender's."""
         since = self.began(sent, number)
         given = ((worker.name, at_s) for worker in self.workers.values() for at_s, of in worker.given if of == number)
         return any(since < at_s <= by_s for name, at_s in given if name != sent.worker)
@@ -121,6 +121,6 @@ class Evidence:
 
 
 def sent_of(batch: Batch) -> Sent:
-    """Give who has sent a batch."""
+    """Return who has sent a batch."""
     assert batch.sent is not None, "only users' records are written without a worker"
     return batch.sent

@@ -120,5 +120,5 @@ def plan(rnd: random.Random) -> Plan:
 
 
 def refusal(fault: Fault) -> int:
-    """Give the error code with which a destination refuses."""
+    """Return the error code with which a destination refuses."""
     return _REFUSALS[fault.number % len(_REFUSALS)]

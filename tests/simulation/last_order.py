@@ -15,7 +15,7 @@ _WAYS = 16
 
 
 def overtaken(evidence: Evidence) -> Iterator[str]:
-    """Give a sentence for each delivery, and each message that waits, that a later order should have prevented."""
+    """Return a sentence for each delivery, and each message that waits, that a later order should have prevented."""
     settings = evidence.world.settings
     if settings.row_version == 1 or settings.dedupe_window_ms:
         return  # such rows do not say when they were asked for, and repetitions that are dropped are no orders
@@ -25,15 +25,15 @@ def overtaken(evidence: Evidence) -> Iterator[str]:
             continue
         sorted_ways = list(itertools.islice(_ways(evidence, asks), _WAYS))
         for copy in (copy for ask in asks for copy in evidence.copies.get(ask.source, ())):
-            if not any(_explains(evidence, way, copy) for way in sorted_ways):
+            if not any(_explains(evidence, route, copy) for route in sorted_ways):
                 yield f"{copy}: there was a later order for {id_}; {_said(evidence, asks)}"
-        if id_ in rows and rows[id_] not in [outcome(way) for way in sorted_ways]:
+        if id_ in rows and rows[id_] not in [outcome(route) for route in sorted_ways]:
             yield f"{id_} waits as {rows[id_]}; {_said(evidence, asks)}"
         yield from _missing(evidence, id_, sorted_ways, waits=id_ in rows)
 
 
 def outcome(asks: Iterable[Ask]) -> Outcome:
-    """Give what orders come to that are given one after the other."""
+    """Return what orders come to that are given one after the other."""
     state: Outcome = None
     for ask in asks:
         if ask.op == "schedule":
@@ -46,28 +46,28 @@ def outcome(asks: Iterable[Ask]) -> Outcome:
 
 
 def _ways(evidence: Evidence, asks: Sequence[Ask]) -> Iterator[list[Ask]]:
-    """Give the orders sorted as contract section 3 says, once for each stamp that they may have."""
+    """Return the orders sorted as contract section 3 says, once for each stamp that they may have."""
     stamps = [sorted(evidence.world.stamps.get(ask.source, {ask.stamp_ms})) for ask in asks]
     for chosen in itertools.product(*stamps):
         known = dict(zip((ask.source for ask in asks), chosen, strict=True))
         yield sorted(asks, key=lambda ask: (known[ask.source], ask.topic, ask.partition, ask.offset))
 
 
-def _explains(evidence: Evidence, way: list[Ask], copy: Copy) -> bool:
-    """Tell whether a copy is what the orders come to that had to be known, with some or none of the others."""
+def _explains(evidence: Evidence, route: list[Ask], copy: Copy) -> bool:
+    """Return whether a copy is what the orders come to that had to be known, with some or none of the others."""
     began_s = evidence.began(copy.sent, evidence.world.home(evidence.asks[copy.source]))
-    known = [_was_known(evidence, ask, copy, began_s) for ask in way]
+    known = [_was_known(evidence, ask, copy, began_s) for ask in route]
     others = [place for place, was in enumerate(known) if not was]
     for count in range(len(others) + 1):
         for chosen in itertools.combinations(others, count):
-            some = [ask for place, ask in enumerate(way) if known[place] or place in chosen]
+            some = [ask for place, ask in enumerate(route) if known[place] or place in chosen]
             if outcome(some) == (copy.source, copy.due_ms):
                 return True
     return False
 
 
 def _was_known(evidence: Evidence, ask: Ask, copy: Copy, began_s: float) -> bool:
-    """Tell whether whoever sent a copy had to know an order: it came before that life, or in good time.
+    """Return whether whoever sent a copy had to know an order: it came before that life, or in good time.
 
     What says that it is older itself may come when all is over.
     """
@@ -76,16 +76,16 @@ def _was_known(evidence: Evidence, ask: Ask, copy: Copy, began_s: float) -> bool
     return began_s > ask.at_s or (evidence.calm and copy.sent.at_s > ask.at_s + evidence.prompt_s)
 
 
-def _missing(evidence: Evidence, id_: str, ways: list[list[Ask]], *, waits: bool) -> Iterator[str]:
+def _missing(evidence: Evidence, id_: str, routes: list[list[Ask]], *, waits: bool) -> Iterator[str]:
     """See that a message that all orders leave for a far day waits, unless it was sent before they came."""
-    left = {outcome(way) for way in ways}
+    left = {outcome(route) for route in routes}
     if waits or len(left) > 1:
         return
     [last] = left
     if last is None or last[1] is None or last[1] < EPOCH_MS + 3_600_000 or evidence.copies.get(last[0]):
         return
     if evidence.account.ending(last[0]) not in ("dropped", "rejected"):
-        yield f"{id_} does not wait as {last}; {_said(evidence, ways[0])}"
+        yield f"{id_} does not wait as {last}; {_said(evidence, routes[0])}"
 
 
 def _waiting(evidence: Evidence) -> Iterator[tuple[int, Entry]]:

@@ -23,7 +23,7 @@ class Lives:
         self.retold = 0
 
     def faults(self) -> Iterator[str]:
-        """Give a sentence for everything that is wrong."""
+        """Return a sentence for everything that is wrong."""
         evidence = self._evidence
         for ask in evidence.world.asks:
             if ask.poison is not None:
@@ -37,8 +37,8 @@ class Lives:
                 yield f"{source} was delivered, and never asked for"
         yield from self._account()
         # What is on its way to a destination that fails takes no room from the others: a batch each.
-        settings, ways = evidence.world.settings, sum(evidence.world.destinations.values())
-        bound = settings.fire_batch * (settings.fire_depth + ways)
+        settings, routes = evidence.world.settings, sum(evidence.world.destinations.values())
+        bound = settings.fire_batch * (settings.fire_depth + routes)
         for life, count in self._left.items():
             if count > bound:
                 yield f"{life} has left {count} duplicates, {bound} may be in flight"
@@ -67,7 +67,7 @@ class Lives:
             self.retold += len(endings) + waiting[source] > 1
 
     def _kept(self) -> dict[str, set[str]]:
-        """Give the endings of each source that were told in lives that went on."""
+        """Return the endings of each source that were told in lives that went on."""
         kept: dict[str, set[str]] = defaultdict(set)
         for event, sent in self._evidence.told:
             if event["event"] in ENDINGS and event["source"] in self._evidence.asks:
@@ -81,10 +81,10 @@ class Lives:
         found = self._evidence.letters[ask.source]
         if not found or (self._exact and len(found) > 1):
             yield f"{ask.source}, {ask.poison}, has {len(found)} dead letters"
-        for letter in found:
-            reason = dict(letter.headers)["delay-reason"]
-            if (reason, letter.key, letter.value) != ((ask.poison or "").encode(), ask.key, ask.value):
-                yield f"the dead letter of {ask.source}, {ask.poison}, is {letter}"
+        for dead_letter in found:
+            reason = dict(dead_letter.headers)["delay-reason"]
+            if (reason, dead_letter.key, dead_letter.value) != ((ask.poison or "").encode(), ask.key, ask.value):
+                yield f"the dead letter of {ask.source}, {ask.poison}, is {dead_letter}"
         if not self._said("refused", ask.source):
             yield f"nothing says that {ask.source} was refused"
 
@@ -127,7 +127,7 @@ class Lives:
             yield f"{copy}: nobody has asked for that due time"
 
     def _dues(self, ask: Ask) -> set[int | None]:
-        """Give the due times that a request may have had."""
+        """Return the due times that a request may have had."""
         found = {ask.due_ms}
         for other in self._evidence.by_id[ask.name]:
             if other.op == "reschedule":
@@ -161,7 +161,7 @@ class Lives:
         letters = self._evidence.letters[ask.source] if ending == "rejected" else []
         if ending == "rejected" and (not letters or (self._exact and len(letters) > 1)):
             yield f"{ask.source} was rejected, and has {len(letters)} dead letters"
-        if any((letter.key, letter.value) != (ask.key, ask.value) for letter in letters):
+        if any((dead_letter.key, dead_letter.value) != (ask.key, ask.value) for dead_letter in letters):
             yield f"the dead letter of {ask.source} is altered"
 
     def _too_many(self, ask: Ask, copies: list[Copy], needed: int, ending: str | None) -> Iterator[str]:

@@ -57,7 +57,7 @@ class Batch:
         self._records: list[Record] | None = None
 
     def records(self, topic: str, partition: int) -> list[Record]:
-        """Give its records."""
+        """Return its records."""
         if self._records is None:
             self._records = [
                 Record(topic, partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
@@ -73,7 +73,7 @@ class _Producer:
     last: deque[tuple[int, int, int, int]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
 
     def refusal(self, epoch: int, first: int, last: int) -> tuple[int, int, int] | None:
-        """Give the answer to a batch that is not appended, or None."""
+        """Return the answer to a batch that is not appended, or None."""
         if epoch != self.epoch:
             return OLD_EPOCH if epoch < self.epoch else OUT_OF_ORDER, -1, -1
         for from_, to, base, at_ms in self.last:
@@ -113,7 +113,7 @@ class Log:
         return min(self.ongoing.values(), default=self.end)
 
     def append(self, raw: bytes, now_ms: int, sent: Sent | None) -> tuple[int, int, int]:
-        """Take a batch; give error code, base offset and append time."""
+        """Take a batch; return error code, base offset and append time."""
         head = _HEAD.unpack_from(raw)
         attributes, producer, epoch, first, count = head[5], head[9], head[10], head[11], head[12]
         base, at_ms = self.end, now_ms if self._append_time else -1
@@ -148,7 +148,7 @@ class Log:
             watcher(self)
 
     def epochs(self) -> list[tuple[int, int]]:
-        """Give the producers that have written, with the epochs of which they have last."""
+        """Return the producers that have written, with the epochs of which they have last."""
         return sorted((producer, known.epoch) for producer, known in self._producers.items())
 
     def mark(self, producer: int, epoch: int, now_ms: int, *, committed: bool) -> None:
@@ -164,7 +164,7 @@ class Log:
         self._store(raw, now_ms, None)
 
     def read(self, offset: int, *, committed: bool) -> tuple[list[Batch], list[Aborted]]:
-        """Give the batches from the one that holds `offset` on, and what of them is aborted."""
+        """Return the batches from the one that holds `offset` on, and what of them is aborted."""
         begin = max(0, bisect_right(self._bases, offset) - 1)
         end = self.stable_end if committed else self.end
         found = [batch for batch in self.batches[begin:] if batch.end > offset and batch.base < end]
@@ -172,24 +172,24 @@ class Log:
         return found, aborted
 
     def is_aborted(self, batch: Batch) -> bool:
-        """Tell whether a batch belongs to an aborted transaction."""
+        """Return whether a batch belongs to an aborted transaction."""
         if not batch.transactional:
             return False
         return any(d.producer == batch.producer and d.first <= batch.base <= d.last for d in self.aborted)
 
     def committed(self) -> list[Batch]:
-        """Give the batches that a read-committed reader sees."""
+        """Return the batches that a read-committed reader sees."""
         end = self.stable_end
         return [b for b in self.batches if b.base < end and not b.control and not self.is_aborted(b)]
 
 
 def is_transactional(raw: bytes) -> bool:
-    """Tell whether a batch is part of a transaction."""
+    """Return whether a batch is part of a transaction."""
     return bool(raw[_ATTRIBUTES + 1] & _TRANSACTIONAL)
 
 
 def producer_of(raw: bytes) -> tuple[int, int]:
-    """Give a batch's producer id and epoch."""
+    """Return a batch's producer id and epoch."""
     producer, epoch = struct.unpack_from(">qh", raw, _PRODUCER)
     return producer, epoch
 

@@ -10,7 +10,7 @@ from tests.simulation.network import CALM
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.simulation.coordinator import Place
+    from tests.simulation.coordinator import TopicPartition
     from tests.simulation.worker import Worker
     from tests.simulation.world import World
 
@@ -25,7 +25,7 @@ class Mishaps:
     def __init__(self, world: "World") -> None:
         """Let nothing happen yet."""
         self._world, self._loop, self._broker = world, world.loop, world.broker
-        self._places: list[Place] = [
+        self._places: list[TopicPartition] = [
             (topic, number) for topic, count in world.destinations.items() for number in range(count)
         ]
         self._to_workers: dict[str, Callable[[Fault, Worker], None]] = {

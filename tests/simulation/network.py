@@ -162,7 +162,7 @@ class Network:
                 connection.end()
 
     def connection(self, worker: str, node: int, group: Hashable) -> Connection:
-        """Give the connection of a worker's kind of requests to a node."""
+        """Return the connection of a worker's kind of requests to a node."""
         found = self._connections.get((worker, node, group))
         if found is None or found.broken:
             # A generator of its own, so that what happens on one does not depend on the order of requests on others.

@@ -14,9 +14,9 @@ _SEEN_S = 0.02
 
 
 def out_of_order(evidence: Evidence) -> Iterator[str]:
-    """Give a sentence for each pair of first copies in the wrong order."""
+    """Return a sentence for each pair of first copies in the wrong order."""
     rows, applied = _row_keys(evidence), _applied(evidence)
-    ways: dict[tuple[int, str, int], list[tuple[Copy, bytes]]] = defaultdict(list)
+    routes: dict[tuple[int, str, int], list[tuple[Copy, bytes]]] = defaultdict(list)
     for source, copies in evidence.copies.items():
         ask = evidence.asks.get(source)
         if ask is None or (ask.key is None and ask.said("delay-to-partition") is None):
@@ -33,18 +33,18 @@ def out_of_order(evidence: Evidence) -> Iterator[str]:
         if row is None:
             yield f"{first} was never in the changelog"
         else:
-            ways[number, first.record.topic, first.record.partition].append((first, row))
-    for way in ways.values():
-        way.sort(key=lambda item: item[0].record.offset)
-        for place, (later, row) in enumerate(way):
+            routes[number, first.record.topic, first.record.partition].append((first, row))
+    for route in routes.values():
+        route.sort(key=lambda item: item[0].record.offset)
+        for place, (later, row) in enumerate(route):
             known_s = applied.get((row, later.source))
-            for copy, other in way[:place]:
+            for copy, other in route[:place]:
                 if other > row and known_s is not None and _chosen_s(evidence, copy) > known_s + _SEEN_S:
                     yield f"{copy} came before {later}"
 
 
 def _chosen_s(evidence: Evidence, copy: Copy) -> float:
-    """Give when a copy was chosen to be sent; never, if that is not known.
+    """Return when a copy was chosen to be sent; never, if that is not known.
 
     A worker's clock that has jumped is none to go by, and a batch that is halved, because a message is too large,
     gives its records the time of the halving.
@@ -57,7 +57,7 @@ def _chosen_s(evidence: Evidence, copy: Copy) -> float:
 
 
 def _row_keys(evidence: Evidence) -> dict[tuple[str, int], bytes]:
-    """Give the row of each message with a due time, from the changelog."""
+    """Return the row of each message with a due time, from the changelog."""
     found = {}
     for _, record in evidence.read(evidence.world.settings.changelog):
         if record.key is not None and keys.is_row(record.key) and record.value is not None:
@@ -66,7 +66,7 @@ def _row_keys(evidence: Evidence) -> dict[tuple[str, int], bytes]:
 
 
 def _applied(evidence: Evidence) -> dict[tuple[bytes, str], float]:
-    """Give when each row of a source was first in a store."""
+    """Return when each row of a source was first in a store."""
     applied: dict[tuple[bytes, str], float] = {}
     for worker in evidence.world.workers:
         for row, at_s in worker.applied.items():

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from app.commit.journal import Journal
-from app.commit.transactional_journal import ExactJournal
-from app.deliver.dispatcher import Courier, Load
+from app.commit.transactional_journal import TransactionalJournal
+from app.deliver.dispatcher import DeliveryBatch, Dispatcher
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
-from app.kafka.transactions.completion import EndedId
+from app.kafka.transactions.completion import CompletedId
 from app.ownership.assignment import Ownership
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
@@ -19,14 +19,14 @@ from app.steps.step import Step
 from tables import Changes, Order
 from tables.restore import StaleFilter
 
-_FENCE = ExactJournal.fence
+_FENCE = TransactionalJournal.fence
 _LATE_S = 0.05
 #: What is replaced: class, name, and what makes the new function of the old one.
 Bug = tuple[type, str, Callable[[Any], Any]]
 
 
 def _removal_first(submit: Any) -> Any:
-    def planted(self: Courier, load: Load, *, first: bool = False) -> None:
+    def planted(self: Dispatcher, load: DeliveryBatch, *, first: bool = False) -> None:
         submit(self, load, first=first)
         self._delivered(load, Ack(0, -1))
 
@@ -51,7 +51,7 @@ def _nothing(_: Any) -> Any:
 
 
 def _fence_last(claim: Any) -> Any:
-    async def planted(self: ExactJournal, partition: int, now_ms: int) -> Any:
+    async def planted(self: TransactionalJournal, partition: int, now_ms: int) -> Any:
         await asyncio.sleep(_LATE_S)
         await _FENCE(self, partition)
         return await claim(self, partition, now_ms)
@@ -68,7 +68,7 @@ def _readable_end(_: Any) -> Any:
 
 def _no_rewrite(_: Any) -> Any:
     async def planted(self: Journal, partition: int, _now_ms: int) -> None:
-        self._table.stores[partition].doubt.keys.clear()
+        self._table.stores[partition].foreign.keys.clear()
 
     return planted
 
@@ -81,7 +81,7 @@ def _no_epochs(_: Any) -> Any:
 
 
 def _local_first(commit: Any) -> Any:
-    async def planted(self: ExactJournal, partition: int, step: Step) -> None:
+    async def planted(self: TransactionalJournal, partition: int, step: Step) -> None:
         if not step.loads:
             store = self._table.stores[partition]
             store.apply(step.changes, store.offset, store.writer, step.now_ms)
@@ -130,20 +130,20 @@ BUGS: dict[str, list[Bug]] = {
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
     "what ended an id is forgotten": [(OrderMemory, "end", _forgetful)],
     "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
-    "a message is removed before its destination has acknowledged it": [(Courier, "_submit", _removal_first)],
+    "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
     "a partition fires before it has caught up": [(Ownership, "_catch_up", _nothing)],
     "exactly once, the last owner is fenced after the changelog's end is read": [
-        (ExactJournal, "fence", _nothing),
-        (ExactJournal, "claim", _fence_last),
+        (TransactionalJournal, "fence", _nothing),
+        (TransactionalJournal, "claim", _fence_last),
     ],
     "forwards that are committed and not readable yet are not waited for": [
         (PartitionReader, "written_end", _readable_end)
     ],
     "what a zombie has written is not set right": [(Journal, "rewrite", _no_rewrite)],
     "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
-    "exactly once, the local write comes before the commit": [(ExactJournal, "commit", _local_first)],
-    "a transaction of which brokers have forgotten markers is not ended again": [(EndedId, "settle", _nothing)],
+    "exactly once, the local write comes before the commit": [(TransactionalJournal, "commit", _local_first)],
+    "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
 }
 

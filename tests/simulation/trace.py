@@ -12,7 +12,7 @@ def exchange(worker: str, request: Any, answer: Any, hold_s: float) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """Give a value with bytes as their length and checksum, and what has no order sorted."""
+    """Return a value with bytes as their length and checksum, and what has no order sorted."""
     if isinstance(value, (bytes, bytearray)):
         return f"{len(value)}:{zlib.crc32(value):08x}"
     if isinstance(value, list):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
-from app.commit.transactional_journal import courier_and_journal
+from app.commit.transactional_journal import dispatcher_and_journal
 from app.deliver.dispatcher import Target
 from app.due.due_loop import DueLoop
 from app.errors import NotOwner
@@ -188,8 +188,8 @@ class Worker:
         self.senders = (sender, deliveries)
         self.table = Table(self.slot)
         targets: dict[str | None, Target] = {None: Target(self.cluster, deliveries)}
-        courier, journal = courier_and_journal(settings, clock, targets, self.cluster, sender, self.table)
-        self.due = DueLoop(settings, clock, courier)
+        dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
+        self.due = DueLoop(settings, clock, dispatcher)
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
         progress = Progress(settings, clock, sender, self.due)

@@ -56,12 +56,12 @@ class Ask:
         return self.id if self.id is not None else self.source
 
     def said(self, header: str) -> str | None:
-        """Give a header's value."""
+        """Return a header's value."""
         found = next((value for name, value in self.headers if name == header), None)
         return None if found is None else found.decode()
 
     def batch(self, stamp_ms: int) -> bytes:
-        """Give the record batch."""
+        """Return the record batch."""
         builder = DefaultRecordBatchBuilder(
             2, 0, is_transactional=0, producer_id=-1, producer_epoch=-1, base_sequence=-1, batch_size=1 << 20
         )
@@ -90,7 +90,7 @@ class Author:
         return self._asks
 
     def _when(self, at_s: float, *, far: bool) -> int:
-        """Give a due time: many messages share one, some are due already."""
+        """Return a due time: many messages share one, some are due already."""
         if far:
             return EPOCH_MS + _FAR_MS
         ahead = self._rnd.choice((-0.3, 0.0, 0.1, 0.4, 0.8, 1.2, 2.0, 3.0))
@@ -118,7 +118,7 @@ class Author:
             self._command(number, turn, request)
 
     def _place(self, id_: str | None) -> int:
-        """Give the partition to send to: mostly an id's home."""
+        """Return the partition to send to: mostly an id's home."""
         partitions = self._settings.partitions
         if id_ is None or self._rnd.random() < self._across:
             return self._rnd.randrange(partitions)

@@ -63,7 +63,7 @@ def simulated(loop: Loop, disks: Disks, stamps: dict[str, set[int]]) -> Iterator
 
 
 def noting(route: Any, stamps: dict[str, set[int]]) -> Any:
-    """Give what routes requests as before, and notes their stamps."""
+    """Return what routes requests as before, and notes their stamps."""
 
     def _route(self: Ingest, step: Any, record: Any, asked: Any, partitions_of: Any) -> None:
         stamps[asked.source].add(order_of(asked).stamp_ms)
@@ -175,7 +175,7 @@ class World:
             self.start(slot)
 
     async def stop(self, worker: Worker) -> bool:
-        """Stop a worker in order; tell whether it came to that."""
+        """Stop a worker in order; return whether it came to that."""
         task = worker.spawn(worker.stop())
         while worker.process.alive and not task.done():  # noqa: ASYNC110 - it may die
             await asyncio.sleep(0.02)
@@ -230,7 +230,7 @@ class World:
             await asyncio.sleep(_LOOK_S)
 
     def owned(self) -> dict[int, PartitionStore]:
-        """Give the store of each partition that is owned, live, and has nothing left to do."""
+        """Return the store of each partition that is owned, live, and has nothing left to do."""
         found = {}
         for worker in self.group.members.values():
             if worker.process.alive and worker.ready:
@@ -241,7 +241,7 @@ class World:
 
     def _quiet(self, worker: Worker, number: int) -> bool:
         partition, store = worker.ownership.partitions[number], worker.table.stores[number]
-        if partition.claims or not partition.idle or not partition.quiet or store.doubt.keys:
+        if partition.claims or not partition.idle or not partition.quiet or store.foreign.keys:
             return False
         for topic in (self.settings.requests, self.settings.forwards):
             position = store.positions.get(topic)
@@ -258,7 +258,7 @@ class World:
         return {number: dict(store.rows()) for number, store in self.owned().items()}
 
     def _delivered_by(self, slot: str) -> bool:
-        """Tell whether the workers of a slot have written to the destinations.
+        """Return whether the workers of a slot have written to the destinations.
 
         Others still may when everything is dealt with: at least once, a zombie that has just come to itself sends what
         it has claimed before it hears of its end. How many such duplicates there may be is looked at elsewhere.
@@ -269,11 +269,11 @@ class World:
 
     # for those who look at it ----------------------------------------------------------------------------------------
     def home(self, ask: Ask) -> int:
-        """Give the partition where a message lives."""
+        """Return the partition where a message lives."""
         if ask.id is None:
             return ask.partition
         return home_partition(ask.id, self.settings.inputs, self.settings.partitions)
 
     def scratch(self) -> PartitionStore:
-        """Give an empty store."""
+        """Return an empty store."""
         return PartitionStore(Path("scratch.db"))

@@ -11,7 +11,7 @@ KeyValue = tuple[bytes, bytes | None]
 
 
 def compacted(log: Sequence[KeyValue], clean: int, *, drop_tombstones: bool) -> list[KeyValue]:
-    """Give the log with only the last record of each key before offset `clean`, and all records after it."""
+    """Return the log with only the last record of each key before offset `clean`, and all records after it."""
     last = {key: number for number, (key, _) in enumerate(log[:clean])}
     head = [log[number] for number in sorted(last.values())]
     return [item for item in head if not (drop_tombstones and item[1] is None)] + list(log[clean:])

@@ -8,7 +8,7 @@ from tables import Changes, Command, Entry, PartitionStore, keys
 from tables.entry import encode
 
 if TYPE_CHECKING:
-    from tables.expiring_index import Memory
+    from tables.expiring_index import ExpiringIndex
 
 CRC = keys.topic_crc("delay-requests")
 NOW = 1_767_225_600_000
@@ -22,12 +22,12 @@ def fast_directory() -> Path:
 
 
 def key(due_ms: int, offset: int = 0, crc: int = CRC) -> bytes:
-    """Give a row key."""
+    """Return a row key."""
     return keys.row_key(due_ms, offset, crc)
 
 
 def entry(id_: str = "a", to: str = "orders", *commands: Command) -> Entry:
-    """Give an entry with little in it."""
+    """Return an entry with little in it."""
     return Entry(id_, to, b"k", b"v", [], "delay-requests-0-0", commands=commands)
 
 
@@ -42,7 +42,7 @@ def rewrite(changes: Changes, row: bytes, what: Entry) -> None:
 
 
 def apply(store: PartitionStore, changes: Changes, now_ms: int = NOW) -> list[tuple[bytes, bytes | None]]:
-    """Apply a step as the journal does; give its changelog records."""
+    """Apply a step as the journal does; return its changelog records."""
     records = list(changes.records(store.writer))
     store.apply(changes, store.offset + len(records), store.writer, now_ms)
     return records
@@ -59,7 +59,7 @@ def filled(path: Path, rows: dict[bytes, Entry]) -> PartitionStore:
 
 
 def image(store: PartitionStore) -> dict[bytes, bytes]:
-    """Give everything that the database holds but how far it is."""
+    """Return everything that the database holds but how far it is."""
     return {key: value for key, value in store._db.items() if key[:1] != keys.META}
 
 
@@ -80,7 +80,7 @@ def assert_sound(store: PartitionStore) -> None:
     assert all(there[row].id == id_ for id_, row in ids.items())
     unmarked = [what.id for what in there.values() if what.url is None and not what.replaced]
     assert sorted(ids) == sorted(unmarked)
-    kinds: dict[bytes, Memory[Any]] = {
+    kinds: dict[bytes, ExpiringIndex[Any]] = {
         keys.ORDERS: store.orders,
         keys.DELIVERED: store.delivered,
         keys.TOLD: store.told,

@@ -32,7 +32,7 @@ def write(store: PartitionStore, begin: int, end: int) -> None:
 
 
 def killed(path: Path, act: Callable[[PartitionStore], None]) -> Path:
-    """Give the database at `path` as `kill -9` leaves it after `act`, which a process of its own does."""
+    """Return the database at `path` as `kill -9` leaves it after `act`, which a process of its own does."""
     process = multiprocessing.get_context("spawn").Process(target=die_after, args=(path, act))
     process.start()
     process.join(60)
@@ -76,7 +76,7 @@ def scratch(path: Path) -> None:
 
 
 def some(path: Path, pattern: str) -> Path:
-    """Give one of a database's files."""
+    """Return one of a database's files."""
     return max(path.glob(pattern), key=lambda found: found.stat().st_size)
 
 

@@ -27,16 +27,16 @@ async def test_a_recovery_that_is_cut_off_anywhere_keeps_the_zombie_out(tmp_path
     store = await restore_up_to(tmp_path / "x.db", LOG)
 
     assert [found for found, _ in store.rows()] == [key(1), key(6)]
-    assert store.doubt.keys == DOUBTED
+    assert store.foreign.keys == DOUBTED
     assert store.offset == len(LOG)
 
 
 async def test_the_keys_stay_in_doubt_over_restarts_until_they_are_taken_out(tmp_path: Path) -> None:
     (await restore_up_to(tmp_path / "x.db", LOG)).close()
     store = await restore_up_to(tmp_path / "x.db", LOG)
-    assert store.doubt.keys == DOUBTED
-    store.doubt.keys.clear()
+    assert store.foreign.keys == DOUBTED
+    store.foreign.keys.clear()
     store.apply(Changes(), len(LOG) + 1, 2, NOW)
     store.close()
 
-    assert PartitionStore(tmp_path / "x.db").doubt.keys == set()
+    assert PartitionStore(tmp_path / "x.db").foreign.keys == set()

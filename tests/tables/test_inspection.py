@@ -67,7 +67,7 @@ async def test_a_record_that_cannot_be_read_is_named_and_can_be_left_out(tmp_pat
     assert f"set DELAY_SKIP_RECORDS={NAME}-2 and restart" in str(raised.value)
     store = await restored(tmp_path / "x.db", log, skip=(2,))
     assert [keys.due_of(found) for found, _ in store.rows()] == [1, 2]
-    assert store.doubt.keys == {bad.key}  # the truth about it is written again
+    assert store.foreign.keys == {bad.key}  # the truth about it is written again
     assert store.offset == len(log)
 
 
@@ -75,7 +75,7 @@ async def test_what_has_been_written_anew_since_needs_nobody(tmp_path: Path) -> 
     """So what a worker has set right while it ran stops no later start."""
     store = await restored(tmp_path / "x.db", [stamp(1), Stored(b"?", b"x"), row(1), stamp(1), Stored(b"?", None)])
 
-    assert (store.counts.total, store.doubt.keys) == (1, set())
+    assert (store.counts.total, store.foreign.keys) == (1, set())
 
 
 async def test_until_all_is_read_the_store_stays_before_what_could_not_be(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ async def test_no_bytes_break_a_restore() -> None:
                 store = await restored(path, forged)
             except RecordUnreadable:
                 store = await restored(path, forged, (len(log),))
-        clean += not store.doubt.keys
+        clean += not store.foreign.keys
         if trouble(bad.key or b"", bad.value) is not None:  # else it is believed, and may be of an id that is there
             assert_sound(store)
         store.apply(Changes(), store.offset, store.writer + 1, NOW)  # as the next owner does

@@ -13,8 +13,8 @@ from aiokafka.conn import CloseReason
 from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.metadata.offsets import Offsets
-from app.kafka.metadata.request_coalescer import Together
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.request_coalescer import RequestCoalescer
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.coordinators import Coordinators
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ class Cluster:
         self._leaders: dict[str, list[int]] = {}
         #: How many replicas are in sync of partitions that are short of some.
         self._short: dict[str, dict[int, int]] = {}
-        self._losses = Counter[Place]()
-        self._is_there = Together(self._ask_for)
+        self._losses = Counter[TopicPartition]()
+        self._is_there = RequestCoalescer(self._ask_for)
         self.offsets = Offsets(lambda node, request: self.client.send(node, request, group="read"))
         self.coordinators = Coordinators(self.ask, self.ask_coordinator)
 
@@ -79,9 +79,9 @@ class Cluster:
         for topic, leaders in self._leaders.items():
             self._losses.update((topic, number) for number, leader in enumerate(leaders) if leader == node)
 
-    def losses(self, place: Place) -> int:
-        """Give how often a partition's leader seems to have been lost so far: what was under way may have been too."""
-        return self._losses[place]
+    def losses(self, tp: TopicPartition) -> int:
+        """Return how often a partition's leader seems to have been lost so far, and what was under way with it."""
+        return self._losses[tp]
 
     async def id(self) -> str:
         """Ask for the cluster's own id, which stays with it; a broker that has none gives `unknown`.
@@ -92,18 +92,18 @@ class Cluster:
         return getattr(response, "cluster_id", None) or NO_ID
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Give the broker that leads a partition, as far as known, or None."""
+        """Return the broker that leads a partition, as far as known, or None."""
         leaders = self._leaders.get(topic, ())
         if partition < len(leaders) and leaders[partition] >= 0:
             return leaders[partition]
         return None
 
     def partitions(self, topic: str) -> int:
-        """Give a topic's number of partitions as last seen, 0 if it is not known."""
+        """Return a topic's number of partitions as last seen, 0 if it is not known."""
         return len(self._leaders.get(topic, ()))
 
     def as_short_as(self, topic: str, partition: int) -> list[int]:
-        """Give the topic's partitions that had no more replicas in sync than this one when last seen, if it lacked any.
+        """Return the topic's partitions that had no more replicas in sync than this one when last seen, if any lacked.
 
         What it does not take for that reason, they do not take either.
         """
@@ -111,11 +111,11 @@ class Cluster:
         return [number for number, left in short.items() if left <= short[partition]] if partition in short else []
 
     def known(self) -> list[str]:
-        """Give the topics whose leaders are known."""
+        """Return the topics whose leaders are known."""
         return list(self._leaders)
 
     async def refresh(self, topics: Collection[str]) -> set[str]:
-        """Ask for these topics' metadata; give those that the cluster says do not exist.
+        """Ask for these topics' metadata; return those that the cluster says do not exist.
 
         Raises aiokafka.errors.KafkaError if no broker answers.
         """

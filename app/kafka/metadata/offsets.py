@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from aiokafka.protocol.offset import OffsetRequest
 
-from app.kafka.metadata.request_coalescer import Together
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.request_coalescer import RequestCoalescer
+from app.kafka.metadata.topic_partition import TopicPartition
 
 _CONSUMER = -1
 
@@ -33,20 +33,20 @@ class Offsets:
     def __init__(self, send: Callable[[int, Any], Any]) -> None:
         """Send with `send`, which is given a broker and a request."""
         self._send = send
-        self._asking: dict[Asked, Together[Place, Answer]] = {}
+        self._asking: dict[Asked, RequestCoalescer[TopicPartition, Answer]] = {}
 
-    async def ask(self, asked: Asked, place: Place) -> Answer:
-        """Give an offset of one partition.
+    async def ask(self, asked: Asked, tp: TopicPartition) -> Answer:
+        """Return an offset of one partition.
 
         Raises aiokafka.errors.KafkaError if the leader does not answer.
         """
         if asked not in self._asking:
-            self._asking[asked] = Together(partial(self._ask, asked))
-        return await self._asking[asked](place)
+            self._asking[asked] = RequestCoalescer(partial(self._ask, asked))
+        return await self._asking[asked](tp)
 
-    async def _ask(self, asked: Asked, places: Collection[Place]) -> dict[Place, Answer]:
+    async def _ask(self, asked: Asked, tps: Collection[TopicPartition]) -> dict[TopicPartition, Answer]:
         topics: dict[str, list[tuple[int, int]]] = {}
-        for topic, number in places:
+        for topic, number in tps:
             topics.setdefault(topic, []).append((number, asked.which))
         response = await self._send(asked.leader, OffsetRequest(_CONSUMER, asked.isolation, list(topics.items())))
         return {

@@ -44,15 +44,15 @@ class PartitionReader:
         self._next_fetch = offset
 
     async def begin(self) -> int:
-        """Give the offset of the first record that is still there."""
+        """Return the offset of the first record that is still there."""
         return await self._offset(_EARLIEST)
 
     async def end(self) -> int:
-        """Give the offset after the last committed record."""
+        """Return the offset after the last committed record."""
         return await self._offset(_LATEST)
 
     async def written_end(self) -> int:
-        """Give the offset after the last record, committed or not.
+        """Return the offset after the last record, committed or not.
 
         A transaction's commit is answered before its records can be read: the markers follow (KIP-98). A record that
         its writer knows to be committed may lie beyond end().
@@ -60,11 +60,11 @@ class PartitionReader:
         return await self._offset(_LATEST, _READ_UNCOMMITTED)
 
     async def position(self) -> int:
-        """Give the offset that is read next."""
+        """Return the offset that is read next."""
         return self._position
 
     async def chunk(self, limit: int) -> list[Stored]:
-        """Give the next records, at most `limit`; none if none comes within a moment."""
+        """Return the next records, at most `limit`; none if none comes within a moment."""
         found = self._take(limit)
         if not found:
             await self._fetch()
@@ -122,9 +122,9 @@ class PartitionReader:
         return iter(found)
 
     async def _offset(self, which: int, isolation: int = _READ_COMMITTED) -> int:
-        place = (self._topic, self._partition)
+        tp = (self._topic, self._partition)
         answer = await self._ask(
-            lambda leader: self._cluster.offsets.ask(Asked(leader, isolation, which), place),
+            lambda leader: self._cluster.offsets.ask(Asked(leader, isolation, which), tp),
             lambda answer: answer.error_code,
         )
         return answer.offset
@@ -159,5 +159,5 @@ class WrittenReader(PartitionReader):
     """One for which the end is the last record's, committed or not: it is there when all is committed or aborted."""
 
     async def end(self) -> int:
-        """Give the offset after the last record."""
+        """Return the offset after the last record."""
         return await self._offset(_LATEST, _READ_UNCOMMITTED)

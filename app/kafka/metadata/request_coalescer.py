@@ -8,7 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Together(Generic[K, V]):
+class RequestCoalescer(Generic[K, V]):
     """Asks about single things, of which those that are wanted at the same moment go together."""
 
     def __init__(self, ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]]) -> None:
@@ -18,7 +18,7 @@ class Together(Generic[K, V]):
         self._asking: set[asyncio.Task[None]] = set()
 
     async def __call__(self, what: K) -> V:
-        """Give the answer about one thing, asked for after this call.
+        """Return the answer about one thing, asked for after this call.
 
         Raises what `ask` raises.
         """

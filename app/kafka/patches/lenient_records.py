@@ -56,11 +56,11 @@ class Batches:
         self._left.reverse()
 
     def has_next(self) -> bool:
-        """Tell whether there is another one."""
+        """Return whether there is another one."""
         return bool(self._left)
 
     def next_batch(self) -> _Batch:
-        """Give the next one."""
+        """Return the next one."""
         return _Batch(self._left.pop())
 
 
@@ -90,7 +90,7 @@ class _PartitionRecords(fetcher.PartitionRecords):
     _records: Any
 
     def __iter__(self) -> Iterator[Fetched]:
-        """Give the iterator itself, which saves a call of __next__() for each record."""
+        """Return the iterator itself, which saves a call of __next__() for each record."""
         found: Iterator[Fetched] = self._records_iterator
         return found
 

@@ -39,7 +39,7 @@ class Batch:
         return True
 
     def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]]) -> int:
-        """Add records of key and value alone as far as they fit; give how many."""
+        """Add records of key and value alone as far as they fit; return how many."""
         append, first = self._builder.append, self.count
         for key, value in records:
             if append(self.count, timestamp_ms, key, value, NO_HEADERS) is None:
@@ -48,7 +48,7 @@ class Batch:
         return self.count - first
 
     def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:
-        """Give the batch's bytes, numbered for an idempotent producer (KIP-98) (the same bytes at each later call)."""
+        """Return the batch's bytes, numbered for an idempotent producer (KIP-98); the same at each later call."""
         if self._raw is None:
             self._builder.set_producer_state(producer_id, epoch, sequence)
             self._raw = bytes(self._builder.build())

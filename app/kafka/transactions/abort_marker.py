@@ -1,14 +1,14 @@
 """That a transaction was aborted, kept while its id gets an epoch, with which its coordinator forgets how it ended."""
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.coordinator import UNKNOWN_ID, Fenced, TransactionalId
 from app.kafka.transactions.next_epoch import NOBODY
 
 _WRITTEN = ("Ongoing", "PrepareAbort", "CompleteAbort")
 
 
-class Note(TransactionalId):
+class AbortMarker(TransactionalId):
     """A transactional id whose only use is that its last transaction was aborted, as one of another id was."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
@@ -17,26 +17,26 @@ class Note(TransactionalId):
         self._written = False
 
     async def read(self) -> bool:
-        """Tell whether it is written."""
+        """Return whether it is written."""
         code, _, state, _, _, producer, epoch, _, _ = await self._describe()
         self._producer = NOBODY if code == UNKNOWN_ID else (producer, epoch)
         self._written = state in _WRITTEN
         return self._written
 
-    async def keep(self, place: Place) -> None:
+    async def keep(self, tp: TopicPartition) -> None:
         """Have it written. Raises Fenced if another has written or cleared it since it was read."""
         known = self._producer
         await self.read()
         if self._producer not in (known, NOBODY):
             raise Fenced(f"{self._id}: another producer has its epoch")
         if not self._written:
-            await self.write(place)
+            await self.write(tp)
 
-    async def write(self, place: Place) -> None:
+    async def write(self, tp: TopicPartition) -> None:
         """Write it, by an empty transaction in a partition, whoever else has written. Raises Fenced."""
         self._producer = NOBODY
         await self.init()
-        await self._join([place], None)
+        await self._join([tp], None)
         await self._end(committed=False)
         self._written = True
 

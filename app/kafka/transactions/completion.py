@@ -18,8 +18,8 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import Place
-from app.kafka.transactions.abort_marker import Note
+from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.transactions.abort_marker import AbortMarker
 from app.kafka.transactions.coordinator import (
     BACKOFF_S,
     COMMITTED,
@@ -30,9 +30,9 @@ from app.kafka.transactions.coordinator import (
     Fenced,
     Stuck,
     TransactionalId,
-    places_of,
+    partitions_of,
 )
-from app.kafka.transactions.hanging import Lookout, Open, open_in
+from app.kafka.transactions.hanging import HangingTransactions, OpenTransactions, open_in
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 
 log = logging.getLogger(__name__)
@@ -52,49 +52,49 @@ class Ended(NamedTuple):
     """How a transaction was ended, and where, with how often each partition's leader had been lost before it began."""
 
     committed: bool
-    places: dict[Place, int]
+    tps: dict[TopicPartition, int]
 
 
-class EndedId(TransactionalId):
+class CompletedId(TransactionalId):
     """A transactional id whose last transaction has ended everywhere before the next one begins."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str, again: Place) -> None:
+    def __init__(self, cluster: Cluster, transactional_id: str, again: TopicPartition) -> None:
         """Know of none; `again` is a partition in which nothing is written by transactions."""
         super().__init__(cluster, transactional_id)
-        self._again, self._note = again, Note(cluster, f"{transactional_id}-end")
+        self._again, self._abort_marker = again, AbortMarker(cluster, f"{transactional_id}-end")
         self._ended: Ended | None = None
         #: How the last owner's last transaction was ended; and the last epoch of one that is known to be aborted.
         self._committed, self._aborted = True, _NEVER
         #: Partitions that had no leader when the id was taken over: something may be open there.
-        self._unseen = frozenset[Place]()
+        self._unseen = frozenset[TopicPartition]()
 
-    async def take_over(self, home: Place, lookout: Lookout) -> None:
+    async def take_over(self, home: TopicPartition, hanging: HangingTransactions) -> None:
         """Get an epoch as a new owner, and see that the last owner's last transaction has ended in each partition.
 
-        `home` is part of every transaction; `lookout` sees it and all others. Raises Fenced.
+        `home` is part of every transaction; `hanging` sees it and all others. Raises Fenced.
         """
         producer, self._committed, self._aborted = await self._fence()
         self._ended, self._unseen = None, frozenset()
-        while home in (found := await self._patiently(lookout.look)).unseen:  # noqa: ASYNC110
+        while home in (found := await self._patiently(hanging.look)).unseen:  # noqa: ASYNC110
             await asyncio.sleep(SLOWLY_S)
         self._unseen = found.unseen
         self._committed = self._committed or found.epochs.get((producer, home), _NEVER) > self._aborted > _NEVER
         self._heed(found)
-        places = frozenset(found.by_producer.get(producer, ()))
+        tps = frozenset(found.by_producer.get(producer, ()))
         if self._unseen:
-            places |= {home}  # the coordinator is to know how it ended as long as that may matter
-        await self._end_in(places, committed=self._committed)
-        await self._note.clear()
-        if places and not self._unseen:
+            tps |= {home}  # the coordinator is to know how it ended as long as that may matter
+        await self._end_in(tps, committed=self._committed)
+        await self._abort_marker.clear()
+        if tps and not self._unseen:
             await self.init()  # whoever finds it ending again relies on that; nothing is left to be known
 
-    def _heed(self, found: Open) -> None:
+    def _heed(self, found: OpenTransactions) -> None:
         """Know that the last transaction was aborted, if it is the one which is known to be that is still open."""
         if found.belongs(self._producer[0], self._aborted):
             self._committed = False
 
     async def _fence(self) -> tuple[int, bool, int]:
-        """Get an epoch as a new owner; give the last one's producer id, and whether its last transaction was committed.
+        """Get an epoch as a new owner; return the last one's producer id, and whether it has committed last.
 
         And if not, the epoch of the one that was aborted, as long as there may have been another one since.
         With a new epoch the coordinator forgets that, so the note says it. The last owner may be alive until then: what
@@ -105,24 +105,24 @@ class EndedId(TransactionalId):
         while True:
             self.asking = True
             state, producer, epoch = await self._decided()
-            noted = await self._note.read()
+            noted = await self._abort_marker.read()
             committed = COMMITTED.get(state, not noted and ours != (producer, epoch))
             if committed:
-                await self._note.clear()
+                await self._abort_marker.clear()
             elif not noted:
-                await self._note.write(self._again)
+                await self._abort_marker.write(self._again)
             self._producer = NOBODY
             with contextlib.suppress(Stuck):
                 await self.init(stuck_s=0.0)
                 # What was aborted since we looked was noted before.
-                committed = committed and not await self._note.read()
+                committed = committed and not await self._abort_marker.read()
                 # Who has got another epoch since may have made a transaction with it, or may not have come to that.
                 another = not committed and self._producer[1] > epoch + 1
                 return producer, committed, epoch if another else _NEVER
 
-    async def _end_in(self, places: frozenset[Place], *, committed: bool) -> None:
+    async def _end_in(self, tps: frozenset[TopicPartition], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""
-        self._ended = Ended(committed, dict.fromkeys(places, _NEVER))
+        self._ended = Ended(committed, dict.fromkeys(tps, _NEVER))
         await self.settle()
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -133,7 +133,7 @@ class EndedId(TransactionalId):
                 await asyncio.sleep(SLOWLY_S)
 
     async def _decided(self) -> tuple[str, int, int]:
-        """Have the last transaction ended; give the coordinator's name for its state, and the producer id and epoch.
+        """Have the last transaction ended; return the coordinator's name for its state, and the producer id and epoch.
 
         What the last owner has left under way is aborted, unless it was ending a committed one again.
         """
@@ -144,7 +144,7 @@ class EndedId(TransactionalId):
                 await asyncio.sleep(BACKOFF_S)
             elif state != "Ongoing":
                 return state, producer, epoch
-            elif self._again in places_of(topics):
+            elif self._again in partitions_of(topics):
                 # Should its owner live, it takes another epoch before it goes on: then this ends nothing that follows.
                 with contextlib.suppress(Fenced, Stuck):
                     await self._ask(EndTxnRequest(self._id, producer, epoch, transaction_result=True), stuck_s=0.0)
@@ -155,14 +155,14 @@ class EndedId(TransactionalId):
     @property
     def doubtful(self) -> bool:
         """Whether a transaction may be open somewhere: a broker was lost meanwhile, or there was none to ask."""
-        return self._half_ended is not None or any(self._cluster.leader(*place) is not None for place in self._unseen)
+        return self._half_ended is not None or any(self._cluster.leader(*tp) is not None for tp in self._unseen)
 
     @property
     def _half_ended(self) -> Ended | None:
         """How the last transaction was ended, if a leader was lost since it began: it may still have been away then."""
         if self._ended is None:
             return None
-        lost = any(self._cluster.losses(place) != before for place, before in self._ended.places.items())
+        lost = any(self._cluster.losses(tp) != before for tp, before in self._ended.tps.items())
         return self._ended if lost else None
 
     async def settle(self) -> None:
@@ -170,19 +170,19 @@ class EndedId(TransactionalId):
         while self.doubtful:
             ended = self._half_ended
             if ended is not None:
-                await self._end_again(ended.committed, frozenset(ended.places))
+                await self._end_again(ended.committed, frozenset(ended.tps))
             else:
                 await self._look_again()
 
-    async def _end_again(self, committed: bool, places: frozenset[Place]) -> None:  # noqa: FBT001 - as Ended has it
-        places = await self._led(places)
-        log.info("transactional id %s: ended again in %s, for a broker was away", self._id, sorted(places))
+    async def _end_again(self, committed: bool, tps: frozenset[TopicPartition]) -> None:  # noqa: FBT001 - as Ended has it
+        tps = await self._led(tps)
+        log.info("transactional id %s: ended again in %s, for a broker was away", self._id, sorted(tps))
         again = {self._again} if committed else set()
-        while places and (refused := await self._join({*places, *again}, None)) is not None:
-            places -= {refused[0]}
+        while tps and (refused := await self._join({*tps, *again}, None)) is not None:
+            tps -= {refused[0]}
             again -= {refused[0]}
         await self._end(committed=committed)
-        if not places:  # they have been deleted
+        if not tps:  # they have been deleted
             self._ended = None
 
     async def _look_again(self) -> None:
@@ -190,9 +190,9 @@ class EndedId(TransactionalId):
         found = await self._patiently(lambda: open_in(self._cluster, self._unseen))
         self._unseen &= found.unseen
         self._heed(found)
-        places = found.by_producer.get(self._producer[0])
-        if places:
-            await self._end_again(self._committed, frozenset(places))
+        tps = found.by_producer.get(self._producer[0])
+        if tps:
+            await self._end_again(self._committed, frozenset(tps))
 
     def _sees_last_over(self) -> None:
         """Know that the last transaction was over when this one began; raises Stuck if it must be settled first."""
@@ -202,13 +202,13 @@ class EndedId(TransactionalId):
 
     async def abort(self) -> None:
         """Abort; renew() must follow: with another epoch, late batches of this transaction are refused."""
-        await self._note.keep(self._again)  # first: whoever takes the id over now may find only its next epoch
+        await self._abort_marker.keep(self._again)  # first: whoever takes the id over now may find only its next epoch
         await self._end(committed=False)
 
     async def renew(self) -> None:
         """Get the next epoch, with which the coordinator forgets how the last transaction ended; the note has it."""
         if self._ended is not None:
-            await (self._note.clear() if self._ended.committed else self._note.keep(self._again))
+            await (self._abort_marker.clear() if self._ended.committed else self._abort_marker.keep(self._again))
         await self.init()
 
     async def confirm(self) -> None:
@@ -218,21 +218,21 @@ class EndedId(TransactionalId):
             self._ended = None
 
     async def _end(self, *, committed: bool) -> None:
-        places = {place: losses for place, losses in self._added.items() if place != self._again}
+        tps = {tp: losses for tp, losses in self._added.items() if tp != self._again}
         await super()._end(committed=committed)
-        if places:
-            self._ended = Ended(committed, places)
+        if tps:
+            self._ended = Ended(committed, tps)
 
-    async def _led(self, places: frozenset[Place]) -> frozenset[Place]:
-        """Wait until the coordinator itself knows leaders of all these partitions; gives those that are there."""
-        request = MetadataRequest(sorted({topic for topic, _ in places}), allow_auto_topic_creation=False)
+    async def _led(self, tps: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        """Wait until the coordinator itself knows leaders of all these partitions; returns those that are there."""
+        request = MetadataRequest(sorted({topic for topic, _ in tps}), allow_auto_topic_creation=False)
         looks = 0
         while True:
             response = await self._ask(request, lambda _: 0)
             known = {topic: partitions for error, topic, _, partitions in response.topics if not error}
-            there = {place for place in places if place[0] in known}
+            there = {tp for tp in tps if tp[0] in known}
             led = {(topic, number) for topic, of in known.items() for _, number, leader, *_ in of if leader >= 0}
             looks += 1
-            if there <= led and (len(there) == len(places) or looks >= _LOOKS):
+            if there <= led and (len(there) == len(tps) or looks >= _LOOKS):
                 return frozenset(there)
             await asyncio.sleep(SLOWLY_S)

@@ -10,7 +10,7 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 
 log = logging.getLogger(__name__)
@@ -64,12 +64,12 @@ class TransactionalId:
         #: Whether an epoch has been asked for that may have been given already.
         self.asking = False
         #: The transaction's partitions, and how often the leader of each had been lost before it became one of them.
-        self._added: dict[Place, int] = {}
+        self._added: dict[TopicPartition, int] = {}
         #: Whether a request of this transaction may still reach the coordinator, after its answer was given up.
         self._stray = False
 
     def __str__(self) -> str:
-        """Give the transactional id."""
+        """Return the transactional id."""
         return self._id
 
     @property
@@ -94,25 +94,25 @@ class TransactionalId:
         self._added.clear()
 
     # how the last one stands -----------------------------------------------------------------------------------------
-    async def unfinished(self) -> frozenset[Place]:
-        """Give the partitions that have not taken the marker of the last transaction yet."""
-        return places_of((await self._describe())[-2])
+    async def unfinished(self) -> frozenset[TopicPartition]:
+        """Return the partitions that have not taken the marker of the last transaction yet."""
+        return partitions_of((await self._describe())[-2])
 
     async def ending(self) -> bool:
-        """Tell whether the last transaction is decided, and being ended everywhere."""
+        """Return whether the last transaction is decided, and being ended everywhere."""
         return (await self._describe())[2] in PREPARED
 
     async def taken(self) -> bool:
-        """Tell whether somebody has got another epoch than ours; it may be ours whose answer is under way."""
+        """Return whether somebody has got another epoch than ours; it may be ours whose answer is under way."""
         before = self._producer
         *_, producer, epoch, _, _ = await self._describe()
         return (producer, epoch) not in (before, self._producer)
 
     # requests --------------------------------------------------------------------------------------------------------
-    async def _join(self, places: Iterable[Place], stuck_s: float | None) -> tuple[Place, int] | None:
+    async def _join(self, tps: Iterable[TopicPartition], stuck_s: float | None) -> tuple[TopicPartition, int] | None:
         """Make partitions part of the transaction: all, or none if one is refused, which is given with the code."""
         topics: dict[str, list[int]] = {}
-        losses = {place: self._cluster.losses(place) for place in places}
+        losses = {tp: self._cluster.losses(tp) for tp in tps}
         for topic, partition in losses:
             topics.setdefault(topic, []).append(partition)
         request = AddPartitionsToTxnRequest(self._id, *self._producer, list(topics.items()))
@@ -193,23 +193,23 @@ class TransactionalId:
             return None
 
 
-def places_of(topics: Any) -> frozenset[Place]:
-    """Give the partitions of a description."""
+def partitions_of(topics: Any) -> frozenset[TopicPartition]:
+    """Return the partitions of a description."""
     return frozenset((topic, number) for topic, numbers, _ in topics for number in numbers)
 
 
 def _state_error(state: Any) -> int:
-    """Give the error of a description; that the id has had no transaction is none."""
+    """Return the error of a description; that the id has had no transaction is none."""
     code = int(state[0])
     return 0 if code == UNKNOWN_ID else code
 
 
-def _codes(response: Any) -> list[tuple[Place, int]]:
-    """Give the error code of each partition that was to be added."""
+def _codes(response: Any) -> list[tuple[TopicPartition, int]]:
+    """Return the error code of each partition that was to be added."""
     return [((topic, partition), code) for topic, codes in response.errors for partition, code in codes]
 
 
 def _whole(response: Any) -> int:
-    """Give the error that is not about one partition alone, 0 if there is none."""
+    """Return the error that is not about one partition alone, 0 if there is none."""
     aside = (0, _NOT_ATTEMPTED, *_OF_PARTITION)
     return next((code for _, code in _codes(response) if code not in aside), 0)

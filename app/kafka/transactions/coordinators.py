@@ -11,7 +11,7 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int8, Int16, Int32, Schema, TaggedFields
 
-from app.kafka.metadata.request_coalescer import Together
+from app.kafka.metadata.request_coalescer import RequestCoalescer
 from app.kafka.transactions.describe import Describe
 
 _TRANSACTION = 1
@@ -58,7 +58,7 @@ class Find(Request[_Struct]):
         self.transactional_ids = list(transactional_ids)
 
     def build(self, request_struct_class: type[_Struct]) -> _Struct:
-        """Give what goes over the wire."""
+        """Return what goes over the wire."""
         return request_struct_class(_TRANSACTION, self.transactional_ids, {})
 
 
@@ -68,11 +68,11 @@ class Coordinators:
     def __init__(self, ask: Callable[[Any], Any], send: Callable[[int, Any], Any]) -> None:
         """Ask any broker with `ask`, a certain one with `send`."""
         self._ask, self._send = ask, send
-        self._finding = Together(self._find)
-        self._describing: dict[int, Together[str, Any]] = {}
+        self._finding = RequestCoalescer(self._find)
+        self._describing: dict[int, RequestCoalescer[str, Any]] = {}
 
     async def find(self, transactional_id: str) -> int:
-        """Give the broker that coordinates an id.
+        """Return the broker that coordinates an id.
 
         Raises aiokafka.errors.KafkaError if none does at the moment.
         """
@@ -87,12 +87,12 @@ class Coordinators:
         return {id_: (code, node) for id_, node, _, _, code, *_ in response.coordinators}
 
     async def describe(self, node: int, transactional_id: str) -> Any:
-        """Give what a coordinator says of an id's last transaction, as Describe names it.
+        """Return what a coordinator says of an id's last transaction, as Describe names it.
 
         Raises aiokafka.errors.KafkaError if it does not answer.
         """
         if node not in self._describing:
-            self._describing[node] = Together(partial(self._describe, node))
+            self._describing[node] = RequestCoalescer(partial(self._describe, node))
         return await self._describing[node](transactional_id)
 
     async def _describe(self, node: int, ids: Collection[str]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Describe(Request[_Struct]):
         self.transactional_ids = list(transactional_ids)
 
     def build(self, request_struct_class: type[_Struct]) -> _Struct:
-        """Give what goes over the wire."""
+        """Return what goes over the wire."""
         return request_struct_class(self.transactional_ids, {})
 
 
@@ -111,5 +111,5 @@ class DescribeProducers(Request[_ProducersStruct]):
         self.topics = topics
 
     def build(self, request_struct_class: type[_ProducersStruct]) -> _ProducersStruct:
-        """Give what goes over the wire."""
+        """Return what goes over the wire."""
         return request_struct_class([(topic, numbers, {}) for topic, numbers in self.topics.items()], {})

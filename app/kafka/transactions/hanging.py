@@ -9,7 +9,7 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.describe import DescribeProducers
 
 log = logging.getLogger(__name__)
@@ -17,32 +17,32 @@ log = logging.getLogger(__name__)
 _NONE_OPEN = -1
 
 
-class Open(NamedTuple):
+class OpenTransactions(NamedTuple):
     """Where transactions are open, by producer id, and what could not be asked: partitions without a leader.
 
     `epochs` are those with which each producer has written to a partition last, whether anything is open there or not.
     """
 
-    by_producer: dict[int, set[Place]]
-    unseen: frozenset[Place]
-    epochs: dict[tuple[int, Place], int]
+    by_producer: dict[int, set[TopicPartition]]
+    unseen: frozenset[TopicPartition]
+    epochs: dict[tuple[int, TopicPartition], int]
 
     def belongs(self, producer: int, epoch: int) -> bool:
         """Whether something is open of a producer that was written with this epoch, or one before it."""
-        return any(self.epochs[producer, place] <= epoch for place in self.by_producer.get(producer, ()))
+        return any(self.epochs[producer, tp] <= epoch for tp in self.by_producer.get(producer, ()))
 
 
-class Lookout:
+class HangingTransactions:
     """Looks into all partitions of `wanted` topics that a client may see, for all who ask at about the same time."""
 
     def __init__(self, cluster: Cluster, wanted: Callable[[str], bool]) -> None:
         """Have looked at nothing."""
         self._cluster, self._wanted = cluster, wanted
-        self._present: asyncio.Task[Open] | None = None
-        self._next: asyncio.Task[Open] | None = None
+        self._present: asyncio.Task[OpenTransactions] | None = None
+        self._next: asyncio.Task[OpenTransactions] | None = None
 
-    async def look(self) -> Open:
-        """Give what is found by a look that begins after this call.
+    async def look(self) -> OpenTransactions:
+        """Return what is found by a look that begins after this call.
 
         Raises aiokafka.errors.KafkaError if no broker answers.
         """
@@ -50,7 +50,7 @@ class Lookout:
             self._next = asyncio.get_running_loop().create_task(self._after(self._present))
         return await asyncio.shield(self._next)
 
-    async def _after(self, present: "asyncio.Task[Open] | None") -> Open:
+    async def _after(self, present: "asyncio.Task[OpenTransactions] | None") -> OpenTransactions:
         if present is not None:
             await asyncio.wait([present])
         self._present, self._next = self._next, None
@@ -64,31 +64,31 @@ class Lookout:
         return await _look(self._cluster, leaders)
 
 
-async def open_in(cluster: Cluster, places: Iterable[Place]) -> Open:
+async def open_in(cluster: Cluster, tps: Iterable[TopicPartition]) -> OpenTransactions:
     """Look into some partitions.
 
     Raises aiokafka.errors.KafkaError if no broker answers.
     """
-    chosen = set(places)
+    chosen = set(tps)
     seen = await _look(cluster, _leaders(cluster, chosen))
     if not seen.unseen:
         return seen
     gone = await cluster.refresh({topic for topic, _ in chosen})
-    return await _look(cluster, _leaders(cluster, {place for place in chosen if place[0] not in gone}))
+    return await _look(cluster, _leaders(cluster, {tp for tp in chosen if tp[0] not in gone}))
 
 
-def _leaders(cluster: Cluster, places: set[Place]) -> dict[Place, int]:
-    known = {place: cluster.leader(*place) for place in places}
-    return {place: -1 if leader is None else leader for place, leader in known.items()}
+def _leaders(cluster: Cluster, tps: set[TopicPartition]) -> dict[TopicPartition, int]:
+    known = {tp: cluster.leader(*tp) for tp in tps}
+    return {tp: -1 if leader is None else leader for tp, leader in known.items()}
 
 
-async def _look(cluster: Cluster, leaders: dict[Place, int]) -> Open:
+async def _look(cluster: Cluster, leaders: dict[TopicPartition, int]) -> OpenTransactions:
     """Ask the leaders; what this client may not read is as if nothing were open there."""
     asked: dict[int, dict[str, list[int]]] = {}
     for (topic, number), leader in sorted(leaders.items()):
         if leader >= 0:
             asked.setdefault(leader, {}).setdefault(topic, []).append(number)
-    unseen, found, epochs = set(leaders), dict[int, set[Place]](), dict[tuple[int, Place], int]()
+    unseen, found, epochs = set(leaders), dict[int, set[TopicPartition]](), dict[tuple[int, TopicPartition], int]()
     for leader, topics in asked.items():
         try:
             response = await cluster.client.send(leader, DescribeProducers(topics), group="read")
@@ -103,4 +103,4 @@ async def _look(cluster: Cluster, leaders: dict[Place, int]) -> Open:
                     epochs[producer, (topic, number)] = epoch
                     if first != _NONE_OPEN:
                         found.setdefault(producer, set()).add((topic, number))
-    return Open(found, frozenset(unseen), epochs)
+    return OpenTransactions(found, frozenset(unseen), epochs)

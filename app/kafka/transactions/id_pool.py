@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.coordinator import Fenced, Stuck
-from app.kafka.transactions.hanging import Lookout
-from app.kafka.transactions.transaction import Road, Transactions, Untaken
+from app.kafka.transactions.hanging import HangingTransactions
+from app.kafka.transactions.transaction import ConnectionGroup, Transactions, Untaken
 
 log = logging.getLogger(__name__)
 
@@ -29,26 +29,26 @@ _LOOK_S = 0.01
 T = TypeVar("T")
 
 
-class Relay:
+class TransactionalIdPool:
     """The transactional ids of one partition, all taken over at the start: each fences who had it before."""
 
     def __init__(
         self,
         cluster: Cluster,
         name: str,
-        home: Place,
-        again: Place,
-        lookout: Lookout,
-        stuck: Callable[[Place], Callable[[], None]],
+        home: TopicPartition,
+        again: TopicPartition,
+        hanging: HangingTransactions,
+        stuck: Callable[[TopicPartition], Callable[[], None]],
     ) -> None:
         """Have ids that begin with `name`.
 
-        Every transaction has a batch for the partition `home`, none for `again`; `lookout` sees all partitions that
+        Every transaction has a batch for the partition `home`, none for `again`; `hanging` sees all partitions that
         may have others. `stuck` hears of one that does not take a marker, and gives what is to be called when it has.
         """
-        road, ids = Road(name), [f"{name}-{number}" if number else name for number in range(_IDS)]
-        self._all = [Transactions(cluster, id_, again, road) for id_ in ids]
-        self._name, self._home, self._lookout, self._stuck = name, home, lookout, stuck
+        connections, ids = ConnectionGroup(name), [f"{name}-{number}" if number else name for number in range(_IDS)]
+        self._all = [Transactions(cluster, id_, again, connections) for id_ in ids]
+        self._name, self._home, self._hanging, self._stuck = name, home, hanging, stuck
         self._free: deque[Transactions] = deque()
         self._mending: dict[Transactions, asyncio.Task[None]] = {}
 
@@ -61,7 +61,7 @@ class Relay:
         self.close()
         self._free.clear()
         for transactions in self._all:
-            self._mend(transactions, transactions.take_over(self._home, self._lookout))
+            self._mend(transactions, transactions.take_over(self._home, self._hanging))
         while self._mending:
             await asyncio.wait(self._mending.values(), timeout=_FENCE_S)
             self._raise_failed()
@@ -70,7 +70,7 @@ class Relay:
             log.warning("transactions %s: waiting for the coordinator to give over all ids", self._name)
 
     async def run(self, work: Callable[[Transactions], Awaitable[T]]) -> T:
-        """Do something in a transaction, under an id that can begin one; give what it gives.
+        """Do something in a transaction, under an id that can begin one; return what it gives.
 
         Raises Untaken, after which the transaction has been aborted, or Fenced.
         """
@@ -105,7 +105,7 @@ class Relay:
                 await transactions.confirm()
 
     async def _current(self) -> Transactions:
-        """Give the id to use; waits if none can be used.
+        """Return the id to use; waits if none can be used.
 
         Raises Fenced.
         """
@@ -131,22 +131,24 @@ class Relay:
         self._free.remove(transactions)
         self._mend(transactions, retake)
 
-    async def _retake_watched(self, transactions: Transactions, usual_s: float, known: Collection[Place] = ()) -> None:
+    async def _retake_watched(
+        self, transactions: Transactions, usual_s: float, known: Collection[TopicPartition] = ()
+    ) -> None:
         """Get an id's next epoch; after `usual_s` tell which destinations delay that, as long as they do.
 
         Those that are `known` to delay it are told at once.
         """
         task = asyncio.get_running_loop().create_task(self._retake(transactions))
-        mended = {place: self._stuck(place) for place in known}
+        mended = {tp: self._stuck(tp) for tp in known}
         try:
             await asyncio.wait([task], timeout=usual_s)
             while not task.done():
-                places = await transactions.unfinished()
-                if places - mended.keys():
-                    log.warning("transactions %s: %s do not take its end", transactions, sorted(places))
-                for place in mended.keys() - places:
-                    mended.pop(place)()
-                mended |= {place: self._stuck(place) for place in sorted(places - mended.keys())}
+                tps = await transactions.unfinished()
+                if tps - mended.keys():
+                    log.warning("transactions %s: %s do not take its end", transactions, sorted(tps))
+                for tp in mended.keys() - tps:
+                    mended.pop(tp)()
+                mended |= {tp: self._stuck(tp) for tp in sorted(tps - mended.keys())}
                 await asyncio.wait([task], timeout=_USUAL_S)
             await task
         finally:

@@ -46,5 +46,5 @@ class NextEpoch(Request[_Struct]):
         self._transactional_id, self._timeout_ms, self._producer = transactional_id, timeout_ms, producer
 
     def build(self, request_struct_class: type[_Struct]) -> _Struct:
-        """Give what goes over the wire."""
+        """Return what goes over the wire."""
         return request_struct_class(self._transactional_id, self._timeout_ms, *self._producer, {})

@@ -16,10 +16,10 @@ from aiokafka.protocol.produce import ProduceRequest
 
 from app.kafka.errors import SendError, permanent
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.produce.batch import Batch
 from app.kafka.produce.sender import SEQUENCES, Ack
-from app.kafka.transactions.completion import EndedId
+from app.kafka.transactions.completion import CompletedId
 from app.kafka.transactions.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fenced
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Untaken(Exception):
         self.short = why in _SHORT
 
 
-class Road:
+class ConnectionGroup:
     """The connections by which batches go: a broker answers what comes by one in order, however long it takes."""
 
     def __init__(self, name: str) -> None:
@@ -73,34 +73,34 @@ class _Sending:
         """Begin with all of them to be sent."""
         self._left = dict(enumerate(batches))
         self._done: dict[int, Ack | SendError] = {}
-        self._index: dict[Place, int] = {}
-        self._several = {place for place, count in Counter(batch[:2] for batch in batches).items() if count > 1}
+        self._index: dict[TopicPartition, int] = {}
+        self._several = {tp for tp, count in Counter(batch[:2] for batch in batches).items() if count > 1}
         self._rounds = 0
         #: How long the next round waits if something is not taken: a leader is found at once, or not for seconds.
         self.backoff_s = BACKOFF_S
 
     def next(self) -> bool:
-        """Go on to the first batch of each partition that is not done with; tell whether there is any."""
+        """Go on to the first batch of each partition that is not done with; return whether there is any."""
         self._index = {(topic, partition): at for at, (topic, partition, _) in reversed(self._left.items())}
         self._rounds += 1
         return bool(self._left)
 
     @property
-    def now(self) -> dict[Place, Batch]:
+    def now(self) -> dict[TopicPartition, Batch]:
         """The batches of this round."""
-        return {place: self._left[at][2] for place, at in self._index.items()}
+        return {tp: self._left[at][2] for tp, at in self._index.items()}
 
-    def is_sure(self, place: Place) -> bool:
-        """Tell whether a refusal spoils nothing.
+    def is_sure(self, tp: TopicPartition) -> bool:
+        """Return whether a refusal spoils nothing.
 
         What is sent again may have been taken the first time, and what follows in the same partition must not overtake
         what is sent in smaller batches.
         """
-        return self._rounds == 1 and place not in self._several
+        return self._rounds == 1 and tp not in self._several
 
-    def settle(self, place: Place, ack: Ack | SendError) -> None:
+    def settle(self, tp: TopicPartition, ack: Ack | SendError) -> None:
         """Note what has come of a batch of this round."""
-        at = self._index[place]
+        at = self._index[tp]
         self._done[at] = ack
         del self._left[at]
 
@@ -110,14 +110,16 @@ class _Sending:
         return [self._done[at] for at in sorted(self._done)]
 
 
-class Transactions(EndedId):
+class Transactions(CompletedId):
     """Makes one transaction after the other under one transactional id."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str, again: Place, road: Road | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, transactional_id: str, again: TopicPartition, connections: ConnectionGroup | None = None
+    ) -> None:
         """Prepare; init() or take_over() comes first. `again` is as EndedId wants it."""
         super().__init__(cluster, transactional_id, again)
-        self._sequences: dict[Place, int] = {}
-        self._road = road or Road(transactional_id)
+        self._sequences: dict[TopicPartition, int] = {}
+        self._connections = connections or ConnectionGroup(transactional_id)
 
     async def init(self, stuck_s: float | None = None) -> None:
         """Get a new epoch, with which batches are counted anew; raises Fenced or Stuck."""
@@ -125,9 +127,9 @@ class Transactions(EndedId):
         self._sequences.clear()
 
     async def send(
-        self, batches: Sequence[Outgoing], limit_s: float | None = None, also: Collection[Place] = ()
+        self, batches: Sequence[Outgoing], limit_s: float | None = None, also: Collection[TopicPartition] = ()
     ) -> list[Ack | SendError]:
-        """Send batches within the transaction, those of one partition in order; give their acks.
+        """Send batches within the transaction, those of one partition in order; return their acks.
 
         A partition's only batch that it refuses for good does not spoil the transaction: it gives the refusal instead.
         `also` names partitions for which batches will follow: they become part of the transaction at the same time.
@@ -154,7 +156,9 @@ class Transactions(EndedId):
         if self._stray and not self.doubtful:
             await self.renew()
 
-    async def _add(self, batches: dict[Place, Batch], also: Collection[Place], deadline: float | None) -> None:
+    async def _add(
+        self, batches: dict[TopicPartition, Batch], also: Collection[TopicPartition], deadline: float | None
+    ) -> None:
         """Make partitions part of the transaction: all, or none if one of them cannot be, which is Untaken."""
         new, first = batches.keys() - self._added.keys(), not self._added
         if not new:
@@ -178,7 +182,7 @@ class Transactions(EndedId):
         requests, lost = self._by_leader(batches)
         answers = await self._answers(requests, deadline)
         failed = ""
-        worst: Place | None = next(((topic, p) for topic, p in batches if topic in lost), None)
+        worst: TopicPartition | None = next(((topic, p) for topic, p in batches if topic in lost), None)
         for answer in answers:
             for where, (code, offset, timestamp_ms) in answer.items():
                 if code == 0:
@@ -204,9 +208,11 @@ class Transactions(EndedId):
         await asyncio.sleep(sending.backoff_s)
         sending.backoff_s = min(SLOWLY_S, 2 * sending.backoff_s)
 
-    def _by_leader(self, batches: dict[Place, Batch]) -> tuple[dict[int, dict[Place, Batch]], set[str]]:
-        """Give what goes to each leader, and the topics of what has none."""
-        requests: dict[int, dict[Place, Batch]] = {}
+    def _by_leader(
+        self, batches: dict[TopicPartition, Batch]
+    ) -> tuple[dict[int, dict[TopicPartition, Batch]], set[str]]:
+        """Return what goes to each leader, and the topics of what has none."""
+        requests: dict[int, dict[TopicPartition, Batch]] = {}
         lost: set[str] = set()
         for where, batch in batches.items():
             leader = self._cluster.leader(*where)
@@ -217,9 +223,9 @@ class Transactions(EndedId):
         return requests, lost
 
     async def _answers(
-        self, requests: dict[int, dict[Place, Batch]], deadline: float | None
-    ) -> list[dict[Place, tuple[int, int, int]]]:
-        """Send the batches for each leader; give the answers.
+        self, requests: dict[int, dict[TopicPartition, Batch]], deadline: float | None
+    ) -> list[dict[TopicPartition, tuple[int, int, int]]]:
+        """Send the batches for each leader; return the answers.
 
         Raises Untaken, of any of its batches, if one does not come until the `deadline`.
         """
@@ -230,19 +236,21 @@ class Transactions(EndedId):
         limit_s = None if deadline is None else max(0.0, deadline - loop.time())
         _, late = await asyncio.wait(sent, timeout=limit_s)
         if late:
-            self._road.leave(late)
+            self._connections.leave(late)
             where, batch = next(iter(next(of for task, of in sent.items() if task in late).items()))
             raise Untaken(*where, batch, "it does not answer", None)
         return [task.result() for task in sent]
 
-    async def _produce(self, leader: int, batches: dict[Place, Batch]) -> dict[Place, tuple[int, int, int]]:
+    async def _produce(
+        self, leader: int, batches: dict[TopicPartition, Batch]
+    ) -> dict[TopicPartition, tuple[int, int, int]]:
         topics: dict[str, list[tuple[int, bytes]]] = {}
         for (topic, partition), batch in batches.items():
             raw = batch.build(*self._producer, self._sequences.get((topic, partition), 0))
             topics.setdefault(topic, []).append((partition, raw))
         request = ProduceRequest(self._id, _ACKS_ALL, TIMEOUT_MS, list(topics.items()))
         try:
-            response = await self._cluster.client.send(leader, request, group=self._road.group)
+            response = await self._cluster.client.send(leader, request, group=self._connections.group)
         except kafka.KafkaError as error:
             log.warning("transaction %s: %r", self._id, error)
             return dict.fromkeys(batches, (kafka.NotLeaderForPartitionError.errno, -1, -1))

@@ -5,14 +5,14 @@ import contextlib
 
 import pytest
 
-from app.commit.adaptive_timeout import Patience
+from app.commit.adaptive_timeout import AdaptiveTimeout
 
 
 class Waiting:
     """Patience, and a loop whose clock a test moves."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.patience, self.now_s = Patience(), 100.0
+        self.patience, self.now_s = AdaptiveTimeout(), 100.0
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: self.now_s, raising=False)
 
     def own_topics_take(self, seconds: float, times: int) -> None:

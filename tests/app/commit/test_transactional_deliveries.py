@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.commit.transactional_journal import ExactCourier
+from app.commit.transactional_journal import TransactionalDispatcher
 from app.deliver.dispatcher import Target
 from app.kafka.errors import TooLarge
 from app.kafka.transactions.transaction import Untaken
@@ -18,7 +18,7 @@ from tables import Entry
 from tests.app.stage import Applied, Stage
 
 if TYPE_CHECKING:
-    from app.due.input_liveness import Sight
+    from app.due.input_liveness import InputLiveness
     from app.kafka import Batch, Cluster, Sender
 
 _LARGEST = 400
@@ -34,14 +34,18 @@ class Transacted(Applied):
         self.sizes: list[int] = []
 
     async def commit(self, partition: int, step: Step) -> None:
-        for load in step.loads:
-            if len(_bytes(load.batch)) > _LARGEST:
-                raise Untaken("orders", load.way[2], load.batch, "too large", TooLarge("orders"))
-        for load in step.loads:
-            load.taken()
-            self.sizes.append(len(load.rows))
-            self.ids += [dict(r.headers)["delay-id"].decode() for r in MemoryRecords(_bytes(load.batch)).next_batch()]
-            step.settle(step, Delivered([(key, 0) for _, key in load.rows], "orders", load.way[2], load.sent_ms))
+        for delivery in step.deliveries:
+            if len(_bytes(delivery.batch)) > _LARGEST:
+                raise Untaken("orders", delivery.route[2], delivery.batch, "too large", TooLarge("orders"))
+        for delivery in step.deliveries:
+            delivery.taken()
+            self.sizes.append(len(delivery.rows))
+            self.ids += [
+                dict(r.headers)["delay-id"].decode() for r in MemoryRecords(_bytes(delivery.batch)).next_batch()
+            ]
+            step.settle(
+                step, Delivered([(key, 0) for _, key in delivery.rows], "orders", delivery.route[2], delivery.sent_ms)
+            )
         await super().commit(partition, step)
 
 
@@ -56,18 +60,18 @@ class Refused(Transacted):
     refused = False
 
     async def commit(self, partition: int, step: Step) -> None:
-        if step.loads and not self.refused:
+        if step.deliveries and not self.refused:
             await self.open.wait()
             self.refused = True
-            load = step.loads[0]
-            raise Untaken("orders", load.way[2], load.batch, "no leader", None)
+            delivery = step.deliveries[0]
+            raise Untaken("orders", delivery.route[2], delivery.batch, "no leader", None)
         await super().commit(partition, step)
 
 
 def exact(stage: Stage, journal: Transacted) -> None:
     """Have a stage deliver exactly once."""
     target = Target(cast("Cluster", stage.destinations), cast("Sender", stage.sender))
-    stage.courier = stage.due._courier = ExactCourier(stage.settings, stage.clock, {None: target})
+    stage.dispatcher = stage.due._dispatcher = TransactionalDispatcher(stage.settings, stage.clock, {None: target})
     stage.journal = stage.partition._journal = journal  # type: ignore[assignment]
 
 
@@ -100,7 +104,7 @@ async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_ta
 
         journal.open.set()
         await stage.until(lambda: journal.refused and not stage.partition.claims)
-        await stage.until(lambda: not stage.courier.blocked((None, "orders", 1)))
+        await stage.until(lambda: not stage.dispatcher.blocked((None, "orders", 1)))
         for taken in (1, 2):
             stage.fire()
             await stage.until(lambda: len(journal.ids) == taken)  # noqa: B023 - awaited here
@@ -116,8 +120,8 @@ async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path:
             await stage.schedule(id_, late, delay_to_partition="1")
         stage.fire()
         await stage.until(lambda: journal.refused and not stage.partition.claims)
-        assert stage.courier.trouble((None, "orders", 1)).startswith("orders-1: ")
-        await stage.until(lambda: not stage.courier.blocked((None, "orders", 1)))
+        assert stage.dispatcher.trouble((None, "orders", 1)).startswith("orders-1: ")
+        await stage.until(lambda: not stage.dispatcher.blocked((None, "orders", 1)))
 
         stage.fire()
         assert len(stage.partition.claims) == 1  # else all partitions' transactions would be held up at once again
@@ -131,11 +135,11 @@ async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path:
 async def test_messages_without_a_key_go_round_a_partition_that_has_failed(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         exact(stage, Transacted(stage))
-        assert isinstance(stage.courier, ExactCourier)
-        free = stage.courier._failures.hold((None, "orders", 1))
+        assert isinstance(stage.dispatcher, TransactionalDispatcher)
+        free = stage.dispatcher._failures.hold((None, "orders", 1))
         entry = Entry("a", "orders", None, b"", [], "delay-requests-0-0")
 
-        assert {stage.courier.way(entry)[2] for _ in range(100)} == {0, 2, 3}
+        assert {stage.dispatcher.route(entry)[2] for _ in range(100)} == {0, 2, 3}
         free()
 
 
@@ -152,7 +156,7 @@ async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_n
             stage.clock.wall += 10
             stage.fire()
 
-        assert [len(load.rows) for load in stage.partition._loads] == [2]
+        assert [len(delivery.rows) for delivery in stage.partition._loads] == [2]
         stage.clock.wall += 10  # due when the step begins, and not fired by a cycle
         journal.open.set()
         await stage.until(lambda: len(stage.told()) == 4)
@@ -197,7 +201,7 @@ async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path,
         if hindrance == "suspect":
             stage.clock.suspect = True
         elif hindrance == "out of sight":
-            stage.due.watch(cast("Sight", OutOfSight()))
+            stage.due.watch(cast("InputLiveness", OutOfSight()))
         else:
             stage.partition.state = State.CATCHING_UP
         await stage.schedule("a", 3)

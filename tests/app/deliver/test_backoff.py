@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.deliver.backoff import Failures
-from app.partition.partition import Way
+from app.deliver.backoff import Backoff
+from app.partition.partition import Route
 
 FIRST, SECOND, OTHER = ((None, "orders", number) for number in range(3))
 
@@ -27,22 +27,22 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def failures(clock: Clock) -> Failures:
+def failures(clock: Clock) -> Backoff:
     """Failures of which none is known."""
-    return Failures(clock)
+    return Backoff(clock)
 
 
-def backoffs(failures: Failures, clock: Clock, way: Way) -> Iterator[float]:
+def backoffs(failures: Backoff, clock: Clock, route: Route) -> Iterator[float]:
     """Fail again and again, each time as soon as the way is free."""
     while True:
-        failures.trying(way)
-        backoff_s = failures.failed(way, ())
+        failures.trying(route)
+        backoff_s = failures.failed(route, ())
         assert backoff_s is not None
         yield backoff_s
         clock.now_s += backoff_s
 
 
-def test_a_way_that_fails_again_waits_longer_up_to_a_bound(failures: Failures, clock: Clock) -> None:
+def test_a_way_that_fails_again_waits_longer_up_to_a_bound(failures: Backoff, clock: Clock) -> None:
     lengths = [length for length, _ in zip(backoffs(failures, clock, FIRST), range(12), strict=False)]
 
     assert 0.125 <= lengths[0] <= 0.25
@@ -53,7 +53,7 @@ def test_a_way_that_fails_again_waits_longer_up_to_a_bound(failures: Failures, c
     assert not failures.waits(FIRST)
 
 
-def test_alike_ways_wait_and_are_tried_as_one(failures: Failures, clock: Clock) -> None:
+def test_alike_ways_wait_and_are_tried_as_one(failures: Backoff, clock: Clock) -> None:
     failures.failed(FIRST, [FIRST, SECOND])
     assert failures.waits(FIRST)
     assert failures.waits(SECOND)
@@ -68,7 +68,7 @@ def test_alike_ways_wait_and_are_tried_as_one(failures: Failures, clock: Clock) 
     assert failures.seconds(SECOND) == 0
 
 
-def test_a_message_of_which_nothing_is_heard_is_not_waited_for_for_ever(failures: Failures, clock: Clock) -> None:
+def test_a_message_of_which_nothing_is_heard_is_not_waited_for_for_ever(failures: Backoff, clock: Clock) -> None:
     failures.failed(FIRST, ())
     clock.now_s += 1
     failures.trying(FIRST)
@@ -77,7 +77,7 @@ def test_a_message_of_which_nothing_is_heard_is_not_waited_for_for_ever(failures
     assert not failures.waits(FIRST)
 
 
-def test_a_way_that_is_held_waits_until_it_is_released(failures: Failures, clock: Clock) -> None:
+def test_a_way_that_is_held_waits_until_it_is_released(failures: Backoff, clock: Clock) -> None:
     failures.failed(FIRST, [SECOND])
     release = failures.hold(SECOND)
     clock.now_s += 1_000

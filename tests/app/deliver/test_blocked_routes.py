@@ -84,10 +84,10 @@ async def test_what_is_recalled_is_held_and_sent_again_in_order(tmp_path: Path) 
             record.value = bytes(200_000)
             await stage.take(0, [record])
         assert stage.fire() == ["0", "1", "2", "3"]
-        way = next(iter(stage.partition.flight))
-        stage.sender.stuck["orders", way[2]] = 1.0
+        route = next(iter(stage.partition.flight))
+        stage.sender.stuck["orders", route[2]] = 1.0
         first = stage.sender.waiting.pop(0)
-        stage.sender.refuse(Recalled("orders", way[2]))
+        stage.sender.refuse(Recalled("orders", route[2]))
         await stage.settle()
         assert stage.fire() == []
         stage.sender.waiting.append(first)
@@ -166,14 +166,14 @@ async def test_a_topic_that_brokers_do_not_tell_of_is_asked_for_again_until_it_i
         partitions = stage.destinations.topics["orders"]
         stage.destinations.topics["orders"] = 0  # it may be there: the worker must not know
         assert stage.fire() == []
-        way = (None, "orders", -1)
-        assert stage.courier.blocked(way)
+        route = (None, "orders", -1)
+        assert stage.dispatcher.blocked(route)
         await stage.until(lambda: stage.destinations.asked > 3)
-        assert stage.courier.blocked(way)
-        await stage.until(lambda: stage.courier.hopeless(way))
+        assert stage.dispatcher.blocked(route)
+        await stage.until(lambda: stage.dispatcher.hopeless(route))
 
         stage.destinations.topics["orders"] = partitions
-        await stage.until(lambda: not stage.courier._asking)
+        await stage.until(lambda: not stage.dispatcher._asking)
         assert stage.fire() == ["a"]
 
 
@@ -181,8 +181,8 @@ async def test_a_way_that_is_blocked_for_too_long_is_given_up(tmp_path: Path) ->
     async with Stage(tmp_path, DELAY_GIVE_UP="PT1M") as stage:
         stage.sender.stuck = {("orders", 0): 59.0, ("orders", 1): 60.0}
 
-        assert not stage.courier.give_up((None, "orders", 0))
-        assert stage.courier.give_up((None, "orders", 1))
+        assert not stage.dispatcher.give_up((None, "orders", 0))
+        assert stage.dispatcher.give_up((None, "orders", 1))
         assert stage.sender.given_up == [("orders", 1)]
 
 
@@ -190,4 +190,4 @@ async def test_nothing_is_given_up_unless_the_settings_say_so(tmp_path: Path) ->
     async with Stage(tmp_path) as stage:
         stage.sender.stuck = {("orders", 0): 1e9}
 
-        assert not stage.courier.give_up((None, "orders", 0))
+        assert not stage.dispatcher.give_up((None, "orders", 0))

@@ -103,11 +103,11 @@ async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_
     async with serving(answers=False) as host, staged(tmp_path) as stage:
         await refuse(stage, host.url, 10)
         stage.clock.pass_by(1)
-        caller, way = stage.due._caller, stage.due._caller.way(host.url)
+        caller, route = stage.due._caller, stage.due._caller.route(host.url)
         await until(stage, lambda: host.most == 4)
-        await until(stage, lambda: way in caller._slow and caller._under_way[way] == 1)
+        await until(stage, lambda: route in caller._slow and caller._under_way[route] == 1)
         host.answers.set()
-        await until(stage, lambda: way not in caller._slow)
+        await until(stage, lambda: route not in caller._slow)
 
 
 async def test_messages_do_not_wait_for_callbacks_that_do_not_fit(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ async def test_halving_finds_the_one_row_that_is_too_large_and_keeps_the_order_o
 
         assert [delivery.id for delivery in stage.sender.taken] == ["0", "1", "2", "3", "4", "6", "7", "8", "after"]
         assert [event["id"] for event in stage.events if event["event"] == "rejected"] == ["5"]
-        assert dict(stage.letters[0].headers)["delay-reason"] == b"too-large"
+        assert dict(stage.dead_letters[0].headers)["delay-reason"] == b"too-large"
 
 
 async def test_halving_goes_on_for_the_other_partitions_when_one_has_begun_a_new_life(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ async def test_a_topic_that_is_gone_is_looked_for_before_its_messages_are_reject
 
         assert stage.fire() == []
         assert stage.told() == []
-        await stage.until(lambda: stage.courier.gone((None, "orders", -1)))
+        await stage.until(lambda: stage.dispatcher.gone((None, "orders", -1)))
         stage.fire()
         await stage.settle()
         assert stage.told() == ["rejected a"]
@@ -208,7 +208,7 @@ async def test_a_topic_that_comes_back_in_time_gets_its_messages(tmp_path: Path)
         partitions = stage.destinations.topics.pop("orders")
         stage.fire()
         stage.destinations.topics["orders"] = partitions
-        await stage.until(lambda: not stage.courier._asking)
+        await stage.until(lambda: not stage.dispatcher._asking)
 
         assert stage.fire() == ["a"]
 
@@ -224,7 +224,7 @@ async def test_what_is_too_late_is_delivered_dropped_or_a_dead_letter_as_its_sen
         assert stage.fire() == ["deliver", "no policy", "in time"]
         await stage.settle()
         assert stage.told() == ["dropped drop", "rejected dead-letter"]
-        assert dict(stage.letters[0].headers)["delay-error"] == (
+        assert dict(stage.dead_letters[0].headers)["delay-error"] == (
             b"it is 6 ms late, delay-max-late allows 5. Send it again if it still matters."
         )
 
@@ -276,11 +276,11 @@ async def test_a_partition_that_was_asked_for_and_is_gone_is_looked_for_before_i
 
         assert stage.fire() == ["b"]
         assert stage.told() == []
-        await stage.until(lambda: stage.courier.gone((None, "orders", 3)))
+        await stage.until(lambda: stage.dispatcher.gone((None, "orders", 3)))
         stage.fire()
         await stage.settle()
         assert stage.told() == ["rejected a"]
-        assert dict(stage.letters[0].headers)["delay-error"] == (
+        assert dict(stage.dead_letters[0].headers)["delay-error"] == (
             b"topic orders has partitions 0 to 1, delay-to-partition is 3. Send the message again with one of these, "
             b"or without that header."
         )
@@ -292,7 +292,7 @@ async def test_a_partition_that_was_asked_for_and_comes_back_gets_its_messages(t
         stage.destinations.topics["orders"] = 2
         stage.fire()
         stage.destinations.topics["orders"] = 4
-        await stage.until(lambda: not stage.courier._asking)
+        await stage.until(lambda: not stage.dispatcher._asking)
 
         assert stage.fire() == ["a"]
 
@@ -329,10 +329,10 @@ async def test_what_is_known_of_destinations_is_forgotten_with_its_use(
         stage.fire()
         stage.sender.accept()
         await stage.settle()
-        assert not stage.courier._sent
+        assert not stage.dispatcher._sent
         for number in range(3):
-            assert not stage.courier.gone((None, f"absent-{number}", -1))
-            await stage.until(lambda: not stage.courier._asking)
+            assert not stage.dispatcher.gone((None, f"absent-{number}", -1))
+            await stage.until(lambda: not stage.dispatcher._asking)
             await asyncio.sleep(0.02)  # longer than it is believed
 
-        assert len(stage.courier._gone) == 1
+        assert len(stage.dispatcher._gone) == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.due.input_liveness import BLIND_S, Sight
+from app.due.input_liveness import BLIND_S, InputLiveness
 from app.partition.partition import Partition, State
 from tests.app.stage import Stage
 
@@ -35,12 +35,12 @@ class Looking:
         self.partition, self.ears = partition, Ears()
         self.lost: list[float] = []
         self.now_s = 100.0
-        self._sight = Sight(self.ears, TOPICS, lambda _: self.lost.append(self.now_s))
+        self._sight = InputLiveness(self.ears, TOPICS, lambda _: self.lost.append(self.now_s))
         self._look()
         self.lost.clear()
 
     def look(self, seconds: float, *answered: str, steps: bool = False) -> bool:
-        """Let time pass, in which brokers answer for these topics; tell whether the partition was lost."""
+        """Let time pass, in which brokers answer for these topics; return whether the partition was lost."""
         until = self.now_s + seconds
         self.lost.clear()
         while self.now_s < until:

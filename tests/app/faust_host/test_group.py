@@ -15,7 +15,7 @@ from app.faust_host.group import Assignor, check
 
 
 def assignment(url: str) -> ConsumerProtocolMemberAssignment:
-    """Give partition 1 of `requests` to a member at an address."""
+    """Return partition 1 of `requests` to a member at an address."""
     given = ClientMetadata(ClientAssignment({"requests": [1]}, {}), url, {})
     return ConsumerProtocolMemberAssignment(0, [("requests", [1])], Assignor._compress(given.dumps()))
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from app.faust_host.library_logs import Chatter, silent
+from app.faust_host.library_logs import LibraryLogFilter, silent
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from app.faust_host.library_logs import Chatter, silent
 def test_of_others_only_warnings_are_written(name: str, level: int, message: str, written: bool) -> None:  # noqa: FBT001
     record = logging.LogRecord(name, level, __file__, 1, message, (), None)
 
-    assert Chatter().filter(record) is written
+    assert LibraryLogFilter().filter(record) is written
 
 
 def test_a_logger_is_silent_for_as_long_as_it_is_asked_to(caplog: pytest.LogCaptureFixture) -> None:

@@ -64,7 +64,7 @@ class Site:
         )
 
     async def judged(self, *requests: Request) -> list[str]:
-        """Give "" or the reason of the refusal for each request."""
+        """Return "" or the reason of the refusal for each request."""
         found: list[tuple[Record, Request | Refusal]] = []
         for asked in requests:
             try:
@@ -85,7 +85,7 @@ def asked(to: str, cluster: str | None = None, partition: int | None = None, **f
 
 
 def holding(*names: str) -> Any:
-    """Give what a store, or a report, has of destinations."""
+    """Return what a store, or a report, has of destinations."""
     counts = dict.fromkeys(names, 1)
     return SimpleNamespace(
         counts=SimpleNamespace(destinations=counts), progress=SimpleNamespace(pending=counts, destinations=len(counts))

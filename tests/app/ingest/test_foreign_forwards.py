@@ -13,7 +13,7 @@ SOON = str(NOW + 60_000)
 
 
 def genuine() -> list[Pair]:
-    """Give forwards as partitions make them: of requests and of commands."""
+    """Return forwards as partitions make them: of requests and of commands."""
     log = Log("delay-requests", 2)
     asked = [
         log.record(NOW, delay_id="a", delay_to="orders", delay_at=SOON, delay_dedupe="5000", user="1"),

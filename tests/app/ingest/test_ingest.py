@@ -229,9 +229,14 @@ def test_a_refused_request_is_a_dead_letter_and_leaves_its_neighbours_alone(benc
         "source": source(bad),
         "reason": "malformed",
     }
-    (letter,) = bench.sends
-    assert (letter.topic, letter.partition, letter.key, letter.value) == ("delay-dead-letters", 0, b"k", b"v")
-    assert letter.headers[:3] == [("delay-to", b"orders"), ("delay-at", b"soon"), ("user", b"1")]
+    (dead_letter,) = bench.sends
+    assert (dead_letter.topic, dead_letter.partition, dead_letter.key, dead_letter.value) == (
+        "delay-dead-letters",
+        0,
+        b"k",
+        b"v",
+    )
+    assert dead_letter.headers[:3] == [("delay-to", b"orders"), ("delay-at", b"soon"), ("user", b"1")]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def command(bench: Workbench, offset: int, stamp: int, op: str, **said: str) -> 
 
 
 def late(bench: Workbench, stamp: int, **said: str) -> str:
-    """Have an order of partition 1 arrive now that was given at `stamp`; give its source."""
+    """Have an order of partition 1 arrive now that was given at `stamp`; return its source."""
     return bench.late(1, stamp, delay_id="a", **said)
 
 

@@ -28,7 +28,7 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
 
 
 def kept(id_: str, by: str, stamp: int = NOW) -> dict[str, str]:
-    """Give the touch that says that the worker has an id now."""
+    """Return the touch that says that the worker has an id now."""
     return {"delay-op": "schedule", "delay-id": id_, "delay-source": by, "delay-parked": str(stamp)}
 
 

@@ -348,11 +348,16 @@ def test_what_must_not_be_accepted_any_more_is_a_dead_letter_and_the_tier_is_rid
     )
     refused = source(record)
 
-    letter, touch = bench.sends
-    assert (letter.topic, letter.partition, letter.key, letter.value) == ("delay-dead-letters", 0, b"k", b"v")
-    assert letter.headers[:4] == [("user", b"1"), ("delay-id", b"a"), ("delay-to", b"orders"), ("delay-at", b"5")]
-    assert dict(letter.headers)["delay-source"] == refused.encode()
-    assert "delay-parked" not in dict(letter.headers), "sent again, it would be ignored"
+    dead_letter, touch = bench.sends
+    assert (dead_letter.topic, dead_letter.partition, dead_letter.key, dead_letter.value) == (
+        "delay-dead-letters",
+        0,
+        b"k",
+        b"v",
+    )
+    assert dead_letter.headers[:4] == [("user", b"1"), ("delay-id", b"a"), ("delay-to", b"orders"), ("delay-at", b"5")]
+    assert dict(dead_letter.headers)["delay-source"] == refused.encode()
+    assert "delay-parked" not in dict(dead_letter.headers), "sent again, it would be ignored"
     assert touch.topic == "delay-cold"
     assert bench.events == [
         {"event": "refused", "id": "a", "at": NOW, "source": refused, "reason": "unknown-topic"},

@@ -12,11 +12,11 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.coordinator import Fenced
 from app.kafka.transactions.describe import Describe, DescribeProducers
-from app.kafka.transactions.hanging import Lookout
-from app.kafka.transactions.id_pool import Relay
+from app.kafka.transactions.hanging import HangingTransactions
+from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.next_epoch import NextEpoch
 from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import batch
@@ -35,14 +35,14 @@ class Ending(Coordinated):
 
     def __init__(self) -> None:
         super().__init__()
-        self.unfinished: dict[str, Place] = {}
+        self.unfinished: dict[str, TopicPartition] = {}
         self.fenced: set[str] = set()
         #: Ids whose coordinator cannot answer yet, and the epoch of each id.
         self.loading: set[str] = set()
         self.epochs: dict[str, int] = {}
         #: The partitions of each transaction that was ended, by id, and those of the present one.
-        self.ended: dict[str, list[set[Place]]] = defaultdict(list)
-        self._added: dict[str, set[Place]] = defaultdict(set)
+        self.ended: dict[str, list[set[TopicPartition]]] = defaultdict(list)
+        self._added: dict[str, set[TopicPartition]] = defaultdict(set)
         #: The ids under which batches have come, those that asked for a first epoch, and what answers wait for.
         self.used: list[str] = []
         self.asked: list[str] = []
@@ -120,9 +120,9 @@ class Listener:
     """Hears which partitions hold transactions up."""
 
     def __init__(self) -> None:
-        self.held: list[Place] = []
+        self.held: list[TopicPartition] = []
 
-    def stuck(self, place: Place) -> Callable[[], None]:
+    def stuck(self, place: TopicPartition) -> Callable[[], None]:
         self.held.append(place)
         return lambda: self.held.remove(place)
 
@@ -139,24 +139,24 @@ def listener() -> Listener:
     return Listener()
 
 
-def new_relay(cluster: Ending, listener: Listener) -> Relay:
-    lookout = Lookout(cast("Cluster", cluster), lambda _: True)
-    return Relay(cast("Cluster", cluster), "delay-0", ("orders", 0), AGAIN, lookout, listener.stuck)
+def new_relay(cluster: Ending, listener: Listener) -> TransactionalIdPool:
+    hanging = HangingTransactions(cast("Cluster", cluster), lambda _: True)
+    return TransactionalIdPool(cast("Cluster", cluster), "delay-0", ("orders", 0), AGAIN, hanging, listener.stuck)
 
 
-async def relay_of(cluster: Ending, listener: Listener) -> Relay:
-    relay = new_relay(cluster, listener)
-    await relay.fence()
-    return relay
+async def relay_of(cluster: Ending, listener: Listener) -> TransactionalIdPool:
+    id_pool = new_relay(cluster, listener)
+    await id_pool.fence()
+    return id_pool
 
 
-async def go_on_without_the_first(relay: Relay, cluster: Ending) -> str:
-    """Have the first transaction not end, and make others; give the id that is held up."""
-    await relay.run(deliver)
+async def go_on_without_the_first(id_pool: TransactionalIdPool, cluster: Ending) -> str:
+    """Have the first transaction not end, and make others; return the id that is held up."""
+    await id_pool.run(deliver)
     first = cluster.used[0]
     cluster.unfinished[first] = ("refusing", 1)
     for _ in range(6):
-        await relay.run(deliver)
+        await id_pool.run(deliver)
     return first
 
 
@@ -165,31 +165,31 @@ async def deliver(transactions: Transactions) -> None:
     await transactions.commit()
 
 
-async def deliver_until(relay: Relay, over: Callable[[], bool]) -> None:
+async def deliver_until(id_pool: TransactionalIdPool, over: Callable[[], bool]) -> None:
     async with asyncio.timeout(2):
         while not over():
-            await relay.run(deliver)
+            await id_pool.run(deliver)
             await asyncio.sleep(0.01)
 
 
 async def test_a_partition_that_has_taken_the_end_is_not_held_for_one_that_has_not(
     cluster: Ending, listener: Listener
 ) -> None:
-    relay = await relay_of(cluster, listener)
-    first = await go_on_without_the_first(relay, cluster)
+    id_pool = await relay_of(cluster, listener)
+    first = await go_on_without_the_first(id_pool, cluster)
 
     cluster.unfinished[first] = ("another", 0)
     async with asyncio.timeout(2):
         while listener.held != [("another", 0)]:  # noqa: ASYNC110 - a plain list
             await asyncio.sleep(0.01)
-    relay.close()
+    id_pool.close()
     await asyncio.sleep(0)
     assert not listener.held
 
 
 async def test_the_next_transaction_is_made_under_another_id(cluster: Ending, listener: Listener) -> None:
-    relay = await relay_of(cluster, listener)
-    first = await go_on_without_the_first(relay, cluster)
+    id_pool = await relay_of(cluster, listener)
+    first = await go_on_without_the_first(id_pool, cluster)
 
     assert len(set(cluster.used)) == 4
     assert cluster.used.count(first) == 1
@@ -199,21 +199,21 @@ async def test_the_next_transaction_is_made_under_another_id(cluster: Ending, li
     async with asyncio.timeout(2):
         while listener.held:  # noqa: ASYNC110 - a plain list
             await asyncio.sleep(0.01)
-    relay.close()
+    id_pool.close()
 
 
 async def test_all_ids_are_taken_over_and_one_that_cannot_end_holds_nothing_up(
     cluster: Ending, listener: Listener
 ) -> None:
     cluster.unfinished["delay-0"] = ("refusing", 1)
-    relay = await relay_of(cluster, listener)
+    id_pool = await relay_of(cluster, listener)
     assert set(cluster.asked) == {"delay-0-1", "delay-0-2", "delay-0-3"}
-    await relay.run(deliver)
+    await id_pool.run(deliver)
     del cluster.unfinished["delay-0"]
     async with asyncio.timeout(5):
         while "delay-0" not in cluster.asked:
-            await relay.run(deliver)
-    relay.close()
+            await id_pool.run(deliver)
+    id_pool.close()
 
 
 @pytest.mark.parametrize("code", [0, kafka.NotCoordinatorError.errno, kafka.CoordinatorNotAvailableError.errno])
@@ -229,116 +229,116 @@ async def test_an_epoch_that_does_not_arrive_is_not_just_asked_for_again(
 
 
 async def test_who_has_lost_its_ids_hears_of_it(cluster: Ending, listener: Listener) -> None:
-    relay = await relay_of(cluster, listener)
-    await relay.run(deliver)
+    id_pool = await relay_of(cluster, listener)
+    await id_pool.run(deliver)
     cluster.fenced |= set(cluster.asked)
     with pytest.raises(Fenced):
-        await relay.run(deliver)
-    relay.close()
+        await id_pool.run(deliver)
+    id_pool.close()
 
 
 async def test_who_does_not_answer_is_left_out(cluster: Ending, listener: Listener) -> None:
-    relay = await relay_of(cluster, listener)
+    id_pool = await relay_of(cluster, listener)
     cluster.silent = asyncio.Event()
     with pytest.raises(Untaken, match="orders-3: it does not answer"):
-        await relay.run(deliver)
+        await id_pool.run(deliver)
     cluster.silent.set()
-    await relay.run(deliver)
-    relay.close()
+    await id_pool.run(deliver)
+    id_pool.close()
 
 
 async def test_a_destination_that_is_not_there_costs_no_id(cluster: Ending, listener: Listener) -> None:
-    relay = await relay_of(cluster, listener)
+    id_pool = await relay_of(cluster, listener)
     began = len(cluster.done)
     cluster.refused["orders"].append(kafka.UnknownTopicOrPartitionError.errno)
 
     with pytest.raises(Untaken, match="orders-3: UnknownTopicOrPartitionError"):
-        await relay.run(deliver)
+        await id_pool.run(deliver)
 
     assert len(cluster.added) == 1  # it is not asked for again while others wait
     assert len(cluster.done) == began
-    relay.close()
+    id_pool.close()
 
 
 async def test_who_is_short_of_replicas_gets_nothing_more_until_it_has_taken_the_end(
     cluster: Ending, listener: Listener
 ) -> None:
-    relay = await relay_of(cluster, listener)
+    id_pool = await relay_of(cluster, listener)
     cluster.script["orders"].append(kafka.NotEnoughReplicasError.errno)
     with pytest.raises(Untaken):
-        await relay.run(deliver)
+        await id_pool.run(deliver)
     cluster.unfinished[cluster.used[0]] = ("orders", 3)
     await asyncio.sleep(0)
     assert listener.held == [("orders", 3)]  # before anyone may try again, which would cost another id
 
     cluster.unfinished.clear()
-    await deliver_until(relay, lambda: not listener.held)
-    relay.close()
+    await deliver_until(id_pool, lambda: not listener.held)
+    id_pool.close()
 
 
 async def test_no_id_is_left_to_its_last_owner_because_its_coordinator_is_slow(
     cluster: Ending, listener: Listener
 ) -> None:
     cluster.loading.add("delay-0-2")
-    relay = new_relay(cluster, listener)
-    fencing = asyncio.create_task(relay.fence())
+    id_pool = new_relay(cluster, listener)
+    fencing = asyncio.create_task(id_pool.fence())
     done, _ = await asyncio.wait([fencing], timeout=1.5)
     assert not done  # its last owner might still commit under it
 
     cluster.loading.clear()
     async with asyncio.timeout(2):
         await fencing
-    relay.close()
+    id_pool.close()
 
 
 async def test_who_gets_an_id_back_sees_that_another_was_taken_meanwhile(cluster: Ending, listener: Listener) -> None:
-    relay = await relay_of(cluster, listener)
-    first = await go_on_without_the_first(relay, cluster)
+    id_pool = await relay_of(cluster, listener)
+    first = await go_on_without_the_first(id_pool, cluster)
     for id_ in set(cluster.epochs) - {first}:  # a new owner has taken the others, and goes on without this one
         cluster.epochs[id_] += 1
     cluster.unfinished.clear()
 
     with pytest.raises(Fenced):
-        await deliver_until(relay, lambda: False)
+        await deliver_until(id_pool, lambda: False)
     assert cluster.used.count(first) == 1
-    relay.close()
+    id_pool.close()
 
 
 async def test_what_was_under_way_when_a_broker_was_lost_is_ended_again_first(
     cluster: Ending, listener: Listener
 ) -> None:
-    relay = await relay_of(cluster, listener)
-    await relay.run(deliver)
+    id_pool = await relay_of(cluster, listener)
+    await id_pool.run(deliver)
     first, cluster.lost = cluster.used[0], 1
-    await deliver_until(relay, lambda: cluster.used.count(first) == 2)
+    await deliver_until(id_pool, lambda: cluster.used.count(first) == 2)
 
     assert cluster.ended[first] == [{("orders", 3)}, {("orders", 3), AGAIN}, {("orders", 3)}]
-    relay.close()
+    id_pool.close()
 
 
 async def test_who_is_being_replaced_ends_nothing_again(cluster: Ending, listener: Listener) -> None:
     """The new owner may have looked already: its epoch would abort what is being ended again."""
-    relay = await relay_of(cluster, listener)
-    await relay.run(deliver)
+    id_pool = await relay_of(cluster, listener)
+    await id_pool.run(deliver)
     first, cluster.lost = cluster.used[0], 1
     cluster.epochs["delay-0-3"] += 1
 
     with pytest.raises(Fenced):
-        await deliver_until(relay, lambda: False)
+        await deliver_until(id_pool, lambda: False)
     assert cluster.ended[first] == [{("orders", 3)}]
-    relay.close()
+    id_pool.close()
 
 
 async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_is_settled(
     cluster: Ending, listener: Listener
 ) -> None:
     """A coordinator that gives a new epoch forgets the end; who dies then leaves what nobody can decide."""
-    relay = await relay_of(cluster, listener)
+    id_pool = await relay_of(cluster, listener)
     cluster.down, cluster.losing = True, [EndTxnRequest]
-    await relay.run(deliver)
+    await id_pool.run(deliver)
     first = cluster.used[0]
-    await deliver_until(relay, lambda: cluster.used.count(first) == 2)
+    await deliver_until(id_pool, lambda: cluster.used.count(first) == 2)
 
     assert [what for id_, what in cluster.done if id_ == first][:5] == ["epoch", "end", "end", "end", "epoch"]
     assert cluster.ended[first][2] == {("orders", 3), AGAIN}  # an empty one, before another epoch is asked for
-    relay.close()
+    id_pool.close()

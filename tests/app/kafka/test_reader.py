@@ -18,7 +18,7 @@ NAMED: Headers = [("delay-to", b"orders"), ("a-name", b"\x00")]
 
 
 def stored(kind: type[Batch], base: int, headers: Headers) -> bytes:
-    """Give a batch of three records as a broker has it."""
+    """Return a batch of three records as a broker has it."""
     batch = kind()
     for number in range(base, base + 3):
         assert batch.append(1_000 + number, b"k", b"%d" % number, headers)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import pytest
 
-from app.kafka.metadata.request_coalescer import Together
+from app.kafka.metadata.request_coalescer import RequestCoalescer
 
 
 class Asked:
@@ -26,7 +26,7 @@ class Asked:
 
 async def test_what_is_wanted_at_the_same_moment_is_asked_for_once() -> None:
     asked = Asked()
-    ask = Together(asked)
+    ask = RequestCoalescer(asked)
 
     assert [*await asyncio.gather(ask("a"), ask("bb"), ask("a"))] == [1, 2, 1]
     assert asked.rounds == [["a", "bb"]]
@@ -37,7 +37,7 @@ async def test_what_is_wanted_at_the_same_moment_is_asked_for_once() -> None:
 async def test_one_that_asks_no_more_leaves_the_others_their_answer() -> None:
     asked = Asked()
     asked.may.clear()
-    ask = Together(asked)
+    ask = RequestCoalescer(asked)
     one, other = asyncio.create_task(ask("a")), asyncio.create_task(ask("a"))
     await asyncio.sleep(0.01)
     one.cancel()
@@ -47,7 +47,7 @@ async def test_one_that_asks_no_more_leaves_the_others_their_answer() -> None:
 
 
 async def test_an_error_reaches_all_who_asked_and_nobody_later() -> None:
-    ask = Together(Asked())
+    ask = RequestCoalescer(Asked())
     answers = await asyncio.gather(ask("bad"), ask("a"), return_exceptions=True)
 
     assert [type(answer) for answer in answers] == [OSError, OSError]

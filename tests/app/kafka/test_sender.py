@@ -277,8 +277,8 @@ async def test_a_lane_whose_numbers_the_broker_has_lost_begins_anew_with_others(
     await asyncio.gather(sender.submit("orders", 0, batch(b"b")), sender.submit("orders", 1, batch(b"x")))
     await sender.submit("orders", 0, batch(b"c"))
 
-    lane = [(sent.values[0], sent.producer, sent.sequence) for sent in cluster.attempts if sent.partition == 0]
-    assert lane == [(b"a", 100, 0), (b"b", 100, 1), (b"b", 200, 0), (b"c", 200, 1)]
+    queue = [(sent.values[0], sent.producer, sent.sequence) for sent in cluster.attempts if sent.partition == 0]
+    assert queue == [(b"a", 100, 0), (b"b", 100, 1), (b"b", 200, 0), (b"c", 200, 1)]
     assert [sent.producer for sent in cluster.attempts if sent.partition == 1] == [100]
 
 
@@ -318,7 +318,7 @@ async def test_partitions_that_nothing_is_sent_to_are_forgotten_and_begin_anew_u
     cluster.hidden.add("payments")
     waits = sender.submit("payments", 0, batch(b"waits"))
     sender.forget_idle()
-    await until(lambda: len(sender._lanes) == 2)
+    await until(lambda: len(sender._queues) == 2)
     cluster.hidden.clear()
     await waits
     for number in range(2):

@@ -12,13 +12,13 @@ from app.partition.partition import State
 from app.settings import Settings
 
 if TYPE_CHECKING:
-    from app.ownership.catch_up import Backlog
+    from app.ownership.catch_up import CatchUp
     from app.partition.partition import Partition
 
 
-def looked_at(began_s: float) -> "Backlog":
-    """Give a backlog that was looked at then."""
-    return cast("Backlog", SimpleNamespace(began_s=began_s))
+def looked_at(began_s: float) -> "CatchUp":
+    """Return a backlog that was looked at then."""
+    return cast("CatchUp", SimpleNamespace(began_s=began_s))
 
 
 class Behind(Ownership):
@@ -41,7 +41,7 @@ class Slow(Ownership):
     async def _ends(self, _: int) -> dict[str, int]:
         return {"delay-requests": 2}
 
-    def _shared_backlog(self) -> "Backlog":
+    def _shared_backlog(self) -> "CatchUp":
         return looked_at(asyncio.get_running_loop().time())
 
     async def _read_all(self, _partition: object, ends: dict[str, int], _backlog: object) -> None:

@@ -10,7 +10,7 @@ from app.faust_host.consumer import Consumer
 
 
 def until_beat(now: float, began: float, *, hurried: bool, exactly_once: bool = False) -> float:
-    """Give the seconds until the next look, after one that began then."""
+    """Return the seconds until the next look, after one that began then."""
     settings = SimpleNamespace(exactly_once=exactly_once)
     app = SimpleNamespace(engine=SimpleNamespace(hurried=hurried, settings=settings))
     consumer: Any = SimpleNamespace(loop=SimpleNamespace(time=lambda: now), app=app)

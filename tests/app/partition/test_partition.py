@@ -217,7 +217,7 @@ HORIZON = {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}
 
 
 def back(stage: Stage, id_: str) -> dict[str, str]:
-    """Give the headers of what the cold tier sends back."""
+    """Return the headers of what the cold tier sends back."""
     said = {"delay_id": id_, "delay_to": "orders", "delay_at": str(NOW + 9)}
     return {**said, "delay_source": "delay-requests-0-77", "delay_parked": f"{NOW},{stage.clock.wall}"}
 

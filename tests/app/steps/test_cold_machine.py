@@ -43,7 +43,7 @@ class Tier:
                 self.log.append({name: (value or b"").decode() for name, value in out.headers})
 
     def parked(self) -> dict[str, Version]:
-        """Give what is parked: what a later owner of a partition says comes after what an earlier one does."""
+        """Return what is parked: what a later owner of a partition says comes after what an earlier one does."""
         found: dict[str, Version] = {}
         for said in sorted(self.log, key=lambda said: int(said["delay-epoch"])):
             id_, op, at = said["delay-id"], said["delay-op"], int(said.get("delay-at", 0))

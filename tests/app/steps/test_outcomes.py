@@ -230,9 +230,9 @@ def test_a_message_that_cannot_be_delivered_becomes_a_dead_letter(bench: Workben
 
     assert bench.told()[-1] == ("rejected", asked, None)
     assert bench.events[-1]["reason"] == "unknown-topic"
-    (letter,) = bench.sends
-    assert (letter.topic, letter.key, letter.value) == ("delay-dead-letters", b"k", b"v")
-    assert dict(letter.headers)["delay-error"] == b"It is gone."
+    (dead_letter,) = bench.sends
+    assert (dead_letter.topic, dead_letter.key, dead_letter.value) == ("delay-dead-letters", b"k", b"v")
+    assert dict(dead_letter.headers)["delay-error"] == b"It is gone."
 
 
 @pytest.mark.parametrize("op", ["cancel", "reschedule"])

@@ -15,7 +15,7 @@ _LARGE = 1_000_000
 
 
 def passes(store: PartitionStore, downgrade: Downgrade, busy: set[bytes]) -> list[int]:
-    """Rewrite in steps until it is over, or nothing more can be done; give the sizes of the steps."""
+    """Rewrite in steps until it is over, or nothing more can be done; return the sizes of the steps."""
     sizes = []
     for _ in range(20):
         step = Step(NOW, version=1)

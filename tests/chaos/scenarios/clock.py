@@ -83,5 +83,5 @@ def put_right(run: Run, worker: Worker) -> None:
 
 
 def delivered(run: Run, begin_ms: int) -> bool:
-    """Tell whether anything has been delivered since."""
+    """Return whether anything has been delivered since."""
     return any(record.timestamp_ms >= begin_ms for out in run.outs for record in read(run.bootstrap, out))

@@ -87,7 +87,7 @@ def proxy_to(run: Run, broker: Broker) -> Proxy:
 
 
 def send_to_bad(run: Run, name: str, **config: str) -> str:
-    """Ask for deliveries to a topic of its own that will not get them, and give it when they are accepted."""
+    """Ask for deliveries to a topic of its own that will not get them, and return it when they are accepted."""
     topic = create_topic(run.bootstrap, f"{run.app_id}-to-{name}", 4, **config)
     requests = Requests(run.bootstrap, run.app_id)
     begin = now_ms() + _ACCEPTED_MS

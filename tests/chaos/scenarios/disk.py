@@ -70,7 +70,7 @@ def little_room(run: Run, worker: Worker, volume: Volume) -> None:
 
 
 def what_came(run: Run, begin_ms: int, end_ms: int) -> tuple[int, list[int]]:
-    """Give how many requests were accepted between the two, and how late each delivery between the two was."""
+    """Return how many requests were accepted between the two, and how late each delivery between the two was."""
     events = (json.loads(record.value or b"") for record in read(run.bootstrap, f"{run.app_id}-events"))
     accepted = sum(event["event"] == "accepted" and begin_ms <= event["at"] < end_ms for event in events)
     records = (record for out in run.outs for record in read(run.bootstrap, out))

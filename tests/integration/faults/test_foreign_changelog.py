@@ -34,12 +34,12 @@ def deliver(case: Case, *ids: str) -> None:
 
 
 def ids_of(case: Case, partition: int, number: int) -> list[str]:
-    """Give ids that live in a partition."""
+    """Return ids that live in a partition."""
     return [id_ for id_ in (f"id-{n}" for n in range(999)) if case.home(id_) == partition][:number]
 
 
 def forgeries(case: Case, partition: int) -> list[Pair]:
-    """Give records like those of a partition's changelog, and unlike them; none is the stamp of a later owner."""
+    """Return records like those of a partition's changelog, and unlike them; none is the stamp of a later owner."""
     genuine: list[Pair] = [*Changelog(case, partition).words()]
     found = [pair for pair in (mangled(seed, genuine) for seed in seeds(60)) if pair[0] != keys.WRITER]
     unreadable = [(b"?", b"x"), (b"", b""), (b"moffset", b"\xff" * 8), (keys.WRITER, b""), (keys.WRITER, b"\xff" * 8)]
@@ -101,7 +101,7 @@ def test_what_comes_while_no_worker_runs_stops_one_partition_until_it_is_left_ou
 
 
 def said(worker: Worker, pattern: str) -> str:
-    """Wait until a worker that is not ready says why; give what the pattern finds."""
+    """Wait until a worker that is not ready says why; return what the pattern finds."""
     eventually(lambda: re.search(pattern, worker.ready()[1]), 30, pattern)
     found = re.search(pattern, worker.ready()[1])
     assert found is not None

@@ -10,10 +10,10 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from app.embedded import Broker
 from app.kafka import Batch, Cluster
-from app.kafka.metadata.topic_partition import Place
+from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.coordinator import Stuck
-from app.kafka.transactions.hanging import Lookout
-from app.kafka.transactions.id_pool import Relay
+from app.kafka.transactions.hanging import HangingTransactions
+from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.transaction import Transactions
 from tests.harness.kafka import create_topic, now_ms, read
 
@@ -25,11 +25,11 @@ AGAIN = ("progress", 0)
 class Forgotten(Transactions):
     """Transactions whose markers the coordinator leaves out in some partitions, for it has never heard of them."""
 
-    def __init__(self, cluster: Cluster, id_: str, *, forgets: set[Place]) -> None:
+    def __init__(self, cluster: Cluster, id_: str, *, forgets: set[TopicPartition]) -> None:
         super().__init__(cluster, id_, AGAIN)
         self.forgets = forgets
 
-    async def _join(self, places: Iterable[Place], stuck_s: float | None) -> tuple[Place, int] | None:
+    async def _join(self, places: Iterable[TopicPartition], stuck_s: float | None) -> tuple[TopicPartition, int] | None:
         refused = await super()._join(set(places) - self.forgets, stuck_s)
         self._added |= {place: self._cluster.losses(place) for place in self.forgets}
         return refused
@@ -70,29 +70,29 @@ async def cluster(broker: Broker) -> AsyncIterator[Cluster]:
     await made.stop()
 
 
-def batches(value: bytes, *places: Place) -> list[tuple[str, int, Batch]]:
+def batches(value: bytes, *places: TopicPartition) -> list[tuple[str, int, Batch]]:
     made = [(*place, Batch(transactional=True)) for place in places]
     for *_, one in made:
         one.append(now_ms(), None, value)
     return made
 
 
-async def assert_open(cluster: Cluster, *wanted: Place) -> None:
+async def assert_open(cluster: Cluster, *wanted: TopicPartition) -> None:
     """See that transactions are open just there, as soon as the markers that are on their way are written."""
     async with asyncio.timeout(5):
         while True:
-            found = await Lookout(cluster, TOPIC.__eq__).look()
+            found = await HangingTransactions(cluster, TOPIC.__eq__).look()
             if {place for places in found.by_producer.values() for place in places} == set(wanted):
                 return
             await asyncio.sleep(0.01)
 
 
-def read_with(broker: Broker, value: bytes) -> set[Place]:
+def read_with(broker: Broker, value: bytes) -> set[TopicPartition]:
     return {(TOPIC, record.partition) for record in read(broker.bootstrap, TOPIC) if record.value == value}
 
 
 async def half_ended(cluster: Cluster, value: bytes, *, committed: bool) -> Forgotten:
-    """Give the second id of an owner whose last transaction has ended in THIRD alone."""
+    """Return the second id of an owner whose last transaction has ended in THIRD alone."""
     last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
     await last.init()
     await last.send(batches(value, HOME, OTHER, THIRD))
@@ -102,7 +102,9 @@ async def half_ended(cluster: Cluster, value: bytes, *, committed: bool) -> Forg
 
 async def assert_inherited(broker: Broker, cluster: Cluster, value: bytes, *, committed: bool) -> None:
     """See that a new owner ends the last one's transaction everywhere, as it was decided."""
-    heir = Relay(cluster, value.decode(), HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
+    heir = TransactionalIdPool(
+        cluster, value.decode(), HOME, AGAIN, HangingTransactions(cluster, TOPIC.__eq__), lambda _: lambda: None
+    )
     await heir.fence()
     heir.close()
 
@@ -170,7 +172,7 @@ async def test_a_new_owner_may_die_with_the_epoch_that_makes_the_coordinator_for
     first = Transactions(cluster, f"{value.decode()}-1", AGAIN)
     first._end_in = die  # type: ignore[method-assign,assignment]
     with pytest.raises(Died):
-        await first.take_over(HOME, Lookout(cluster, TOPIC.__eq__))
+        await first.take_over(HOME, HangingTransactions(cluster, TOPIC.__eq__))
 
     await assert_inherited(broker, cluster, value, committed=committed)
 
@@ -185,8 +187,10 @@ async def test_an_owner_may_die_with_the_epoch_after_an_abort_of_its_own(broker:
 
 
 async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker: Broker, cluster: Cluster) -> None:
-    relay = Relay(cluster, "relay", HOME, AGAIN, Lookout(cluster, TOPIC.__eq__), lambda _: lambda: None)
-    await relay.fence()
+    id_pool = TransactionalIdPool(
+        cluster, "relay", HOME, AGAIN, HangingTransactions(cluster, TOPIC.__eq__), lambda _: lambda: None
+    )
+    await id_pool.fence()
 
     async def lose_a_broker(transactions: Transactions) -> None:
         await transactions.send(batches(b"relay", HOME, OTHER))
@@ -195,8 +199,8 @@ async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker:
         await transactions.commit()
 
     for _ in range(12):
-        await relay.run(lose_a_broker)
-    relay.close()
+        await id_pool.run(lose_a_broker)
+    id_pool.close()
 
     await assert_open(cluster)
     assert read_with(broker, b"relay") == {HOME, OTHER}
@@ -211,20 +215,20 @@ async def test_the_last_owner_may_go_on_until_its_id_is_taken_over(
     last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
     await last.init()
     first = Transactions(cluster, f"{value.decode()}-1", AGAIN)
-    read_note = first._note.read
+    read_note = first._abort_marker.read
 
     async def go_on() -> bool:
-        first._note.read = read_note  # type: ignore[method-assign]
+        first._abort_marker.read = read_note  # type: ignore[method-assign]
         if not last._added:
             await last.send(batches(value, HOME, OTHER, THIRD))
             if committed:
                 await last.commit()
         return await read_note()
 
-    first._note.read = go_on  # type: ignore[method-assign]
+    first._abort_marker.read = go_on  # type: ignore[method-assign]
     first._end_in = die  # type: ignore[method-assign,assignment]
     with pytest.raises(Died):
-        await first.take_over(HOME, Lookout(cluster, TOPIC.__eq__))
+        await first.take_over(HOME, HangingTransactions(cluster, TOPIC.__eq__))
     await assert_open(cluster, HOME, OTHER)
 
     await assert_inherited(broker, cluster, value, committed=committed)
@@ -251,7 +255,7 @@ async def test_an_abort_by_another_is_not_forgotten_for_an_epoch(broker: Broker,
     first._describe = be_overtaken  # type: ignore[method-assign]
     first._end_in = die  # type: ignore[method-assign,assignment]
     with pytest.raises(Died):
-        await first.take_over(HOME, Lookout(cluster, TOPIC.__eq__))
+        await first.take_over(HOME, HangingTransactions(cluster, TOPIC.__eq__))
     await assert_open(cluster, HOME, OTHER)
 
     await assert_inherited(broker, cluster, value, committed=False)

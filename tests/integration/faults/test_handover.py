@@ -46,7 +46,7 @@ def share(case: Case, one: Worker, two: Worker) -> None:
 
 
 def pause(case: Case, began_ms: int) -> int:
-    """Give the longest lateness of what fell due since `began_ms`."""
+    """Return the longest lateness of what fell due since `began_ms`."""
     late = [
         records[0].timestamp_ms - case.expected.due[id_]
         for id_, records in case.deliveries().copies.items()

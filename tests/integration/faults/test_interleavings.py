@@ -15,7 +15,7 @@ BACKLOG = 10_000
 
 
 @pytest.mark.parametrize("way", ["home", "foreign"])
-def test_a_cancel_that_waited_while_the_worker_was_down_past_the_due_time_holds(way: str, case: Case) -> None:
+def test_a_cancel_that_waited_while_the_worker_was_down_past_the_due_time_holds(route: str, case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
         due = now_ms() + 2_000
@@ -27,7 +27,7 @@ def test_a_cancel_that_waited_while_the_worker_was_down_past_the_due_time_holds(
         worker.kill()
         assert now_ms() < due, "the machine is too slow for this test"
         for id_ in ids:
-            case.cancel(id_, partition=case.home(id_) if way == "home" else case.foreign(id_))
+            case.cancel(id_, partition=case.home(id_) if route == "home" else case.foreign(id_))
         case.requests.flush()
         eventually(lambda: now_ms() > due + 100)
         worker.start().wait_ready()
@@ -148,7 +148,7 @@ def test_a_message_moved_away_and_back_is_delivered_once_when_it_was_first_due(p
 
 
 def moves(case: Case) -> list[str]:
-    """Give the commands that have moved a message."""
+    """Return the commands that have moved a message."""
     return [event["by"] for event in case.account().told("rescheduled")]
 
 
