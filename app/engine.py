@@ -29,7 +29,7 @@ from app.process.watchdog import Watchdog
 from app.reports.agreement import Agreement
 from app.reports.census import Census
 from app.reports.latest import Reports
-from app.reports.progress import VERSION, Progress
+from app.reports.progress import VERSION, ProgressReporter
 from app.reports.watermark import Watermark
 from app.route import named
 from app.settings import Settings
@@ -99,7 +99,7 @@ class Engine:
             {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
             Census(settings.max_destinations, self.table.stores, self.reader.reports, asyncio.get_running_loop().time),
         )
-        progress = Progress(settings, self.clock, self.sender, self.due, self.reader.last)
+        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last)
         reports = Reports(settings, self.cluster)
         rows = RowVersion(settings, reports)
         self.ownership = Ownership(
@@ -156,12 +156,12 @@ class Engine:
             await target.cluster.stop()
 
     # records ---------------------------------------------------------------------------------------------------------
-    def take(self, chunk: Chunk) -> None:
+    def hand_over(self, chunk: Chunk) -> None:
         """Hand fetched records of one topic partition to the partition that they belong to.
 
         Those of an earlier generation are dropped: what came before them may have been, and will be read again.
         """
-        records = chunk.take()
+        records = chunk.release()
         consumer, partition = self._app.consumer, self.ownership.partitions.get(chunk.partition)
         if partition is None or chunk.generation != self.ownership.generation:
             return

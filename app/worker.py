@@ -162,7 +162,7 @@ def create_app(settings: Settings) -> Punctual:
         """Hand chunks of requests to their partitions."""
         async for event in stream.events():
             try:
-                app.engine.take(event.value)
+                app.engine.hand_over(event.value)
             except Exception as error:  # noqa: BLE001 - a crashed agent would leave the process idle
                 end_process(error)
 

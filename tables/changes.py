@@ -24,7 +24,7 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
     stamp_ms: int = UNKNOWN_MS
 
 
-class Delivered(msgspec.Struct, array_like=True, frozen=True):
+class RememberedDelivery(msgspec.Struct, array_like=True, frozen=True):
     """A delivery that is remembered: the same id with the same due time is a duplicate until `expires_ms`."""
 
     due_ms: int
@@ -45,7 +45,7 @@ class Told(msgspec.Struct, array_like=True, frozen=True):
 _encode = msgspec.msgpack.encode
 position_bytes = delivered_bytes = told_bytes = _encode
 decode_position = msgspec.msgpack.Decoder(Position).decode
-decode_delivered = msgspec.msgpack.Decoder(Delivered).decode
+decode_delivered = msgspec.msgpack.Decoder(RememberedDelivery).decode
 decode_told = msgspec.msgpack.Decoder(Told).decode
 
 
@@ -65,7 +65,7 @@ class Changes:
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
         self.orders: dict[str, Orders | None] = {}
-        self.delivered: dict[str, Delivered | None] = {}
+        self.delivered: dict[str, RememberedDelivery | None] = {}
         self.told: dict[str, Told | None] = {}
         self.size = 0
 

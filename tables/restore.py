@@ -36,7 +36,7 @@ class ChangelogReader(Protocol):
         ...
 
 
-class Progress:
+class RestoreProgress:
     """How far the recovery of one partition is: offsets of the changelog, which compaction thins out."""
 
     def __init__(self, partition: int) -> None:
@@ -157,7 +157,7 @@ class StaleFilter:
 async def restore(
     store: PartitionStore,
     reader: ChangelogReader,
-    progress: Progress,
+    progress: RestoreProgress,
     now_ms: Callable[[], int],
     skip: Collection[int] = (),
     inspection: Inspection | None = None,

@@ -15,8 +15,8 @@ import rocksdict
 from tables import keys
 from tables.changes import (
     Changes,
-    Delivered,
     Position,
+    RememberedDelivery,
     Told,
     decode_delivered,
     decode_position,
@@ -87,7 +87,7 @@ class PartitionStore:
         }
         self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
         self.orders: ExpiringIndex[Orders] = ExpiringIndex(self._db, keys.ORDERS, decode_orders)
-        self.delivered: ExpiringIndex[Delivered] = ExpiringIndex(self._db, keys.DELIVERED, decode_delivered)
+        self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(self._db, keys.DELIVERED, decode_delivered)
         self.told: ExpiringIndex[Told] = ExpiringIndex(self._db, keys.TOLD, decode_told)
         self.foreign = ForeignWrites(self._db)
         #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.

@@ -11,7 +11,7 @@ import faust
 
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
 from tables.inspection import Inspection
-from tables.restore import ChangelogReader, Progress, restore
+from tables.restore import ChangelogReader, RestoreProgress, restore
 from tables.store import PartitionStore
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class DelayTable(faust.Table):
     """
 
     stores: dict[int, PartitionStore]
-    progress: dict[int, Progress]
+    progress: dict[int, RestoreProgress]
 
     def __post_init__(self) -> None:
         """Begin with no partition open."""
@@ -105,7 +105,7 @@ class DelayTable(faust.Table):
         Raises RecordsGarbled if records cannot be read: the store has to be opened and restored again, with an
         `inspection`, which raises RecordUnreadable at the end if nothing has mended them.
         """
-        progress = self.progress[partition] = Progress(partition)
+        progress = self.progress[partition] = RestoreProgress(partition)
         try:
             store = self.stores[partition]
             return await restore(store, reader, progress, lambda: time.time_ns() // 1_000_000, skip, inspection)

@@ -12,14 +12,12 @@ import logging
 from app.errors import NotOwner, PartitionStopped
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.metadata.reader import PartitionReader
-from app.kafka.produce.batch import TARGET_BYTES
+from app.kafka.produce.batch import TARGET_BYTES, PartitionBatch
 from app.process.foreign_records import passed_over
 from app.settings import Settings
 from app.steps.step import Step
 from tables import Changes, DelayTable, PartitionStore, keys
 from tables.restore import EPOCHS, StaleFilter, epoch_of
-
-Outgoing = tuple[str, int, Batch]
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +130,7 @@ class Journal:
             store.foreign.keys.clear()
         await self._apply(partition, store, Changes(), ack, batch.count, now_ms)
 
-    def _outgoing(self, partition: int, step: Step) -> list[Outgoing]:
+    def _outgoing(self, partition: int, step: Step) -> list[PartitionBatch]:
         """Return events and other records of a step in batches per topic partition."""
         batches: dict[tuple[str, int], list[Batch]] = {}
         for out in step.sends:

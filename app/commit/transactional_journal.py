@@ -13,7 +13,7 @@ from typing import Any
 
 from app.clock import Clock
 from app.commit.adaptive_timeout import AdaptiveTimeout
-from app.commit.journal import Journal, Outgoing
+from app.commit.journal import Journal
 from app.deliver.backoff import Backoff
 from app.deliver.dispatcher import DeliveryBatch, Dispatcher, Target
 from app.errors import NotOwner, TransactionForbidden
@@ -21,7 +21,7 @@ from app.kafka import Ack, Cluster, Sender
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader, WrittenReader
 from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.produce.batch import Batch
+from app.kafka.produce.batch import Batch, PartitionBatch
 from app.kafka.transactions.coordinator import Fenced, IdForbidden
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
@@ -93,7 +93,7 @@ class TransactionalJournal(Journal):
         self.reached("committed", step)
         return acks[-1].offset + batch.count
 
-    async def _send_own(self, transactions: Transactions, batches: Sequence[Outgoing]) -> list[Ack]:
+    async def _send_own(self, transactions: Transactions, batches: Sequence[PartitionBatch]) -> list[Ack]:
         """Send to our own topics, which must take what they get: there is no going on without them."""
         acks = []
         try:

@@ -10,8 +10,7 @@ import aiokafka.errors
 
 from app.clock import Clock
 from app.kafka import Ack, Batch, Cluster, Sender
-from app.kafka.errors import PartitionGone, Recalled, SendError, TooLarge
-from app.kafka.errors import Rejected as Refused
+from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
 from app.partition.partition import ANY, Partition, Route
 from app.route import described, named
 from app.settings import Settings
@@ -259,7 +258,7 @@ class Dispatcher:
 
     def _failed(self, delivery: DeliveryBatch, error: SendError) -> None:
         """End a batch that will never be taken; the one row that is to blame is found by halving."""
-        if isinstance(error, (TooLarge, Refused)) and len(delivery.rows) > 1:
+        if isinstance(error, (TooLarge, BatchRejected)) and len(delivery.rows) > 1:
             middle = len(delivery.rows) // 2
             self._again(
                 delivery.route, delivery.rows[middle:]

@@ -112,14 +112,14 @@ class DueLoop:
         found, following = partition.store.due(now, partition.cursor, limit)
         for key, raw in found:
             if not partition.busy(key):
-                self._take(partition, key, decode(raw), now)
+                self._decide(partition, key, decode(raw), now)
         if found:
             partition.cursor = found[-1][0] + b"\0"
         if following is None:
             return _LONGEST_S
         return max(0.0, (keys.due_of(following) - self._clock.wall_ms()) / 1000)
 
-    def _take(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
+    def _decide(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
         """Decide what happens to a due row."""
         late = now - keys.due_of(key)
         if entry.url is not None:

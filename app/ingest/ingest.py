@@ -17,7 +17,7 @@ from app.steps.cold_tier import Cold
 from app.steps.events import Event, Kind
 from app.steps.limits import Limits
 from app.steps.order_memory import OrderMemory, order_of
-from app.steps.step import Outgoing, Step
+from app.steps.step import OutgoingRecord, Step
 from app.steps.transitions import cancelled, ended, move
 from punctual.contract import forward, native, request
 from punctual.contract.home import home_partition
@@ -103,7 +103,7 @@ class Ingest:
             return msgspec.structs.replace(position, stamp_ms=position.timestamp_ms)
         return position
 
-    def take(self, step: Step, found: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
+    def apply(self, step: Step, found: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
         """Add to `step` what decoded records do, and return how many of them it has taken.
 
         It takes no more when it has `limit` bytes: a small command can move a large row. `partitions_of` a destination
@@ -161,7 +161,7 @@ class Ingest:
                 if home != self._number:
                     raw = request.encode(asked)  # no smaller than the row that it becomes there
                     self._check_size(len(raw))
-                    step.send(Outgoing(self._forwards, home, asked.id.encode(), raw, []))
+                    step.send(OutgoingRecord(self._forwards, home, asked.id.encode(), raw, []))
                     return
         if asked.parked is None:
             self._apply(step, record, asked)
@@ -331,7 +331,7 @@ class Ingest:
         """Put the row of an accepted message that is due as asked, or as a later command has `moved` it; or park it."""
         row, by = keys.row_key(due_ms, record.offset, self._crcs[record.topic]), moved or asked
         parks = self._cold.there and asked.parked is None
-        if parks and self._cold.take(step, due_ms, entry, len(raw), by.source, by.stamp_ms):
+        if parks and self._cold.park(step, due_ms, entry, len(raw), by.source, by.stamp_ms):
             self._memory.end(step, row, entry)
         else:
             step.put(row, entry, raw)

@@ -5,7 +5,7 @@ SendError
 │   └── PartitionGone   the topic is there, with fewer partitions
 ├── TooLarge        the batch is larger than the topic allows
 ├── NotAuthorised   the cluster's ACLs forbid it
-├── Rejected        the broker finds the records invalid
+├── BatchRejected   the broker finds the records invalid
 │   └── InvalidRecord   one has no key, and the topic is compacted
 ├── GaveUp          it has failed for longer than the sender wants to wait
 └── Recalled        a batch before it has failed; it was not sent
@@ -53,7 +53,7 @@ class NotAuthorised(SendError):
         )
 
 
-class Rejected(SendError):
+class BatchRejected(SendError):
     """The broker finds the records invalid."""
 
     def __init__(self, topic: str, error: str) -> None:
@@ -61,7 +61,7 @@ class Rejected(SendError):
         super().__init__(f"topic {topic} refuses the message: {error}. Change the message or the topic's settings.")
 
 
-class InvalidRecord(Rejected):
+class InvalidRecord(BatchRejected):
     """A record has no key, and the topic is compacted: brokers find nothing else invalid in what is sent here."""
 
     def __init__(self, topic: str) -> None:
@@ -102,5 +102,5 @@ def permanent(topic: str, code: int) -> SendError | None:
     if code == _INVALID_RECORD:
         return InvalidRecord(topic)
     if error in (kafka.InvalidTopicError, kafka.InvalidTimestampError, kafka.PolicyViolationError):
-        return Rejected(topic, error.__name__)
+        return BatchRejected(topic, error.__name__)
     return None

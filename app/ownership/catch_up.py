@@ -105,7 +105,7 @@ class CatchUp:
             records = await self._reports.chunk(1_000)
             passed = min(now() - began, _COUNTED_S)
             self._silent_s = {number: silent + passed for number, silent in self._silent_s.items()}
-            self._take(records)
+            self._note_reports(records)
             self.without |= {number for _, number in behind if self._silent_s[number] >= SILENT_S}
             behind = {tp: end for tp, end in behind.items() if tp[1] not in self.without}
 
@@ -136,9 +136,9 @@ class CatchUp:
         begin = max(begin, end - _REPORTS * self._settings.partitions)
         self._reports = PartitionReader(self._cluster, self._settings.progress, 0, begin)
         while await self._reports.position() < end:
-            self._take(await self._reports.chunk(1_000))
+            self._note_reports(await self._reports.chunk(1_000))
 
-    def _take(self, records: Sequence[Stored]) -> None:
+    def _note_reports(self, records: Sequence[Stored]) -> None:
         for record in records:
             if record.value is None:
                 continue

@@ -409,13 +409,13 @@ class Partition:
         """Put what has come into one step, within bounds; return the futures of the records that are in it."""
         self._cold.settle_debts(step)
         for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
-            self._outcome.take(step, self._outcomes.popleft())
+            self._outcome.apply(step, self._outcomes.popleft())
             if step.size >= _STEP_BYTES:
                 break
         done, limit = [], _STEP_BYTES // self._shorter
         while self._inbox and step.size < limit:
             records, future = self._inbox.popleft()
-            taken = await self._take(step, records)
+            taken = await self._ingest_records(step, records)
             if taken < len(records):
                 self._inbox.appendleft((records[taken:], future))
                 break
@@ -429,7 +429,7 @@ class Partition:
                 self._wake.set()
         return done
 
-    async def _take(self, step: Step, records: Sequence[Record]) -> int:
+    async def _ingest_records(self, step: Step, records: Sequence[Record]) -> int:
         """Ingest records in slices that leave time for deliveries; return how many fit into the step."""
         begin = 0
         while begin < len(records):
@@ -446,7 +446,7 @@ class Partition:
                 await self._topics.learn(unknown)
             found = await self._policy.admitted(found, forwarded=records[0].topic == self._settings.forwards)
             limit = _STEP_BYTES // self._shorter
-            taken = self._ingest.take(step, found, self._topics.partitions, limit)
+            taken = self._ingest.apply(step, found, self._topics.partitions, limit)
             await asyncio.sleep(0)
             begin = end - (len(found) - taken)
             if taken < len(found) or step.size >= limit:  # beside a large row there is no room for another
@@ -501,7 +501,7 @@ class Partition:
             size += sum(_ROW_BYTES + 3 * len(entry.id) + len(entry.source) for entry in entries)
         if self._deliveries:
             self._wake.set()
-        step.deliveries, step.settle = deliveries, self._outcome.take
+        step.deliveries, step.settle = deliveries, self._outcome.apply
 
     def _unload(self, step: Step, untaken: Untaken) -> None:
         """Take deliveries out of a step whose transaction was aborted: those that are not to blame come next."""

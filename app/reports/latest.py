@@ -48,7 +48,7 @@ class Reports:
     async def _read_to(self, reader: PartitionReader, end: int) -> None:
         while await reader.position() < end:
             for record in await reader.chunk(1_000):
-                self._take(record.key, record.value)
+                self._remember(record.key, record.value)
 
     async def _begin(self) -> PartitionReader:
         topic = self._settings.progress
@@ -62,7 +62,7 @@ class Reports:
                 return reader
             back *= 8  # somebody has not reported for long: what was said last still counts
 
-    def _take(self, key: bytes | None, value: bytes | None) -> None:
+    def _remember(self, key: bytes | None, value: bytes | None) -> None:
         try:
             report = _decode(value or b"")
         except (ValueError, msgspec.MsgspecError, RecursionError):

@@ -41,7 +41,7 @@ except PackageNotFoundError:  # run from a tree that is not installed
 encode = msgspec.json.Encoder().encode
 
 
-class Progress:
+class ProgressReporter:
     """Writes the progress records of a worker's partitions, and measures the brokers' clock by them."""
 
     def __init__(

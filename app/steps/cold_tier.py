@@ -10,7 +10,7 @@ from app.settings import Settings
 from app.steps import dead_letters
 from app.steps.events import Event
 from app.steps.limits import Limits
-from app.steps.step import Outgoing, Step
+from app.steps.step import OutgoingRecord, Step
 from app.steps.transitions import ended
 from punctual.contract import headers as names
 from punctual.contract.request import Headers, Parked, Request
@@ -43,7 +43,7 @@ class Cold:
         self.owed: list[Request] = []
 
     # what is accepted or moved here ----------------------------------------------------------------------------------
-    def take(self, step: Step, due_ms: int, entry: Entry, size: int, source: str, stamp_ms: int) -> bool:
+    def park(self, step: Step, due_ms: int, entry: Entry, size: int, source: str, stamp_ms: int) -> bool:
         """Park a message that was accepted, of `size` bytes, if it is due beyond the horizon; return whether it is.
 
         `source` and `stamp_ms` are of the record that made it due then. Of one that stays the tier hears if it may have
@@ -133,7 +133,7 @@ class Cold:
                 (names.PARKED, b"%d" % stamp_ms),
                 (names.EPOCH, b"%d" % self._store.writer),
             ]
-            step.send(Outgoing(self._topic, self._number, key, value, headers))
+            step.send(OutgoingRecord(self._topic, self._number, key, value, headers))
 
     def _remember(self, step: Step, id_: str, source: str, *, kept: bool, memory_ms: int = 0) -> None:
         step.changes.told[id_] = Told(source, step.broker_ms + max(memory_ms, self._memory_ms), kept)

@@ -1,6 +1,6 @@
 """Dead letters: what could not be accepted or delivered, with the reason (contract section 7)."""
 
-from app.steps.step import Outgoing
+from app.steps.step import OutgoingRecord
 from punctual.contract import headers as names
 from punctual.contract.native import Record
 from punctual.contract.request import Headers, Reason
@@ -13,7 +13,7 @@ _LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
 _SLACK = 1_024
 
 
-def refused(topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> Outgoing:
+def refused(topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> OutgoingRecord:
     """Return the dead letter of a record that was never accepted; larger than `limit` bytes it loses its value."""
     source = f"{record.topic}-{record.partition}-{record.offset}"
     headers = [(names.legible(name), value) for name, value in record.headers if name not in _LEFT_OUT]
@@ -22,7 +22,7 @@ def refused(topic: str, limit: int, record: Record, reason: Reason, sentence: st
 
 def rejected(
     topic: str, limit: int, partition: int, key: bytes, entry: Entry, reason: Reason, sentence: str
-) -> Outgoing:
+) -> OutgoingRecord:
     """Return the dead letter of an accepted message, with headers that let it be sent again as it is."""
     headers = again(entry, keys.due_of(key))
     return _letter(topic, limit, partition, entry.key, entry.value, headers, reason, sentence, entry.source)
@@ -54,7 +54,7 @@ def _letter(
     reason: Reason,
     sentence: str,
     source: str,
-) -> Outgoing:
+) -> OutgoingRecord:
     rest = len(key or b"") + sum(len(n.encode()) + len(v or b"") + 16 for n, v in headers) + len(sentence.encode())
     if rest + len(value or b"") + _SLACK > limit:
         left_out = f"The value of {len(value or b''):,} bytes is"
@@ -69,4 +69,4 @@ def _letter(
         (names.ERROR, sentence.encode()),
         (names.SOURCE, source.encode()),
     ]
-    return Outgoing(topic, partition, key, value, headers)
+    return OutgoingRecord(topic, partition, key, value, headers)

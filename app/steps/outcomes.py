@@ -16,7 +16,7 @@ from app.steps.step import Step
 from app.steps.transitions import ended, move
 from punctual.contract.request import Reason
 from tables import Command, Entry, keys
-from tables.changes import Delivered as Remembered
+from tables.changes import RememberedDelivery
 from tables.entry import encode
 from tables.orders import in_order
 
@@ -94,7 +94,7 @@ class Outcomes:
         self._number, self._settings, self._claims, self._limits = number, settings, claims, limits
         self._cold, self._memory = cold, memory
 
-    def take(self, step: Step, outcome: Outcome) -> None:
+    def apply(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
         if isinstance(outcome, Delivered):
             self._delivered(step, outcome)
@@ -123,7 +123,7 @@ class Outcomes:
             step.remove(row, entry)
             window_ms = usual_ms if entry.dedupe_ms is None else entry.dedupe_ms
             if window_ms:
-                step.changes.delivered[entry.id] = Remembered(due, step.broker_ms + window_ms)
+                step.changes.delivered[entry.id] = RememberedDelivery(due, step.broker_ms + window_ms)
                 step.changes.size += len(entry.id.encode()) + 32
             if entry.stamp_ms >= watermark_ms or entry.moved is not None:
                 self._memory.end(step, row, entry)

@@ -8,7 +8,7 @@ from tables import Changes, Entry
 from tables.entry import VERSION
 
 
-class Outgoing(NamedTuple):
+class OutgoingRecord(NamedTuple):
     """A record for one of Punctual's own topics."""
 
     topic: str
@@ -50,7 +50,7 @@ class Step:
         self.changes = Changes()
         self.version, self._sent_bytes = version, 0
         self.events: list[tuple[bytes, bytes]] = []
-        self.sends: list[Outgoing] = []
+        self.sends: list[OutgoingRecord] = []
         self.ids: dict[str, bytes | None] = {}
         self.fired: list[bytes] = []
         #: Exactly once: deliveries that are part of the step, and who hears of their outcome before events are sent.
@@ -69,7 +69,7 @@ class Step:
         """Bytes gathered, about: of changes, and of records for other topics."""
         return self.changes.size + self._sent_bytes
 
-    def send(self, out: Outgoing) -> None:
+    def send(self, out: OutgoingRecord) -> None:
         """Add a record."""
         self.sends.append(out)
         headers = sum(len(name) + len(value or b"") + 4 for name, value in out.headers)

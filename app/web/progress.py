@@ -50,7 +50,7 @@ class HeldRest(msgspec.Struct, frozen=True):
     destinations: Count = 0
 
 
-class Progress(
+class ProgressRecord(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -103,16 +103,16 @@ class Report(msgspec.Struct, frozen=True):
     `value` is the record's, which may say more.
     """
 
-    progress: Progress
+    progress: ProgressRecord
     offset: int
     appended_ms: int
     value: bytes = b""
 
 
-_decoder = msgspec.json.Decoder(Progress)
+_decoder = msgspec.json.Decoder(ProgressRecord)
 
 
-def decode_progress(key: bytes | None, value: bytes) -> Progress:
+def decode_progress(key: bytes | None, value: bytes) -> ProgressRecord:
     """Return the progress in a record, or raise `MalformedProgressError` with what is wrong in it."""
     try:
         progress = _decoder.decode(value)

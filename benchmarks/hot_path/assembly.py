@@ -43,7 +43,7 @@ def _found(*places: str) -> Any:
 
 
 Journal = _found("app.commit.journal:Journal", "app.journal:Journal")
-Dispatcher = _found("app.deliver.dispatcher:Dispatcher", "app.deliver:Dispatcher")
+Dispatcher = _found("app.deliver.dispatcher:Dispatcher", "app.deliver:Courier")
 Target = _found("app.deliver.dispatcher:Target", "app.deliver:Target")
 DueLoop = _found("app.due.due_loop:DueLoop", "app.due:DueLoop")
 Ack = _found("app.kafka:Ack")
@@ -64,7 +64,7 @@ class Assembly:
         self._store = PartitionStore(directory / "0.db")
         clock, destinations, sender = Clock(), Destinations(), Acknowledged()
         dispatcher = built(Dispatcher, settings=settings, clock=clock, targets={None: Target(destinations, sender)})
-        self._due = built(DueLoop, settings=settings, clock=clock, dispatcher=dispatcher)
+        self._due = built(DueLoop, settings=settings, clock=clock, dispatcher=dispatcher, courier=dispatcher)
         table = SimpleNamespace(stores={_NUMBER: self._store})
         journal = built(AloneJournal, settings=settings, cluster=destinations, sender=sender, table=table)
         self._partition = built(

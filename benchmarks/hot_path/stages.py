@@ -10,16 +10,16 @@ from typing import Any
 #: it did counts as the rest.
 STAGES = {
     "decode": ("app.ingest.ingest:Ingest.read", "app.ingest:Ingest.read"),
-    "take": ("app.ingest.ingest:Ingest.take", "app.ingest:Ingest.take"),
+    "take": ("app.ingest.ingest:Ingest.apply", "app.ingest:Ingest.take"),
     "apply": ("tables.store:PartitionStore.apply",),
     "due": ("tables.store:PartitionStore.due",),
     "batch": (
         "app.due.due_loop:DueLoop.cycle",
         "app.deliver.dispatcher:Dispatcher._submit",
         "app.due:DueLoop.cycle",
-        "app.deliver:Dispatcher._submit",
+        "app.deliver:Courier._submit",
     ),
-    "settle": ("app.steps.outcomes:Outcomes.take", "app.outcome:Outcomes.take"),
+    "settle": ("app.steps.outcomes:Outcomes.apply", "app.outcome:Outcomes.take"),
     "journal": (
         "app.commit.journal:Journal._outgoing",
         "app.commit.journal:Journal._batch",

@@ -15,7 +15,7 @@ from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
 from app.partition.partition import Partition, State
 from app.settings import Settings
-from app.steps.step import Outgoing, Step
+from app.steps.step import OutgoingRecord, Step
 from punctual.contract.native import Record
 from tables import PartitionStore
 from tests.app.test_clock import SimulatedClock
@@ -128,7 +128,7 @@ class Applied:
         self.failure: Exception | None = None
         self._sizes: list[int] = []
         #: What each step has sent.
-        self.sends: list[list[Outgoing]] = []
+        self.sends: list[list[OutgoingRecord]] = []
         self.asked = 0
         self.open = asyncio.Event()
         self.open.set()

@@ -14,7 +14,7 @@ from app.settings import Settings
 from app.steps.cold_tier import Cold
 from app.steps.order_memory import OrderMemory
 from app.steps.outcomes import Delivered, Outcome, Outcomes
-from app.steps.step import Outgoing, Step
+from app.steps.step import OutgoingRecord, Step
 from punctual.contract import native, request
 from punctual.contract.native import Record
 from tables import Entry, PartitionStore
@@ -49,7 +49,7 @@ class Workbench:
         self.pays = True
         self.partitions_of: Callable[[str], int] = lambda _: 8
         self.events: list[Event] = []
-        self.sends: list[Outgoing] = []
+        self.sends: list[OutgoingRecord] = []
         self.changelog: list[tuple[bytes, bytes | None]] = []
         self.log = Log(self.settings.requests, number)
         self.forwards = Log(self.settings.forwards, number)
@@ -117,7 +117,7 @@ class Workbench:
             if isinstance(one, FakeRecord):
                 self._take(step, [one])
             else:
-                self.outcomes.take(step, one)  # type: ignore[arg-type]
+                self.outcomes.apply(step, one)  # type: ignore[arg-type]
         return self.apply(step)
 
     def read(self, records: Sequence[Record]) -> list[Event]:
@@ -128,7 +128,7 @@ class Workbench:
 
     def _take(self, step: Step, records: Sequence[Record]) -> None:
         found = self.ingest.read(step, records)
-        self.ingest.take(step, found, self.partitions_of, 1 << 30)
+        self.ingest.apply(step, found, self.partitions_of, 1 << 30)
 
     def apply(self, step: Step) -> list[Event]:
         """Commit a step: to the changelog, to the store; what it has ended is not being sent any more."""

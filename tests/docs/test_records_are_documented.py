@@ -7,7 +7,7 @@ from typing import get_args
 import msgspec
 
 from app.steps.events import Event, Kind
-from app.web.progress import Progress
+from app.web.progress import ProgressRecord
 from punctual.contract import headers as names
 from punctual.contract.request import Reason
 
@@ -37,4 +37,4 @@ def test_events_and_their_fields_are_documented() -> None:
 
 
 def test_fields_of_progress_are_documented() -> None:
-    assert _documented("Progress") == {field.encode_name for field in msgspec.structs.fields(Progress)}
+    assert _documented("ProgressRecord") == {field.encode_name for field in msgspec.structs.fields(ProgressRecord)}

@@ -18,7 +18,7 @@ from app.kafka.transactions.coordinator import Fenced
 from app.ownership.assignment import Ownership
 from app.partition.partition import Partition
 from app.reports.latest import Reports
-from app.reports.progress import Progress
+from app.reports.progress import ProgressReporter
 from app.reports.watermark import Watermark
 from app.settings import Settings
 from app.steps.row_version import RowVersion
@@ -192,7 +192,7 @@ class Worker:
         self.due = DueLoop(settings, clock, dispatcher)
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
-        progress = Progress(settings, clock, sender, self.due)
+        progress = ProgressReporter(settings, clock, sender, self.due)
         reports = Reports(settings, self.cluster)
         rows = RowVersion(settings, reports)
         self.ownership = Ownership(

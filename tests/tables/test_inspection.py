@@ -9,7 +9,7 @@ from tables.changes import Delivered, delivered_bytes, position_bytes, told_byte
 from tables.entry import encode
 from tables.inspection import trouble
 from tables.orders import orders_bytes
-from tables.restore import EPOCHS, Progress, StaleFilter, restore
+from tables.restore import EPOCHS, RestoreProgress, StaleFilter, restore
 from tests.harness.fuzz import Pair, mangled, seeds
 from tests.tables.rows import NOW, assert_sound, entry, fast_directory, key
 from tests.tables.test_restore import Changelog, Stored, row, stamp
@@ -33,7 +33,7 @@ async def restored(
     store = PartitionStore(path)
     try:
         await restore(
-            store, Changelog(log), Progress(3), lambda: NOW, skip, Inspection(NAME, skip) if looked_at else None
+            store, Changelog(log), RestoreProgress(3), lambda: NOW, skip, Inspection(NAME, skip) if looked_at else None
         )
     except BaseException:
         store.close()

@@ -65,14 +65,14 @@ class PartitionReader:
 
     async def chunk(self, limit: int) -> list[Stored]:
         """Return the next records, at most `limit`; none if none comes within a moment."""
-        found = self._take(limit)
+        found = self._drain(limit)
         if not found:
             await self._fetch()
-            found = self._take(limit)
+            found = self._drain(limit)
         await asyncio.sleep(0)
         return found
 
-    def _take(self, limit: int) -> list[Stored]:
+    def _drain(self, limit: int) -> list[Stored]:
         found = []
         for record in self._pending:
             found.append(record)

@@ -57,3 +57,7 @@ class Batch:
     def renumber(self) -> None:
         """Forget the numbers: build() may give others."""
         self._raw = None
+
+
+#: Topic, partition, and what goes there.
+PartitionBatch = tuple[str, int, Batch]

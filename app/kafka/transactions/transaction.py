@@ -17,7 +17,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from app.kafka.errors import SendError, permanent
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.produce.batch import Batch
+from app.kafka.produce.batch import Batch, PartitionBatch
 from app.kafka.produce.sender import SEQUENCES, Ack
 from app.kafka.transactions.completion import CompletedId
 from app.kafka.transactions.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fenced
@@ -28,8 +28,6 @@ _ACKS_ALL = -1
 _SHORT = {kafka.NotEnoughReplicasError.__name__, kafka.NotEnoughReplicasAfterAppendError.__name__}
 #: Markers usually take milliseconds.
 _STUCK_S = 0.3
-
-Outgoing = tuple[str, int, Batch]
 
 
 class Untaken(Exception):
@@ -69,7 +67,7 @@ class ConnectionGroup:
 class _Sending:
     """Batches on their way, and what has come of them."""
 
-    def __init__(self, batches: Sequence[Outgoing]) -> None:
+    def __init__(self, batches: Sequence[PartitionBatch]) -> None:
         """Begin with all of them to be sent."""
         self._left = dict(enumerate(batches))
         self._done: dict[int, Ack | SendError] = {}
@@ -127,7 +125,7 @@ class Transactions(CompletedId):
         self._sequences.clear()
 
     async def send(
-        self, batches: Sequence[Outgoing], limit_s: float | None = None, also: Collection[TopicPartition] = ()
+        self, batches: Sequence[PartitionBatch], limit_s: float | None = None, also: Collection[TopicPartition] = ()
     ) -> list[Ack | SendError]:
         """Send batches within the transaction, those of one partition in order; return their acks.
 

@@ -225,7 +225,7 @@ def test_much_that_is_parked_is_more_than_one_step(bench: Workbench) -> None:
         record.value = b"x" * 1_000
     step = Step(NOW)
 
-    assert bench.ingest.take(step, bench.ingest.read(step, records), bench.partitions_of, 2_000) == 2
+    assert bench.ingest.apply(step, bench.ingest.read(step, records), bench.partitions_of, 2_000) == 2
     bench.apply(step)
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import (
+    BatchRejected,
     GaveUp,
     InvalidRecord,
     NotAuthorised,
     PartitionGone,
     Recalled,
-    Rejected,
     SendError,
     TooLarge,
     TopicUnknown,
@@ -167,8 +167,8 @@ async def test_a_batch_that_the_broker_has_already_is_stored(cluster: ScriptedCl
         (TOO_LARGE, TooLarge),
         (kafka.RecordListTooLargeError.errno, TooLarge),
         (kafka.TopicAuthorizationFailedError.errno, NotAuthorised),
-        (kafka.InvalidTopicError.errno, Rejected),
-        (kafka.InvalidTimestampError.errno, Rejected),
+        (kafka.InvalidTopicError.errno, BatchRejected),
+        (kafka.InvalidTimestampError.errno, BatchRejected),
         (87, InvalidRecord),
     ],
 )

@@ -11,7 +11,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.kafka.errors import NotAuthorised, Rejected, TooLarge
+from app.kafka.errors import BatchRejected, NotAuthorised, TooLarge
 from app.kafka.produce.sender import SEQUENCES, Ack
 from app.kafka.transactions.coordinator import Fenced, IdForbidden
 from app.kafka.transactions.coordinators import Coordinators, Find
@@ -295,7 +295,7 @@ async def test_a_transaction_that_the_coordinator_knows_nothing_of_is_lost() -> 
 
 
 @pytest.mark.parametrize(
-    ("code", "error"), [(kafka.UnknownTopicOrPartitionError.errno, None), (29, NotAuthorised), (17, Rejected)]
+    ("code", "error"), [(kafka.UnknownTopicOrPartitionError.errno, None), (29, NotAuthorised), (17, BatchRejected)]
 )
 async def test_a_destination_that_cannot_be_added_is_left_out(code: int, error: type | None) -> None:
     cluster = Coordinated()

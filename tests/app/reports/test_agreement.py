@@ -5,7 +5,7 @@ import pytest
 
 from app.reports.agreement import Agreement, fingerprint
 from app.settings import Settings
-from app.web.progress import Progress, Report
+from app.web.progress import ProgressRecord, Report
 
 NOW_MS = 1_800_000_000_000
 OURS = {"DELAY_DESTINATIONS": "orders,reminders", "PORT": "6066"}
@@ -16,7 +16,7 @@ def settings(**env: str) -> Settings:
 
 
 def report(theirs: Settings, appended_ms: int = NOW_MS) -> Report:
-    progress = Progress(
+    progress = ProgressRecord(
         partition=0,
         at_ms=appended_ms,
         fired_to_ms=0,

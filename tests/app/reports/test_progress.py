@@ -11,7 +11,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from app.kafka import Ack, Batch
 from app.partition.partition import State
 from app.reports.agreement import fingerprint
-from app.reports.progress import Progress
+from app.reports.progress import ProgressReporter
 from tables import keys
 from tests.app.stage import Stage
 
@@ -33,9 +33,9 @@ class Topic:
         return Ack(0, self._stage.clock.wall - self.fast_ms)
 
 
-def reporting(stage: Stage, last: Callable[[int], bytes | None] = lambda _: None) -> tuple[Progress, Topic]:
+def reporting(stage: Stage, last: Callable[[int], bytes | None] = lambda _: None) -> tuple[ProgressReporter, Topic]:
     topic = Topic(stage)
-    return Progress(stage.settings, stage.clock, cast("Any", topic), stage.due, last), topic
+    return ProgressReporter(stage.settings, stage.clock, cast("Any", topic), stage.due, last), topic
 
 
 def hold(stage: Stage, number: int, counts: dict[str, int]) -> None:

@@ -214,7 +214,7 @@ async def test_what_a_partition_has_said_long_ago_is_found_too(monkeypatch: pyte
 def reports_of(*values: bytes | None) -> Reports:
     reports = Reports(Settings.from_env({"DELAY_PARTITIONS": "2"}), cast("Any", None))
     for value in values:
-        reports._take(b"1" if value and value.startswith(b'{"partition":1') else b"0", value)
+        reports._remember(b"1" if value and value.startswith(b'{"partition":1') else b"0", value)
     return reports
 
 

@@ -86,7 +86,7 @@ class AccountMachine(RuleBasedStateMachine):
         step = Step(self.bench.now_ms)
         rows = sorted(self.bench.claims)
         for row in sorted(data.draw(st.sets(st.sampled_from(rows)))) if rows else ():
-            self.bench.outcomes.take(step, self._outcome(data, row))
+            self.bench.outcomes.apply(step, self._outcome(data, row))
         again = data.draw(st.integers(0, 2), label="records seen before")
         for chunk in (self.requests, self.forwards):
             self._take(step, chunk, records, again)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from app.steps.outcomes import Unsent
-from app.steps.step import Outgoing, Step
+from app.steps.step import OutgoingRecord, Step
 from tables import Changes
 from tests.app.workbench import Workbench
 from tests.punctual.contract.records import FakeRecord
@@ -36,7 +36,7 @@ class Tier:
     def __init__(self) -> None:
         self.log: list[dict[str, str]] = []
 
-    def append(self, sends: list[Outgoing], topic: str) -> None:
+    def append(self, sends: list[OutgoingRecord], topic: str) -> None:
         """Read what the worker has written to the topic."""
         for out in sends:
             if out.topic == topic:
@@ -71,7 +71,7 @@ class ColdMachine(RuleBasedStateMachine):
         self.plain = Workbench(self.place / "plain.db", 0, **same)
         self.tier = Tier()
         self.sent_back: list[FakeRecord] = []
-        self.zombies: list[Outgoing] = []
+        self.zombies: list[OutgoingRecord] = []
         self.due = 0
 
     def teardown(self) -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from app.kafka.errors import GaveUp, InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
-from app.kafka.errors import Rejected as Invalid
+from app.kafka.errors import BatchRejected, GaveUp, InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.steps.outcomes import Dropped, Rejected, Unsent, reason_of
 from punctual.contract.request import Reason
 from tests.app.workbench import Workbench, source
@@ -254,7 +253,7 @@ def test_a_command_comes_before_a_rejection_for_the_message_was_not_sent(bench: 
         (NotAuthorised("orders"), "not-allowed"),
         (InvalidRecord("orders"), "invalid-record"),
         (GaveUp("orders", 1), "undeliverable"),
-        (Invalid("orders", "InvalidTimestampError"), "undeliverable"),
+        (BatchRejected("orders", "InvalidTimestampError"), "undeliverable"),
     ],
 )
 def test_each_way_to_fail_has_its_reason_code_and_says_what_to_do(error: SendError, reason: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tables import Changes, Entry, PartitionStore, Position, keys
 from tables.changes import decode_position, position_bytes
 from tables.entry import encode
-from tables.restore import Progress, restore
+from tables.restore import RestoreProgress, restore
 from tests.harness.case import Case
 from tests.harness.changelog import Changelog
 from tests.harness.kafka import Record, now_ms
@@ -109,7 +109,7 @@ async def read_and_die(worker: Worker, lies: Lies) -> None:
     path = next(path for path in worker.tables() if path.stem.endswith(f"-{lies.changelog.partition}"))
     store = PartitionStore(path)
     reader = Reader(lies.changelog, store.offset)
-    await restore(store, reader, Progress(0), now_ms)
+    await restore(store, reader, RestoreProgress(0), now_ms)
     assert store.offset == await reader.end()
     store.close()
 
