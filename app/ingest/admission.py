@@ -44,18 +44,18 @@ class Admission:
         #: What has been found usual among the destinations that were counted last.
         self._usual, self._counted = set[str](), census.known
 
-    def usual(self, asked: Request) -> bool:
-        """Return whether nothing has to be found out about a request: almost all are so."""
-        if asked.cluster is not None:
+    def is_usual(self, cluster: str | None, topic: str) -> bool:
+        """Return whether nothing has to be found out about a destination: almost all are so."""
+        if cluster is not None:
             return False
         known = self._census.known
         if known is not self._counted:
             self._counted, self._usual = known, set()
-        if asked.to in self._usual:
+        if topic in self._usual:
             return True
-        if asked.to not in known or asked.to.endswith(SUFFIXES):
+        if topic not in known or topic.endswith(SUFFIXES):
             return False
-        self._usual.add(asked.to)
+        self._usual.add(topic)
         return True
 
     async def learn(self, wanted: Collection[Request]) -> None:

@@ -435,16 +435,18 @@ class Partition:
         while begin < len(records):
             end = min(begin + _SLICE // self._shorter, len(records))
             found = self._ingest.read(step, records[begin:end])
-            # A topic may have got more partitions since it was last seen.
+            # Few are different, so that this is looked at once for many.
             wanted = {
-                (asked.to, asked.partition or 0)
+                (asked.cluster, asked.to, asked.partition or 0)
                 for _, asked in found
-                if not isinstance(asked, Refusal) and asked.to and asked.cluster is None
+                if not isinstance(asked, Refusal) and asked.to
             }
-            unknown = {topic for topic, partition in wanted if self._topics.partitions(topic) <= partition}
+            # A topic may have got more partitions since it was last seen.
+            unknown = {topic for cluster, topic, n in wanted if cluster is None and self._topics.partitions(topic) <= n}
             if unknown:
                 await self._topics.learn(unknown)
-            found = await self._policy.admitted(found, forwarded=records[0].topic == self._settings.forwards)
+            if not all(self._policy.is_usual(cluster, topic) for cluster, topic, _ in wanted):
+                found = await self._policy.admitted(found, forwarded=records[0].topic == self._settings.forwards)
             limit = _STEP_BYTES // self._shorter
             taken = self._ingest.apply(step, found, self._topics.partitions, limit)
             await asyncio.sleep(0)
