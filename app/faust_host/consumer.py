@@ -20,7 +20,7 @@ from mode import Service
 from app.errors import InputGone
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lenient_records
-from app.partition.partition import pacing
+from app.partition import pacing
 from app.process.fatal import end_process
 
 log = logging.getLogger(__name__)

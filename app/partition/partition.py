@@ -20,7 +20,7 @@ from app.ingest.admission import Admission
 from app.ingest.ingest import Ingest
 from app.ingest.policy import Policy
 from app.kafka.transactions.transaction import Untaken
-from app.partition.partition import pacing
+from app.partition import pacing
 from app.route import named
 from app.settings import Settings
 from app.steps.cold_tier import Cold

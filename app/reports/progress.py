@@ -13,8 +13,8 @@ from app.clock import Clock
 from app.due.due_loop import DueLoop
 from app.kafka import Batch, Sender
 from app.partition.partition import Partition, State
+from app.reports import excerpt
 from app.reports.agreement import fingerprint
-from app.reports.latest import excerpt
 from app.settings import Settings
 from tables import PartitionStore, keys
 from tables.entry import VERSION as VERSION_READ

@@ -119,7 +119,7 @@ class Assembly:
         self._assure()
 
 
-class AloneJournal(Journal):  # type: ignore[misc]  # found at run time
+class AloneJournal(Journal):  # type: ignore[misc,valid-type]  # found at run time
     """The journal of a worker that has no neighbours."""
 
     async def check_alone(self, partition: int, now_ms: int) -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from app.reports.latest import progress
+from app.reports import progress
 from app.steps.events import Event, Kind, encode
 from pipeline.context import Context
 from punctual.contract.home import home_partition

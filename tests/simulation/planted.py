@@ -82,7 +82,7 @@ def _no_epochs(_: Any) -> Any:
 
 def _local_first(commit: Any) -> Any:
     async def planted(self: TransactionalJournal, partition: int, step: Step) -> None:
-        if not step.loads:
+        if not step.deliveries:
             store = self._table.stores[partition]
             store.apply(step.changes, store.offset, store.writer, step.now_ms)
             step.changes, kept = Changes(), step.changes

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tables import Command, Entry, Order, Orders, Position, Told, UnknownRowVersion
 from tables.changes import (
-    Delivered,
+    RememberedDelivery,
     decode_delivered,
     decode_position,
     decode_told,
@@ -136,7 +136,7 @@ def test_what_is_written_is_read_back(entry: Entry) -> None:
 
 
 def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
-    delivered = Delivered(1_767_225_600_000, 5)
+    delivered = RememberedDelivery(1_767_225_600_000, 5)
     position = Position(1042, 1_767_225_600_000, 7)
     stamped = Position(1042, 1_767_225_600_000, 7, 0, 1_767_225_600_001)
     cancel = Orders(1_767_225_600_000, 1_767_226_200_000, "orders-0-9")

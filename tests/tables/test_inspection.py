@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tables import Changes, Inspection, Orders, PartitionStore, Position, RecordsGarbled, RecordUnreadable, Told, keys
-from tables.changes import Delivered, delivered_bytes, position_bytes, told_bytes
+from tables.changes import RememberedDelivery, delivered_bytes, position_bytes, told_bytes
 from tables.entry import encode
 from tables.inspection import trouble
 from tables.orders import orders_bytes
@@ -19,7 +19,7 @@ GENUINE: list[Pair] = [
     (keys.WRITER, keys.long_bytes(1)),
     (key(1), encode(entry("x"))),
     (keys.ORDERS + b"a", orders_bytes(Orders(1, 2, "delay-requests-0-1"))),
-    (keys.DELIVERED + b"b", delivered_bytes(Delivered(1, 2))),
+    (keys.DELIVERED + b"b", delivered_bytes(RememberedDelivery(1, 2))),
     (keys.TOLD + b"c", told_bytes(Told("delay-requests-0-1", 5, kept=True))),
     (keys.origin_key("delay-requests", 2), keys.long_bytes(7)),
     (keys.POSITION + b"delay-requests", position_bytes(Position(1, NOW, 0))),

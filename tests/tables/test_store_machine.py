@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tables import Changes, Command, Entry, Orders, PartitionStore, Position, Told, keys
-from tables.changes import Delivered
+from tables.changes import RememberedDelivery
 from tables.entry import decode
 from tests.tables.changelog import compacted, cut, replay
 from tests.tables.rows import HOUR, NOW, apply, assert_sound, entry, fast_directory, image, key, put, rewrite
@@ -39,7 +39,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.rows: dict[bytes, Entry] = {}
         self.index: dict[str, bytes] = {}
         self.orders: dict[str, Orders] = {}
-        self.delivered: dict[str, Delivered] = {}
+        self.delivered: dict[str, RememberedDelivery] = {}
         self.told: dict[str, Told] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
@@ -93,7 +93,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def remember_delivery(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
-        self.delivered[id_] = self.step.delivered[id_] = Delivered(data.draw(dues), expires)
+        self.delivered[id_] = self.step.delivered[id_] = RememberedDelivery(data.draw(dues), expires)
 
     def tell(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))

@@ -97,10 +97,10 @@ async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_ta
             await stage.schedule(id_, late, delay_to_partition="1")
         journal.open.clear()
         stage.fire()
-        await stage.until(lambda: not stage.partition._loads)
+        await stage.until(lambda: not stage.partition._deliveries)
         stage.clock.wall += 10
         stage.fire()  # while the first is on its way
-        assert len(stage.partition._loads) == 1
+        assert len(stage.partition._deliveries) == 1
 
         journal.open.set()
         await stage.until(lambda: journal.refused and not stage.partition.claims)
@@ -156,7 +156,7 @@ async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_n
             stage.clock.wall += 10
             stage.fire()
 
-        assert [len(delivery.rows) for delivery in stage.partition._loads] == [2]
+        assert [len(delivery.rows) for delivery in stage.partition._deliveries] == [2]
         stage.clock.wall += 10  # due when the step begins, and not fired by a cycle
         journal.open.set()
         await stage.until(lambda: len(stage.told()) == 4)
@@ -208,7 +208,7 @@ async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path,
         await stage.schedule("b", 3)
         assert not stage.told()
 
-        stage.clock.suspect, stage.due._sight = False, None
+        stage.clock.suspect, stage.due._liveness = False, None
         stage.partition.state = State.LIVE
         await stage.schedule("c", 3)  # whatever makes a step
         await stage.until(lambda: len(stage.told()) == 3)

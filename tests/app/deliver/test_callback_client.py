@@ -93,7 +93,7 @@ async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Pat
         assert max(host.most for host in hosts) == 4
         assert not list(stage.stores[0].rows())
         assert not stage.partition.held
-        assert not stage.due._caller._under_way
+        assert not stage.due._callbacks._under_way
 
 
 async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_answers(
@@ -103,7 +103,7 @@ async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_
     async with serving(answers=False) as host, staged(tmp_path) as stage:
         await refuse(stage, host.url, 10)
         stage.clock.pass_by(1)
-        caller, route = stage.due._caller, stage.due._caller.route(host.url)
+        caller, route = stage.due._callbacks, stage.due._callbacks.route(host.url)
         await until(stage, lambda: host.most == 4)
         await until(stage, lambda: route in caller._slow and caller._under_way[route] == 1)
         host.answers.set()

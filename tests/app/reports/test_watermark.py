@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from app.kafka.metadata.reader import PartitionReader, Stored
+from app.reports import latest as reports_module
+from app.reports import watermark as module
 from app.reports.latest import Reports
-from app.reports.latest import latest as reports_module
-from app.reports.latest import watermark as module
 from app.reports.watermark import Watermark
 from app.settings import Settings
 from app.steps.row_version import RowVersion

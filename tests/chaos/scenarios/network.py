@@ -2,7 +2,7 @@
 
 import time
 
-from tests.chaos.proxy import Proxy, Route
+from tests.chaos.proxy import Proxy, Way
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.chaos.supervisor import Supervisor
@@ -44,7 +44,7 @@ def half_open(run: Run) -> None:
     with run.traffic(200):
         for number in run.rounds(2, 15):
             rest(run, 2, 4)
-            ways = [(Route.BACK,), (Route.THERE,), tuple(Route)][number % 3]
+            ways = [(Way.BACK,), (Way.THERE,), tuple(Way)][number % 3]
             proxy.hold(ways)
             run.did(f"nothing {' or '.join(way.value for way in ways)}")
             time.sleep(run.random.uniform(1, 4) if run.short or number % 4 else 40)
