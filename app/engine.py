@@ -20,8 +20,13 @@ from app.faust_host.library_logs import silent
 from app.ingest.admission import Admission
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.kafka import Cluster, Sender
-from app.ownership.assignment import Ownership
-from app.partition.partition import CALLBACK, Partition, State
+from app.ownership.assignment import Ownership, Stages
+from app.ownership.catching_up import CatchingUp
+from app.ownership.input_logs import InputLogs
+from app.ownership.recovery import StoreRecovery
+from app.partition.partition import Partition
+from app.partition.services import Services
+from app.partition.state import State
 from app.process.banner import Readiness
 from app.process.datadir import belongs, check, claim
 from app.process.fatal import end_process
@@ -31,7 +36,7 @@ from app.reports.census import Census
 from app.reports.latest import Reports
 from app.reports.progress import VERSION, ProgressReporter
 from app.reports.watermark import Watermark
-from app.route import named
+from app.route import CALLBACK, named
 from app.settings import Settings
 from app.steps.row_version import RowVersion
 from app.topics import TopicLimits, ensure
@@ -90,7 +95,10 @@ class Engine:
         self.dispatcher, self.journal = dispatcher_and_journal(
             settings, self.clock, targets, self.cluster, self.sender, self.table
         )
-        self.due = DueLoop(settings, self.clock, self.dispatcher)
+        intake, partitions = GroupIntake(self._app), dict[int, Partition]()
+        logs = InputLogs(settings, self.cluster, self.clock)
+        liveness = InputLiveness(intake, logs.topics)
+        self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness)
         destinations = Destinations(self.cluster)
         admission = Admission(
             settings,
@@ -101,27 +109,33 @@ class Engine:
         )
         progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last)
         reports = Reports(settings, self.cluster)
-        rows = RowVersion(settings, reports)
-        self.ownership = Ownership(
+        watermark = Watermark(
+            settings, self.cluster, self.clock, reports, partitions, intake, self.limits.producers_time
+        )
+        services = Services(
             settings,
             self.clock,
-            self.cluster,
-            self.table,
             self.journal,
-            self.due,
-            lambda number: Partition(
-                number, settings, self.clock, self.journal, destinations, self.limits, self.due, rows, admission
+            destinations,
+            self.limits,
+            RowVersion(settings, reports),
+            admission,
+        )
+        self.ownership = Ownership(
+            partitions,
+            self.table,
+            self.cluster,
+            Stages(
+                StoreRecovery(settings, self.clock, self.table, self.journal, self.limits.tombstones_ms),
+                logs,
+                watermark,
+                intake,
+                CatchingUp(settings, self.cluster, logs, intake, partitions, progress.report),
             ),
-            progress.report,
+            lambda number, lost_inputs: Partition(number, services, self.due, lost_inputs),
+            self.due.notify,
             end_process,
         )
-        self.ownership.intake = intake = GroupIntake(self._app)
-        watermark = Watermark(
-            settings, self.cluster, self.clock, reports, self.due.partitions, intake, self.limits.producers_time
-        )
-        self.ownership.watermark = watermark
-        self.due.watch(InputLiveness(intake, self.ownership.topics, self.ownership.look_again))
-        self.ownership.tombstones_ms = self.limits.tombstones_ms
         watchdog = Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat})
         for work in (self.due.run(), progress.run(), watermark.run(), self._housekeeping(), watchdog.run()):
             self._spawn(work)
@@ -178,7 +192,7 @@ class Engine:
     def hurried(self) -> bool:
         """Whether any partition is in a hurry."""
         now = asyncio.get_running_loop().time()
-        return any(partition.hurried(now) for partition in self.ownership.partitions.values())
+        return any(partition.is_hurried(now) for partition in self.ownership.partitions.values())
 
     @property
     def catching_up(self) -> bool:
@@ -192,9 +206,7 @@ class Engine:
         readiness = Readiness(self.settings)
         while True:
             await asyncio.sleep(_HOUSEKEEPING_S)
-            routes = {
-                route for partition in self.due.partitions.values() for route in (*partition.held, *partition.in_flight)
-            }
+            routes = {route for partition in self.due.partitions.values() for route in partition.in_flight.routes}
             given_up = [route for route in routes if route[2] != CALLBACK and self.dispatcher.give_up(route)]
             if given_up:
                 self.due.notify()
@@ -271,7 +283,7 @@ class Engine:
         served = self.ownership.partitions.get(partition) if self._started else None
         if served is None or not served.working:
             return None
-        held = served.held_ms()
+        held = served.in_flight.held_ms()
         counts = served.store.counts.destinations
         return {to: (counts.get(to, 0), held.get(to)) for to in {**counts, **held} if to}
 
@@ -281,7 +293,7 @@ class Engine:
 
     def trouble(self, destination: str) -> str:
         """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
-        held = {route for partition in self.due.partitions.values() for route in partition.held}
+        held = {route for partition in self.due.partitions.values() for route in partition.in_flight.held_routes()}
         return next(
             filter(None, (self.dispatcher.trouble(route) for route in held if named(*route[:2]) == destination)), ""
         )

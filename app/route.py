@@ -1,7 +1,17 @@
-"""What a destination is called: by its topic alone on our own cluster, else with the cluster's name.
+"""Where messages go, and what that is called: by the topic alone on our own cluster, else with the cluster's name.
 
 `@` is in no topic's name, so that both can be told from what a report has.
 """
+
+from typing import Final
+
+#: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
+Route = tuple[str | None, str, int]
+
+#: The partition of a route that a message without a key waits for: any of the topic. And that of callbacks' routes,
+#: whose cluster is the host: what does not fit is held like a message whose destination is blocked.
+ANY: Final = -3
+CALLBACK: Final = -2
 
 _AT = "@"
 

@@ -8,6 +8,7 @@ again: duplicates, never losses.
 import asyncio
 import itertools
 import logging
+from collections.abc import Sequence
 
 from app.errors import NotOwner, PartitionStopped
 from app.kafka import Ack, Batch, Cluster, Sender
@@ -15,6 +16,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import TARGET_BYTES, PartitionBatch
 from app.process.foreign_records import passed_over
 from app.settings import Settings
+from app.steps.outcomes import Delivered
 from app.steps.step import Step
 from tables import Changes, DelayTable, PartitionStore, keys
 from tables.restore import EPOCHS, StaleFilter, epoch_of
@@ -32,12 +34,19 @@ class Journal:
         """Write to the changelog of `table` through `sender`."""
         self._settings, self._cluster, self._sender, self._table = settings, cluster, sender, table
 
+    #: Whether deliveries are part of steps: of their transactions, exactly once.
+    delivers = False
+
     def reached(self, point: str, step: Step | None) -> None:
         """Pass a named point of the order; fault tests end the process here."""
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
         """Return a reader of a partition's changelog from `offset` on."""
         return PartitionReader(self._cluster, self._settings.changelog, partition, offset)
+
+    async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:  # noqa: ARG002 - see TransactionalJournal
+        """Send the step's own deliveries before it is committed; at least once it has none."""
+        return ()
 
     async def commit(self, partition: int, step: Step) -> None:
         """Commit a step whole.

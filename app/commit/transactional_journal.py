@@ -26,7 +26,8 @@ from app.kafka.transactions.coordinator import Fenced, IdForbidden
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.transaction import Transactions, Untaken
-from app.partition.partition import Partition, Route
+from app.partition.partition import Partition
+from app.route import Route
 from app.settings import Settings
 from app.steps.outcomes import Delivered
 from app.steps.step import Step
@@ -37,6 +38,8 @@ log = logging.getLogger(__name__)
 
 class TransactionalJournal(Journal):
     """Commits steps as transactions."""
+
+    delivers = True
 
     def __init__(self, stuck: Callable[[TopicPartition], Callable[[], None]], *args: Any) -> None:
         """Begin with no partition; `stuck` hears of what holds a transaction up, as TransactionalIdPool says."""
@@ -68,10 +71,30 @@ class TransactionalJournal(Journal):
         patterns = itertools.chain.from_iterable(self._settings.destinations.values())
         return topic in self._settings.internal_topics or any(fnmatch.fnmatchcase(topic, one) for one in patterns)
 
-    async def commit(self, partition: int, step: Step) -> None:
-        """Commit a step, its deliveries first of all, in one transaction.
+    async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:
+        """Begin the step's transaction with its deliveries; return what was taken. commit() goes on with it.
 
         Raises Untaken if a destination does not take its batch: the transaction is aborted, nothing has happened.
+        Raises NotOwner if another worker has taken the partition.
+        """
+        deliveries: Sequence[TransactionalDeliveryBatch] = step.deliveries
+        if not deliveries:
+            return ()
+        self.reached("before-send", None)
+        batches = [(delivery.route[1], delivery.route[2], delivery.batch) for delivery in deliveries]
+        own = [(self._settings.changelog, partition)]
+        if self._settings.events == "on":
+            own.append((self._settings.events_topic, partition))
+        with _owning(partition):
+            acks = await self._id_pools[partition].begin(
+                lambda transactions: transactions.send(batches, self._timeout.limit_s, own)
+            )
+        self.reached("acked", None)
+        return [taken for taken in map(_told, deliveries, acks) if taken is not None]
+
+    async def commit(self, partition: int, step: Step) -> None:
+        """Commit a step in one transaction: that which deliver() has begun, or one of its own.
+
         Raises NotOwner if another worker has taken the partition.
         """
         store = self._table.stores[partition]
@@ -81,8 +104,7 @@ class TransactionalJournal(Journal):
         self.reached("applied", step)
 
     async def _once(self, transactions: Transactions, partition: int, step: Step) -> int:
-        """Make a transaction of a step; return the offset after it in the changelog."""
-        await self._deliver(transactions, partition, step)
+        """Send what a step has for our own topics, and commit; return the offset after it in the changelog."""
         self.reached("before-events", step)
         batch = self._batch(step.changes, self._table.stores[partition].writer, step.now_ms)
         own = [*self._outgoing(partition, step), (self._settings.changelog, partition, batch)]
@@ -104,24 +126,6 @@ class TransactionalJournal(Journal):
         except Untaken as error:
             raise error.error or error from error
         return acks
-
-    async def _deliver(self, transactions: Transactions, partition: int, step: Step) -> None:
-        if not step.deliveries:
-            return
-        self.reached("before-send", None)
-        batches = [(delivery.route[1], delivery.route[2], delivery.batch) for delivery in step.deliveries]
-        own = [(self._settings.changelog, partition)]
-        if self._settings.events == "on":
-            own.append((self._settings.events_topic, partition))
-        acks = await transactions.send(batches, self._timeout.limit_s, own)
-        self.reached("acked", None)
-        for delivery, ack in zip(step.deliveries, acks, strict=True):
-            if not isinstance(ack, Ack):
-                delivery.refused(ack)
-                continue
-            delivery.taken()
-            rows = [(key, offset) for offset, (_, key) in enumerate(delivery.rows, ack.offset)]
-            step.settle(step, Delivered(rows, delivery.route[1], delivery.route[2], delivery.sent_ms))
 
     async def claim(self, partition: int, now_ms: int) -> int:
         """Stamp the changelog with a higher epoch; nobody else can have written since the fence.
@@ -157,6 +161,16 @@ class TransactionalJournal(Journal):
 
     def _new_batch(self, limit: int) -> Batch:
         return Batch(limit, transactional=True)
+
+
+def _told(delivery: "TransactionalDeliveryBatch", ack: Ack | SendError) -> Delivered | None:
+    """Tell a delivery what became of it; return which rows the destination has taken."""
+    if not isinstance(ack, Ack):
+        delivery.refused(ack)
+        return None
+    delivery.taken()
+    rows = [(key, offset) for offset, (_, key) in enumerate(delivery.rows, ack.offset)]
+    return Delivered(rows, delivery.route[1], delivery.route[2], delivery.sent_ms)
 
 
 @contextlib.contextmanager
@@ -229,7 +243,7 @@ class TransactionalDispatcher(Dispatcher):
         if route[0] is not None:
             super().add(partition, key, entry, route, now)
             return
-        partition.claim(key, entry, route)
+        partition.in_flight.claim(key, entry, route)
         row, delivery = (partition, key), partition.waiting(route)
         if delivery is None or not delivery.append(row, entry, now):
             fresh = TransactionalDeliveryBatch(route, self)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from app.partition.partition import Route
+from app.route import Route
 
 _BACKOFF_S, _BACKOFF_MAX_S = 0.25, 5.0
 #: Another message is tried if nothing is heard of the first one after a failure.

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import aiohttp
 import yarl
 
-from app.partition.partition import CALLBACK, Partition, Route
+from app.partition.partition import Partition
+from app.route import CALLBACK, Route
 from app.steps.outcomes import Called, Uncalled
 from tables import Entry
 
@@ -49,7 +50,7 @@ class CallbackClient:
 
     def call(self, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
         """Make a callback; its partition hears what became of it."""
-        partition.claim(key, entry, route)
+        partition.in_flight.claim(key, entry, route)
         task = asyncio.get_running_loop().create_task(self._post(partition, key, entry, route))
         self._tasks[task] = route
         self._under_way[route] += 1

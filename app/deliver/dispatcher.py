@@ -11,8 +11,8 @@ import aiokafka.errors
 from app.clock import Clock
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
-from app.partition.partition import ANY, Partition, Route
-from app.route import described, named
+from app.partition.partition import Partition
+from app.route import ANY, Route, described, named
 from app.settings import Settings
 from app.steps.outcomes import Delivered, Rejected, reason_of
 from punctual.contract import headers as names
@@ -196,7 +196,7 @@ class Dispatcher:
 
     def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
         """Take a row along in this cycle, which is due `now`."""
-        partition.claim(key, entry, route)
+        partition.in_flight.claim(key, entry, route)
         row, delivery = (partition, key), self._deliveries.get(route)
         if delivery is None or not delivery.append(row, entry, now):
             if delivery is not None:
@@ -303,7 +303,7 @@ class Dispatcher:
 
     def refuse(self, partition: Partition, key: bytes, entry: Entry, reason: Reason, sentence: str) -> None:
         """End a row that is not sent at all."""
-        partition.claim(key, entry)
+        partition.in_flight.claim(key, entry)
         partition.tell(Rejected(key, reason, sentence))
 
 

@@ -3,13 +3,16 @@
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Mapping
 
 from app.clock import Clock
 from app.deliver.callback_client import CallbackClient
 from app.deliver.dispatcher import Dispatcher
 from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
-from app.partition.partition import CALLBACK, Partition, Route, State
+from app.partition.partition import Partition
+from app.partition.state import State
+from app.route import CALLBACK, Route
 from app.settings import Settings
 from app.steps.outcomes import Dropped, Unsent
 from punctual.contract.request import Reason
@@ -27,22 +30,24 @@ _LONGEST_S = 0.5
 class DueLoop:
     """Fires the rows of a worker's live partitions when they are due, never before."""
 
-    def __init__(self, settings: Settings, clock: Clock, dispatcher: Dispatcher) -> None:
-        """Send through `dispatcher` what is due by `clock`."""
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        dispatcher: Dispatcher,
+        partitions: Mapping[int, Partition],
+        liveness: InputLiveness | None = None,
+    ) -> None:
+        """Send through `dispatcher` what is due in `partitions` by `clock`; `liveness` looks at them before."""
         self._settings, self._clock, self._dispatcher = settings, clock, dispatcher
+        self.partitions, self._liveness = partitions, liveness
         self._callbacks = CallbackClient(self.notify)
-        self.partitions: dict[int, Partition] = {}
-        self._liveness: InputLiveness | None = None
         self.lateness = Lateness()
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
         self._changed = asyncio.Event()
         self.beat_s = 0.0
-
-    def watch(self, liveness: InputLiveness) -> None:
-        """Look with `liveness` at the partitions before they are fired."""
-        self._liveness = liveness
 
     def notify(self, _: Partition | None = None) -> None:
         """Look again: something may be due earlier, or there is room again."""
@@ -102,19 +107,19 @@ class DueLoop:
         """Send a partition's rows due by `now` as far as it has room; return the seconds until the next look."""
         self._unhold(partition)
         self._call_held(partition, now)
-        if partition.quiet:
-            partition.store.low = partition.cursor
-        room = self._settings.fire_room - partition.sending(self._is_aside)
+        partition.skip_settled()
+        in_flight = partition.in_flight
+        room = self._settings.fire_room - in_flight.sending(self._is_aside)
         if room <= 0:
             return _LONGEST_S
         limit = min(room, self._settings.fire_batch)
         self._free.clear()
-        found, following = partition.store.due(now, partition.cursor, limit)
+        found, following = partition.store.due(now, in_flight.cursor, limit)
         for key, raw in found:
-            if not partition.busy(key):
+            if not in_flight.busy(key):
                 self._decide(partition, key, decode(raw), now)
         if found:
-            partition.cursor = found[-1][0] + b"\0"
+            in_flight.move_on(found[-1][0])
         if following is None:
             return _LONGEST_S
         return max(0.0, (keys.due_of(following) - self._clock.wall_ms()) / 1000)
@@ -125,10 +130,10 @@ class DueLoop:
         if entry.url is not None:
             self._call(partition, key, entry)
         elif entry.commands:  # it was being sent when the process died: what was asked then applies now
-            partition.claim(key, entry)
+            partition.in_flight.claim(key, entry)
             partition.tell(Unsent(key))
         elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "drop":
-            partition.claim(key, entry)
+            partition.in_flight.claim(key, entry)
             partition.tell(Dropped(key, late))
         elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "dead-letter":
             sentence = (
@@ -141,26 +146,29 @@ class DueLoop:
     def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
         route = self._callbacks.route(entry.url or "")
         if self._callbacks.full(route):
-            partition.hold(key, entry, route)
+            partition.in_flight.hold(key, entry, route)
         else:
             self._callbacks.call(partition, key, entry, route)
 
     def _call_held(self, partition: Partition, now: int) -> None:
         """Go on with callbacks that were passed over, host by host; what is to be sent does not wait for that."""
-        for route in [route for route in partition.held if route[2] == CALLBACK and not self._callbacks.full(route)]:
-            found, _ = partition.store.due(now, partition.held.pop(route), self._settings.fire_batch)
+        in_flight = partition.in_flight
+        for route in in_flight.held_routes(callbacks=True):
+            if self._callbacks.full(route):
+                continue
+            found, _ = partition.store.due(now, in_flight.release(route), self._settings.fire_batch)
             for key, raw in found:
-                if key >= partition.cursor:  # they are still to come
+                if key >= in_flight.cursor:  # they are still to come
                     break
                 entry = decode(raw)
-                if entry.url is None or self._callbacks.route(entry.url) != route or partition.busy(key):
+                if entry.url is None or self._callbacks.route(entry.url) != route or in_flight.busy(key):
                     continue
                 self._call(partition, key, entry)
-                if route in partition.held:
+                if in_flight.is_held(route):
                     break
             else:
                 if len(found) == self._settings.fire_batch:
-                    partition.held[route] = found[-1][0] + b"\0"
+                    in_flight.hold_from(route, found[-1][0] + b"\0")
                     self.notify()
 
     def _is_aside(self, route: Route) -> bool:
@@ -181,7 +189,7 @@ class DueLoop:
             sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
             self._dispatcher.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
         elif self._dispatcher.blocked(route):
-            partition.hold(key, entry, route)
+            partition.in_flight.hold(key, entry, route)
         else:
             if self._dispatcher.steady(route):
                 self._free.add(route)
@@ -193,7 +201,6 @@ class DueLoop:
 
     def _unhold(self, partition: Partition) -> None:
         """Go back to rows that were passed over, when their route is free again."""
-        for route in [
-            route for route in partition.held if route[2] != CALLBACK and not self._dispatcher.blocked(route)
-        ]:
-            partition.cursor = min(partition.cursor, partition.held.pop(route))
+        for route in partition.in_flight.held_routes(callbacks=False):
+            if not self._dispatcher.blocked(route):
+                partition.in_flight.go_back(route)

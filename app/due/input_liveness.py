@@ -4,10 +4,11 @@ A broker that is away, a network that carries nothing and a process that was sto
 messages are overdue, and commands for them wait unread. What waits is read first, as after a start.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
-from app.partition.partition import Partition, State
+from app.partition.partition import Partition
+from app.partition.state import State
 
 #: Commands are promised to hold that come well before the due time. An idle input is answered for every 100 ms, and
 #: read from every 250.
@@ -28,10 +29,12 @@ class InputReads(Protocol):
 class InputLiveness:
     """Looks whether live partitions hear what comes, several times a second."""
 
-    def __init__(self, hearing: InputReads, topics: Iterable[str], lost: Callable[[Partition], None]) -> None:
-        """Call `lost` with each live partition that has not heard of one of its inputs for BLIND_S."""
-        self._hearing, self._topics, self._lost = hearing, tuple(topics), lost
+    def __init__(self, hearing: InputReads, topics: Iterable[str]) -> None:
+        """Have each live partition that has not heard of one of `topics` for BLIND_S read its inputs again."""
+        self._hearing, self._topics = hearing, tuple(topics)
         self._looked_s = 0.0
+        #: What was last heard of each input, and when, by partition; and the life of the partition that it is of.
+        self._heard: dict[int, tuple[int, dict[str, tuple[float | None, float]]]] = {}
 
     def look(self, partitions: Iterable[Partition], now_s: float) -> None:
         """Look, at a time of the event loop; whoever fires looks first."""
@@ -41,18 +44,22 @@ class InputLiveness:
         self._looked_s = now_s
         for partition in partitions:
             if partition.state is State.LIVE and (self._blind(partition, now_s) or since_s > BLIND_S):
-                partition.heard.clear()
-                self._lost(partition)
+                self._heard.pop(partition.number, None)
+                partition.lose_inputs()
 
     def _blind(self, partition: Partition, now_s: float) -> bool:
-        blind = False
+        blind, life = False, partition.life
+        of_life, heard = self._heard.get(partition.number, (life, {}))
+        if of_life != life:
+            heard = {}
+        self._heard[partition.number] = life, heard
         for topic in self._topics:
             at = self._hearing.heard(topic, partition.number)
             # What is on its way into the table is not asked for again: then it is the table that must get on.
             mark = partition.steps_read if self._hearing.ahead(topic, partition.number) else at
-            last, last_s = partition.heard.get(topic, (None, 0.0))
+            last, last_s = heard.get(topic, (None, 0.0))
             if at is None or mark != last:
-                partition.heard[topic] = mark, now_s
+                heard[topic] = mark, now_s
             elif now_s - last_s > BLIND_S:
                 blind = True
         return blind

@@ -12,18 +12,16 @@ import msgspec
 from app.ingest.history import History
 from app.ingest.policy import AHEAD_MS, Policy, assure_topic
 from app.ingest.refusals import Refusals
-from app.settings import Settings
-from app.steps.cold_tier import Cold
+from app.steps.context import Context
 from app.steps.events import Event, Kind
-from app.steps.limits import Limits
-from app.steps.order_memory import OrderMemory, order_of
+from app.steps.order_memory import order_of
 from app.steps.step import OutgoingRecord, Step
 from app.steps.transitions import cancelled, ended, move
 from punctual.contract import forward, native, request
 from punctual.contract.home import home_partition
 from punctual.contract.native import Record
 from punctual.contract.request import Parked, Reason, Refusal, Request
-from tables import Command, Entry, Order, Orders, PartitionStore, Position, keys
+from tables import Command, Entry, Order, Orders, Position, keys
 from tables.entry import encode
 from tables.orders import UNKNOWN_MS, in_order
 
@@ -38,22 +36,14 @@ Read = tuple[Record, Request | Refusal]
 class Ingest:
     """Turns the records of one partition into steps."""
 
-    def __init__(
-        self,
-        number: int,
-        settings: Settings,
-        policy: Policy,
-        store: PartitionStore,
-        claims: dict[bytes, Entry],
-        limits: Limits,
-        cold: Cold,
-        memory: OrderMemory,
-    ) -> None:
-        """Serve partition `number`; `claims` are the rows whose sends are outstanding."""
-        self._number, self._settings, self._policy = number, settings, policy
-        self._store, self._claims, self._limits, self._cold = store, claims, limits, cold
-        self._memory, self._remembered = memory, History(store, memory)
-        self._refusals = Refusals(number, settings, limits)
+    def __init__(self, context: Context, policy: Policy) -> None:
+        """Serve the partition of a context; `policy` says which requests may be accepted."""
+        settings = context.settings
+        self._number, self._settings, self._policy = context.number, settings, policy
+        self._store, self._claims, self._limits = context.store, context.claims, context.limits
+        self._cold, self._memory = context.cold, context.memory
+        self._remembered = History(context.store, context.memory)
+        self._refusals = Refusals(context.number, settings, context.limits)
         self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
         #: The stamp of the last record that was read.
@@ -235,8 +225,9 @@ class Ingest:
         entry = _entry(asked)
         raw = encode(entry, step.version)
         self._check_size(len(raw))
-        before, remembers = step.ids[asked.id], self._store.orders.count or step.changes.orders
-        known = self._memory.of(step, asked.id) if remembers else None
+        before = step.ids[asked.id]
+        remembered = step.changes.orders or self._store.orders.may_have(asked.id)
+        known = self._memory.of(step, asked.id) if remembered else None
         if known is not None or before is not None:
             self._contend(step, record, asked, entry, known, before)
         elif self._remembered.delivered_before(step, asked):

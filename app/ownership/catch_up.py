@@ -7,14 +7,15 @@ what its forwards hold. What other workers have ingested is in their progress re
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import msgspec
 
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.metadata.topic_partition import TopicPartition
-from app.partition.partition import Partition, State
+from app.partition.partition import Partition
+from app.partition.state import State
 from app.process.foreign_records import passed_over
 from app.settings import Settings
 
@@ -48,7 +49,7 @@ class CatchUp:
         self,
         settings: Settings,
         cluster: Cluster,
-        partitions: dict[int, Partition],
+        partitions: Mapping[int, Partition],
         ingested: Callable[[Partition, str, int], bool],
         report: Callable[[], Awaitable[None]],
         silent: Collection[int] = (),

@@ -1,4 +1,4 @@
-"""The beat of a worker: what comes to its partitions is gathered until then, so that it travels in the same requests.
+"""The pace of a worker: what comes to its partitions is gathered until the next beat, and travels in the same requests.
 
 Each step costs two requests to Kafka and a write to disk, whatever is in it.
 """
@@ -16,3 +16,36 @@ def calm_s(*, exactly_once: bool) -> float:
 def until(beat_s: float, now: float) -> float:
     """Return the seconds from `now` until the next beat."""
     return beat_s - now % beat_s
+
+
+class Pacing:
+    """When a partition's next step begins: it waits for company, unless there is a hurry. Times are the loop's."""
+
+    def __init__(self, *, exactly_once: bool) -> None:
+        """Begin without a hurry."""
+        self._exactly_once, self._calm_s = exactly_once, calm_s(exactly_once=exactly_once)
+        self._hurried_until = self._began = 0.0
+
+    def begin(self, now: float) -> None:
+        """Note that a step begins."""
+        self._began = now
+
+    def hurry(self, now: float, seconds: float) -> None:
+        """Let the next steps come sooner for so long."""
+        self._hurried_until = max(self._hurried_until, now + seconds)
+
+    def is_hurried(self, now: float) -> bool:
+        """Return whether there is a hurry."""
+        return now < self._hurried_until
+
+    def until_step(self, now: float, *, full: bool, records: bool) -> float:
+        """Return the seconds until the next step may begin; `full` leaves no room to fire, `records` have come.
+
+        Records wait less than outcomes. Exactly once all wait alike, for each step is a transaction; the first after a
+        pause does not, for it may deliver.
+        """
+        if full or self.is_hurried(now):
+            return until(SHORT_S, now)
+        if self._exactly_once:
+            return until(self._calm_s, now) if now < self._began + self._calm_s else 0.0
+        return until(SHORT_S if records else self._calm_s, now)

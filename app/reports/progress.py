@@ -12,7 +12,8 @@ import msgspec
 from app.clock import Clock
 from app.due.due_loop import DueLoop
 from app.kafka import Batch, Sender
-from app.partition.partition import Partition, State
+from app.partition.partition import Partition
+from app.partition.state import State
 from app.reports import excerpt
 from app.reports.agreement import fingerprint
 from app.settings import Settings
@@ -115,7 +116,8 @@ class ProgressReporter:
 
     def record(self, partition: Partition, now: int, lateness: dict[str, int]) -> dict[str, Any]:
         """Return a partition's record."""
-        store, oldest = partition.store, partition.oldest()
+        store = partition.store
+        oldest = partition.in_flight.oldest(store)
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
         return {
             "partition": partition.number,
@@ -128,7 +130,7 @@ class ProgressReporter:
             **_pending(store),
             "overdue": overdue(partition, oldest, now - _GRACE_MS),
             "next_due": None if oldest is None else keys.due_of(oldest),
-            **_held(partition.held_ms()),
+            **_held(partition.in_flight.held_ms()),
             "lateness": lateness,
             "worker": self._settings.url,
             "version": VERSION,

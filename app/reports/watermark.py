@@ -6,14 +6,15 @@ partition has read what they had forwarded to it by then, nothing older can come
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from app.clock import Clock
 from app.ingest.policy import AHEAD_MS
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.partition.partition import Partition, State
+from app.partition.partition import Partition
+from app.partition.state import State
 from app.reports.latest import Reports
 from app.settings import Settings
 
@@ -38,7 +39,7 @@ class Watermark:
         cluster: Cluster,
         clock: Clock,
         reports: Reports,
-        partitions: dict[int, Partition],
+        partitions: Mapping[int, Partition],
         intake: Intake,
         producers_time: Collection[str],
     ) -> None:

@@ -6,12 +6,9 @@ from dataclasses import dataclass
 import msgspec
 
 from app.kafka.errors import InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
-from app.settings import Settings
 from app.steps import callbacks, dead_letters
-from app.steps.cold_tier import Cold
+from app.steps.context import Context
 from app.steps.events import Event, Kind
-from app.steps.limits import Limits
-from app.steps.order_memory import OrderMemory
 from app.steps.step import Step
 from app.steps.transitions import ended, move
 from punctual.contract.request import Reason
@@ -81,18 +78,11 @@ _AGAIN_MS, _LONGEST_MS, _TRIES = 1_000, 3_600_000, 24
 class Outcomes:
     """Turns outcomes into steps, for one partition."""
 
-    def __init__(
-        self,
-        number: int,
-        settings: Settings,
-        claims: dict[bytes, Entry],
-        limits: Limits,
-        cold: Cold,
-        memory: OrderMemory,
-    ) -> None:
-        """Serve partition `number`, whose rows that are being sent are `claims`."""
-        self._number, self._settings, self._claims, self._limits = number, settings, claims, limits
-        self._cold, self._memory = cold, memory
+    def __init__(self, context: Context) -> None:
+        """Serve the partition of a context."""
+        self._number, self._settings = context.number, context.settings
+        self._claims, self._limits = context.claims, context.limits
+        self._cold, self._memory = context.cold, context.memory
 
     def apply(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""

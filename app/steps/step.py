@@ -1,6 +1,6 @@
 """One unit of work on a partition: rows to put and remove, records to send, positions (design: the step)."""
 
-from collections.abc import Callable, Sequence  # noqa: TC003 - needed for annotations
+from collections.abc import Sequence  # noqa: TC003 - needed for annotations
 from typing import Any, NamedTuple
 
 from app.steps import events
@@ -16,10 +16,6 @@ class OutgoingRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
-
-
-def _nobody(_: "Step", outcome: object) -> None:
-    raise NotImplementedError(f"nobody settles {outcome}")
 
 
 class Step:
@@ -38,7 +34,6 @@ class Step:
         "ids",
         "now_ms",
         "sends",
-        "settle",
         "version",
     )
 
@@ -53,9 +48,8 @@ class Step:
         self.sends: list[OutgoingRecord] = []
         self.ids: dict[str, bytes | None] = {}
         self.fired: list[bytes] = []
-        #: Exactly once: deliveries that are part of the step, and who hears of their outcome before events are sent.
+        #: Exactly once: deliveries that are part of the step; what becomes of them is in it before it is committed.
         self.deliveries: Sequence[Any] = ()
-        self.settle: Callable[[Step, Any], None] = _nobody
         self.now_ms = now_ms
         #: The brokers' time goes on as before when the worker's clock jumps: what is remembered for a while goes by it.
         self.broker_ms = now_ms if broker_ms is None else broker_ms

@@ -48,7 +48,10 @@ Target = _found("app.deliver.dispatcher:Target", "app.deliver:Target")
 DueLoop = _found("app.due.due_loop:DueLoop", "app.due:DueLoop")
 Ack = _found("app.kafka:Ack")
 Partition = _found("app.partition.partition:Partition", "app.partition:Partition")
-State = _found("app.partition.partition:State", "app.partition:State")
+try:
+    Services = _found("app.partition.services:Services")
+except ImportError:
+    Services = None
 # Steps begin as soon as there is anything to do: what they hold is the same in each round.
 _found("app.partition.pacing", "app.beat").until = lambda *_: 0.0
 
@@ -64,23 +67,23 @@ class Assembly:
         self._store = PartitionStore(directory / "0.db")
         clock, destinations, sender = Clock(), Destinations(), Acknowledged()
         dispatcher = built(Dispatcher, settings=settings, clock=clock, targets={None: Target(destinations, sender)})
-        self._due = built(DueLoop, settings=settings, clock=clock, dispatcher=dispatcher, courier=dispatcher)
+        self._due = built(
+            DueLoop, settings=settings, clock=clock, dispatcher=dispatcher, courier=dispatcher, partitions={}
+        )
         table = SimpleNamespace(stores={_NUMBER: self._store})
         journal = built(AloneJournal, settings=settings, cluster=destinations, sender=sender, table=table)
-        self._partition = built(
-            Partition,
-            number=_NUMBER,
-            settings=settings,
-            clock=clock,
-            journal=journal,
-            topics=destinations,
-            limits=SimpleNamespace(row=_MIB, request=_MIB, letter=_MIB, dead_letter=_MIB, cold=False),
-            firing=self._due,
-        )
+        limits = SimpleNamespace(row=_MIB, request=_MIB, letter=_MIB, dead_letter=_MIB, cold=False)
+        parts = {"settings": settings, "clock": clock, "journal": journal, "topics": destinations, "limits": limits}
+        if Services is not None:
+            parts = {"services": built(Services, **parts)}
+        self._partition = built(Partition, number=_NUMBER, firing=self._due, **parts)
         self._due.partitions[_NUMBER] = self._partition
         self._failures: list[BaseException] = []
         self._partition.start(self._store, self._failures.append)
-        self._partition.state = State.LIVE
+        if hasattr(self._partition, "go_live"):
+            self._partition.go_live()
+        else:
+            self._partition.state = _found("app.partition:State").LIVE
         self._now_ms = clock.wall_ms() + _LATER_MS
         if hasattr(self._partition, "memory") and not os.environ.get(REMEMBER):
             self._partition.memory.watermark_ms = self._now_ms  # as a few seconds after requests have come

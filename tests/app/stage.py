@@ -13,8 +13,10 @@ from app.deliver.dispatcher import Dispatcher, Target
 from app.due.due_loop import DueLoop
 from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
-from app.partition.partition import Partition, State
+from app.partition.partition import Partition
+from app.partition.services import Services
 from app.settings import Settings
+from app.steps.outcomes import Delivered
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract.native import Record
 from tables import PartitionStore
@@ -133,8 +135,14 @@ class Applied:
         self.open = asyncio.Event()
         self.open.set()
 
+    delivers = False
+
     def reached(self, point: str, step: Step | None) -> None:
         """Nothing ends here."""
+
+    async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:  # noqa: ARG002 - the journal's signature
+        """Nothing is delivered with steps."""
+        return ()
 
     async def commit(self, partition: int, step: Step) -> None:
         """Apply a step."""
@@ -170,28 +178,24 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         self.sender, self.destinations, self.journal = ScriptedSender(), Destinations(), Applied(self)
         target = Target(cast("Cluster", self.destinations), cast("Sender", self.sender))
         self.dispatcher = Dispatcher(self.settings, self.clock, {None: target})
-        self.due = DueLoop(self.settings, self.clock, self.dispatcher)
+        self.partitions: dict[int, Partition] = {}
+        self.due = DueLoop(self.settings, self.clock, self.dispatcher, self.partitions)
         self.events: list[Event] = []
         self.dead_letters: list[Any] = []
         self.failures: list[BaseException] = []
         self.stores = {number: PartitionStore(path / f"{number}.db") for number in range(partitions)}
         self.logs = {number: Log("delay-requests", number) for number in range(partitions)}
+        limits, journal = Sizes(cold=bool(self.settings.horizon_ms)), cast("Journal", self.journal)
+        services = Services(self.settings, self.clock, journal, self.destinations, limits)
+        self.lost_inputs: list[Partition] = []
         for number in range(partitions):
-            self.due.partitions[number] = Partition(
-                number,
-                self.settings,
-                self.clock,
-                cast("Journal", self.journal),
-                self.destinations,
-                Sizes(cold=bool(self.settings.horizon_ms)),
-                self.due,
-            )
+            self.partitions[number] = Partition(number, services, self.due, self.lost_inputs.append)
             self.begin(number)
 
     def begin(self, number: int) -> None:
         """Begin a life of a partition."""
         self.due.partitions[number].start(self.stores[number], self.failures.append)
-        self.due.partitions[number].state = State.LIVE
+        self.due.partitions[number].go_live()
 
     async def __aenter__(self) -> Self:
         """Go on stage."""
@@ -233,7 +237,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         """Wait until every outcome that has come is in the table."""
         await asyncio.sleep(0)  # futures tell their callbacks
         partitions = self.due.partitions.values()
-        await self.until(lambda: all(not p._outcomes and p.idle and p._step is None for p in partitions))
+        await self.until(lambda: all(not p._outcomes and p.idle and p.in_flight._step is None for p in partitions))
 
     @staticmethod
     async def until(condition: Callable[[], object]) -> None:

@@ -11,8 +11,7 @@ import msgspec
 from app.ingest.ingest import Ingest
 from app.ingest.policy import Policy
 from app.settings import Settings
-from app.steps.cold_tier import Cold
-from app.steps.order_memory import OrderMemory
+from app.steps.context import Context
 from app.steps.outcomes import Delivered, Outcome, Outcomes
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import native, request
@@ -63,10 +62,9 @@ class Workbench:
         self.store = PartitionStore(self.path)
         self.claims: dict[bytes, Entry] = {}
         policy = Policy(self.settings)
-        self.tier = cold = Cold(self.number, self.settings, self.store, self.limits)
-        self.memory = memory = OrderMemory(self.settings, self.store)
-        self.ingest = Ingest(self.number, self.settings, policy, self.store, self.claims, self.limits, cold, memory)
-        self.outcomes = Outcomes(self.number, self.settings, self.claims, self.limits, cold, memory)
+        context = Context.of(self.number, self.settings, self.limits, self.store, self.claims)
+        self.tier, self.memory = context.cold, context.memory
+        self.ingest, self.outcomes = Ingest(context, policy), Outcomes(context)
 
     def close(self) -> None:
         """End it."""

@@ -11,7 +11,7 @@ from app.deliver.dispatcher import DeliveryBatch, Dispatcher
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
-from app.ownership.assignment import Ownership
+from app.ownership.catching_up import CatchingUp
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
 from app.steps.order_memory import OrderMemory
@@ -132,7 +132,7 @@ BUGS: dict[str, list[Bug]] = {
     "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
     "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
-    "a partition fires before it has caught up": [(Ownership, "_catch_up", _nothing)],
+    "a partition fires before it has caught up": [(CatchingUp, "wait", _nothing)],
     "exactly once, the last owner is fenced after the changelog's end is read": [
         (TransactionalJournal, "fence", _nothing),
         (TransactionalJournal, "claim", _fence_last),

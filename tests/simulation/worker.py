@@ -15,8 +15,12 @@ from app.errors import NotOwner
 from app.ingest.destinations import Destinations
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
-from app.ownership.assignment import Ownership
+from app.ownership.assignment import Ownership, Stages
+from app.ownership.catching_up import CatchingUp
+from app.ownership.input_logs import InputLogs
+from app.ownership.recovery import StoreRecovery
 from app.partition.partition import Partition
+from app.partition.services import Services
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
 from app.reports.watermark import Watermark
@@ -189,26 +193,31 @@ class Worker:
         self.table = Table(self.slot)
         targets: dict[str | None, Target] = {None: Target(self.cluster, deliveries)}
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
-        self.due = DueLoop(settings, clock, dispatcher)
+        partitions: dict[int, Partition] = {}
+        self.consumer = Consumer(self, self._broker, self._rnd)
+        logs = InputLogs(settings, self.cluster, clock)
+        self.due = DueLoop(settings, clock, dispatcher, partitions)
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
         progress = ProgressReporter(settings, clock, sender, self.due)
         reports = Reports(settings, self.cluster)
-        rows = RowVersion(settings, reports)
+        watermark = Watermark(settings, self.cluster, clock, reports, partitions, self.consumer, ())
+        services = Services(settings, clock, journal, destinations, limits, RowVersion(settings, reports))
         self.ownership = Ownership(
-            settings,
-            clock,
-            self.cluster,
+            partitions,
             self.table,
-            journal,
-            self.due,
-            lambda number: Partition(number, settings, clock, journal, destinations, limits, self.due, rows),
-            progress.report,
+            self.cluster,
+            Stages(
+                StoreRecovery(settings, clock, self.table, journal, limits.tombstones_ms),
+                logs,
+                watermark,
+                self.consumer,
+                CatchingUp(settings, self.cluster, logs, self.consumer, partitions, progress.report),
+            ),
+            lambda number, lost_inputs: Partition(number, services, self.due, lost_inputs),
+            self.due.notify,
             self.fatal,
         )
-        self.consumer = self.ownership.intake = Consumer(self, self._broker, self._rnd)
-        watermark = Watermark(settings, self.cluster, clock, reports, self.due.partitions, self.consumer, ())
-        self.ownership.watermark = watermark
         self._turn = asyncio.Lock()
         self._work = [self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run())]
         self.ready = True

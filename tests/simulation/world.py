@@ -18,7 +18,7 @@ import tables.restore
 import tables.store
 import tables.table
 from app.ingest.ingest import Ingest
-from app.partition.partition import State
+from app.partition.state import State
 from app.settings import Settings
 from app.steps.order_memory import order_of
 from punctual.contract.home import home_partition
@@ -241,7 +241,7 @@ class World:
 
     def _quiet(self, worker: Worker, number: int) -> bool:
         partition, store = worker.ownership.partitions[number], worker.table.stores[number]
-        if partition.claims or not partition.idle or not partition.quiet or store.foreign.keys:
+        if partition.claims or not partition.idle or not partition.in_flight.quiet or store.foreign.keys:
             return False
         for topic in (self.settings.requests, self.settings.forwards):
             position = store.positions.get(topic)

@@ -51,6 +51,8 @@ class TransactionalIdPool:
         self._name, self._home, self._hanging, self._stuck = name, home, hanging, stuck
         self._free: deque[Transactions] = deque()
         self._mending: dict[Transactions, asyncio.Task[None]] = {}
+        #: The id whose transaction has begun, and goes on with the next call.
+        self._begun: Transactions | None = None
 
     async def fence(self) -> None:
         """Take over all ids: whoever had one can write no more under it.
@@ -60,6 +62,7 @@ class TransactionalIdPool:
         """
         self.close()
         self._free.clear()
+        self._begun = None
         for transactions in self._all:
             self._mend(transactions, transactions.take_over(self._home, self._hanging))
         while self._mending:
@@ -70,12 +73,23 @@ class TransactionalIdPool:
             log.warning("transactions %s: waiting for the coordinator to give over all ids", self._name)
 
     async def run(self, work: Callable[[Transactions], Awaitable[T]]) -> T:
-        """Do something in a transaction, under an id that can begin one; return what it gives.
+        """Do a whole transaction, or the rest of one that has begun; return what `work` does, which commits it.
+
+        Raises Untaken, after which the transaction has been aborted, or Fenced.
+        """
+        done = await self.begin(work)
+        self._begun = None
+        self._free.rotate(-1)  # while its transaction is ended everywhere, the next one is used
+        return done
+
+    async def begin(self, work: Callable[[Transactions], Awaitable[T]]) -> T:
+        """Do the first part of a transaction, under an id that can begin one; run() does the rest.
 
         Raises Untaken, after which the transaction has been aborted, or Fenced.
         """
         while True:
-            transactions = await self._current()
+            transactions = self._begun or await self._current()
+            self._begun = None
             try:
                 done = await work(transactions)
             except Stuck:
@@ -89,7 +103,7 @@ class TransactionalIdPool:
                 self._leave_aside(transactions, self._retake_watched(transactions, _USUAL_S, short))
                 raise
             else:
-                self._free.rotate(-1)  # while its transaction is ended everywhere, the next one is used
+                self._begun = transactions
                 return done
 
     async def tend(self) -> None:

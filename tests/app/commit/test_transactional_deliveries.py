@@ -11,7 +11,8 @@ from app.commit.transactional_journal import TransactionalDispatcher
 from app.deliver.dispatcher import Target
 from app.kafka.errors import TooLarge
 from app.kafka.transactions.transaction import Untaken
-from app.partition.partition import Partition, State
+from app.partition.partition import Partition
+from app.partition.state import State
 from app.steps.outcomes import Delivered
 from app.steps.step import Step
 from tables import Entry
@@ -27,26 +28,28 @@ _LARGEST = 400
 class Transacted(Applied):
     """A journal whose transactions end at the first batch that is too large."""
 
+    delivers = True
+
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
         #: What was delivered, and how many rows in each batch.
         self.ids: list[str] = []
         self.sizes: list[int] = []
 
-    async def commit(self, partition: int, step: Step) -> None:
+    async def deliver(self, partition: int, step: Step) -> list[Delivered]:  # noqa: ARG002 - the journal's signature
         for delivery in step.deliveries:
             if len(_bytes(delivery.batch)) > _LARGEST:
                 raise Untaken("orders", delivery.route[2], delivery.batch, "too large", TooLarge("orders"))
+        taken = []
         for delivery in step.deliveries:
             delivery.taken()
             self.sizes.append(len(delivery.rows))
             self.ids += [
                 dict(r.headers)["delay-id"].decode() for r in MemoryRecords(_bytes(delivery.batch)).next_batch()
             ]
-            step.settle(
-                step, Delivered([(key, 0) for _, key in delivery.rows], "orders", delivery.route[2], delivery.sent_ms)
-            )
-        await super().commit(partition, step)
+            rows = [(key, 0) for _, key in delivery.rows]
+            taken.append(Delivered(rows, "orders", delivery.route[2], delivery.sent_ms))
+        return taken
 
 
 def _bytes(batch: "Batch") -> bytes:
@@ -59,13 +62,13 @@ class Refused(Transacted):
 
     refused = False
 
-    async def commit(self, partition: int, step: Step) -> None:
+    async def deliver(self, partition: int, step: Step) -> list[Delivered]:
         if step.deliveries and not self.refused:
             await self.open.wait()
             self.refused = True
             delivery = step.deliveries[0]
             raise Untaken("orders", delivery.route[2], delivery.batch, "no leader", None)
-        await super().commit(partition, step)
+        return await super().deliver(partition, step)
 
 
 def exact(stage: Stage, journal: Transacted) -> None:
@@ -100,7 +103,7 @@ async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_ta
         await stage.until(lambda: not stage.partition._deliveries)
         stage.clock.wall += 10
         stage.fire()  # while the first is on its way
-        assert len(stage.partition._deliveries) == 1
+        assert len(stage.partition._deliveries._queue) == 1
 
         journal.open.set()
         await stage.until(lambda: journal.refused and not stage.partition.claims)
@@ -156,7 +159,7 @@ async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_n
             stage.clock.wall += 10
             stage.fire()
 
-        assert [len(delivery.rows) for delivery in stage.partition._deliveries] == [2]
+        assert [len(delivery.rows) for delivery in stage.partition._deliveries._queue] == [2]
         stage.clock.wall += 10  # due when the step begins, and not fired by a cycle
         journal.open.set()
         await stage.until(lambda: len(stage.told()) == 4)
@@ -191,7 +194,7 @@ class OutOfSight:
 
     def look(self, partitions: Iterable[Partition], _: float) -> None:
         for partition in partitions:
-            partition.state = State.CATCHING_UP
+            partition._state = State.CATCHING_UP
 
 
 @pytest.mark.parametrize("hindrance", ["suspect", "paused", "out of sight"])
@@ -201,14 +204,14 @@ async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path,
         if hindrance == "suspect":
             stage.clock.suspect = True
         elif hindrance == "out of sight":
-            stage.due.watch(cast("InputLiveness", OutOfSight()))
+            stage.due._liveness = cast("InputLiveness", OutOfSight())
         else:
-            stage.partition.state = State.CATCHING_UP
+            stage.partition._state = State.CATCHING_UP
         await stage.schedule("a", 3)
         await stage.schedule("b", 3)
         assert not stage.told()
 
         stage.clock.suspect, stage.due._liveness = False, None
-        stage.partition.state = State.LIVE
+        stage.partition._state = State.LIVE
         await stage.schedule("c", 3)  # whatever makes a step
         await stage.until(lambda: len(stage.told()) == 3)

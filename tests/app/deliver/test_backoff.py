@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.deliver.backoff import Backoff
-from app.partition.partition import Route
+from app.route import Route
 
 FIRST, SECOND, OTHER = ((None, "orders", number) for number in range(3))
 

@@ -84,7 +84,7 @@ async def test_what_is_recalled_is_held_and_sent_again_in_order(tmp_path: Path) 
             record.value = bytes(200_000)
             await stage.take(0, [record])
         assert stage.fire() == ["0", "1", "2", "3"]
-        route = next(iter(stage.partition.in_flight))
+        route = next(iter(stage.partition.in_flight.routes))
         stage.sender.stuck["orders", route[2]] = 1.0
         first = stage.sender.waiting.pop(0)
         stage.sender.refuse(Recalled("orders", route[2]))

@@ -92,7 +92,7 @@ async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Pat
 
         assert max(host.most for host in hosts) == 4
         assert not list(stage.stores[0].rows())
-        assert not stage.partition.held
+        assert not stage.partition.in_flight.held_routes()
         assert not stage.due._callbacks._under_way
 
 

@@ -49,7 +49,7 @@ async def test_what_is_being_sent_is_not_sent_again(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         stage.fire()
-        stage.partition.cursor = b""
+        stage.partition.in_flight.cursor = b""
 
         assert stage.fire() == ["a"]
 
@@ -116,7 +116,7 @@ async def test_there_is_room_for_a_batch_times_the_depth(tmp_path: Path) -> None
 async def test_a_suspect_clock_and_a_partition_that_is_not_live_fire_nothing(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
-        stage.partition.state = type(stage.partition.state).CATCHING_UP
+        stage.partition._state = type(stage.partition.state).CATCHING_UP
 
         assert stage.fire() == []
 

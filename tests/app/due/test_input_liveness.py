@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.due.input_liveness import BLIND_S, InputLiveness
-from app.partition.partition import Partition, State
+from app.partition.partition import Partition
+from app.partition.state import State
 from tests.app.stage import Stage
 
 TOPICS = ("delay-requests", "delay-forwards")
@@ -35,7 +36,8 @@ class Looking:
         self.partition, self.ears = partition, Ears()
         self.lost: list[float] = []
         self.now_s = 100.0
-        self._sight = InputLiveness(self.ears, TOPICS, lambda _: self.lost.append(self.now_s))
+        partition._lost_inputs = lambda _: self.lost.append(self.now_s)
+        self._sight = InputLiveness(self.ears, TOPICS)
         self._look()
         self.lost.clear()
 
@@ -111,7 +113,7 @@ def test_a_process_that_was_stopped_has_seen_nothing(looking: Looking) -> None:
 
 
 def test_a_partition_that_is_not_live_is_left_alone(looking: Looking) -> None:
-    looking.partition.state = State.CATCHING_UP
+    looking.partition._state = State.CATCHING_UP
     assert not looking.look(60)
 
 

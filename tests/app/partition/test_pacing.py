@@ -12,7 +12,7 @@ from app.faust_host.consumer import Consumer
 def until_beat(now: float, began: float, *, hurried: bool, exactly_once: bool = False) -> float:
     """Return the seconds until the next look, after one that began then."""
     settings = SimpleNamespace(exactly_once=exactly_once)
-    app = SimpleNamespace(engine=SimpleNamespace(hurried=hurried, settings=settings))
+    app = SimpleNamespace(engine=SimpleNamespace(is_hurried=hurried, settings=settings))
     consumer: Any = SimpleNamespace(loop=SimpleNamespace(time=lambda: now), app=app)
     return Consumer._until_beat(consumer, began)
 
@@ -38,7 +38,7 @@ def test_in_a_hurry_looks_follow_one_another(began: float, seconds: float) -> No
 
 
 async def test_a_worker_is_in_a_hurry_if_any_of_its_partitions_is() -> None:
-    idle, busy = SimpleNamespace(hurried=lambda _: False), SimpleNamespace(hurried=lambda _: True)
+    idle, busy = SimpleNamespace(is_hurried=lambda _: False), SimpleNamespace(is_hurried=lambda _: True)
     for partitions, hurried in (({}, False), ({0: idle}, False), ({0: idle, 1: busy}, True)):
         engine: Any = SimpleNamespace(ownership=SimpleNamespace(partitions=partitions))
         assert Engine.hurried.fget(engine) is hurried  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.due.due_loop import DueLoop
-from app.partition.partition import State
+from app.partition.state import State
 from app.steps.step import Step
 from tables import Changes, Orders, Position
 from tests.app.stage import Stage
@@ -74,21 +74,22 @@ async def test_steps_wait_for_company_on_a_longer_beat_unless_there_is_a_hurry(
     async with Stage(tmp_path, DELAY_GUARANTEE=guarantee) as stage:
         partition, row = stage.partition, entry("a")
         now = 1e9
-        partition._hurried_until, partition._began = now + hurried_s, now
+        partition._pacing.hurry(now, hurried_s)
+        partition._pacing.begin(now)
         partition._inbox.extend(([], asyncio.Future()) for _ in range(records))
         partition.claims.update({key(number): row for number in range(outstanding)})
 
-        assert partition._until_beat(now + 0.001) == pytest.approx(longest_s - (now + 0.001) % longest_s)
+        assert partition._until_step(now + 0.001) == pytest.approx(longest_s - (now + 0.001) % longest_s)
         partition.claims.clear()
         partition._inbox.clear()
 
 
 async def test_exactly_once_the_first_step_after_a_pause_waits_for_nothing(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
-        stage.partition._began = 100.001
+        stage.partition._pacing.begin(100.001)
 
-        assert stage.partition._until_beat(100.013) == pytest.approx(0.015 - 100.013 % 0.015)
-        assert stage.partition._until_beat(100.017) == 0
+        assert stage.partition._until_step(100.013) == pytest.approx(0.015 - 100.013 % 0.015)
+        assert stage.partition._until_step(100.017) == 0
 
 
 @pytest.mark.parametrize(("due_ms", "hurried"), [(0, True), (20, True), (1_000, False)])
@@ -99,22 +100,22 @@ async def test_where_messages_are_due_at_once_there_is_a_hurry_for_a_second(
         await stage.schedule("a", -due_ms)
         now = asyncio.get_running_loop().time()
 
-        assert stage.partition.hurried(now + 0.9) == hurried
-        assert not stage.partition.hurried(now + 1)
+        assert stage.partition.is_hurried(now + 0.9) == hurried
+        assert not stage.partition.is_hurried(now + 1)
 
 
 async def test_as_long_as_something_is_left_for_the_next_step_there_is_a_hurry(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
-        assert stage.partition._hurried_until == 0
+        assert stage.partition._pacing._hurried_until == 0
         records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 5_000)) for _ in range(3)]
         await stage.take(0, records)
-        assert stage.partition._hurried_until == 0
+        assert stage.partition._pacing._hurried_until == 0
         for record in records:
             record.value = b"x" * 900_000
             record.offset += 3
         await stage.take(0, records)
 
-        assert stage.partition._hurried_until > 0
+        assert stage.partition._pacing._hurried_until > 0
 
 
 async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ async def test_two_large_records_at_the_border_of_two_slices_do_not_share_a_step
 
 async def test_what_expires_waits_for_a_step_without_a_large_record(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
-        stage.partition._limits.row = 2 * MIB
+        stage.partition._services.limits.row = 2 * MIB
         await stage.ask(delay_op="cancel", delay_id="unknown")
         stage.clock.pass_by(600_001)
         for size, left in ((MIB, 1), (1, 0)):

@@ -9,7 +9,7 @@ import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.kafka import Ack, Batch
-from app.partition.partition import State
+from app.partition.state import State
 from app.reports.agreement import fingerprint
 from app.reports.progress import ProgressReporter
 from tables import keys
@@ -118,8 +118,8 @@ async def test_a_workers_lateness_is_told_once(tmp_path: Path) -> None:
 async def test_partitions_that_do_not_work_say_nothing(tmp_path: Path) -> None:
     async with Stage(tmp_path, 3) as stage:
         progress, topic = reporting(stage)
-        stage.due.partitions[1].state = State.RESTORING
-        stage.due.partitions[2].state = State.CATCHING_UP
+        stage.due.partitions[1]._state = State.RESTORING
+        stage.due.partitions[2]._state = State.CATCHING_UP
         await progress.report()
 
         assert sorted(topic.records) == [b"0", b"2"]
@@ -170,7 +170,7 @@ async def test_reports_of_many_destinations_stay_small_and_still_add_up(tmp_path
 async def test_destinations_that_take_nothing_are_named_as_far_as_there_is_room(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         progress, topic = reporting(stage)
-        stage.due.partitions[0].held.update(
+        stage.partitions[0].in_flight._held.update(
             {(None, f"to-{due}", 0): keys.row_key(due, 0, 0) for due in range(1_000, 1_300)}
         )
         await progress.report()
@@ -186,12 +186,12 @@ async def test_a_partition_that_is_not_at_work_has_its_last_report_repeated(tmp_
     async with Stage(tmp_path, 2) as stage:
         progress, topic = reporting(stage, {0: msgspec.json.encode(last)}.get)
         for state in (State.RESTORING, State.STOPPED):
-            stage.due.partitions[0].state = state
+            stage.due.partitions[0]._state = state
             topic.records.clear()
             for _ in range(4):
                 await progress.report()
             assert topic.records[b"0"] == {**last, "lateness": {}, "state": str(state)}
-        stage.due.partitions[0].state = State.LIVE
+        stage.due.partitions[0]._state = State.LIVE
         await progress.report()
         assert "state" not in topic.records[b"0"]
 
@@ -201,7 +201,7 @@ async def test_a_report_that_cannot_be_repeated_is_left_alone(tmp_path: Path, ad
     last = b'{"partition":0,"at":5' + added
     async with Stage(tmp_path, 2) as stage:
         progress, topic = reporting(stage, {0: last}.get)
-        stage.due.partitions[0].state = State.STOPPED
+        stage.due.partitions[0]._state = State.STOPPED
         for _ in range(4):
             await progress.report()
 
@@ -214,12 +214,12 @@ async def test_a_partition_that_begins_is_silent_until_the_last_word_of_its_form
 ) -> None:
     async with Stage(tmp_path) as stage:
         progress, topic = reporting(stage, lambda _: b"{}")
-        stage.due.partitions[0].state = State.RESTORING
+        stage.due.partitions[0]._state = State.RESTORING
         for _ in range(3):
             await progress.report()
-        given_away = stage.due.partitions.pop(0)
+        given_away = stage.partitions.pop(0)
         await progress.report()
-        stage.due.partitions[0] = given_away
+        stage.partitions[0] = given_away
         for _ in range(3):
             await progress.report()
 

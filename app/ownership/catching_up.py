@@ -1,0 +1,136 @@
+"""A partition reads what waits in its inputs before it fires: commands among it come before what they are for."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from prometheus_client import Counter
+
+from app.due.input_liveness import BLIND_S
+from app.kafka import Cluster
+from app.ownership.catch_up import SILENT_S, CatchUp
+from app.ownership.input_logs import InputLogs
+from app.partition.partition import Partition
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_CUT_SHORT = Counter(
+    "delay_catch_up_cut_short", "How often a partition began to fire before all that waited for it was read."
+)
+_LOOK_S = 0.02
+#: Partitions that hear nothing of their inputs so soon after each other wait for the same.
+_TOGETHER_S = 1.0
+
+
+class Fetched(Protocol):
+    """What is known of the consumer."""
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """Return the offset up to which records have been fetched and ingested, or None if not known."""
+
+
+class CatchingUp:
+    """Lets the partitions of one worker catch up, those that begin together with one look at what waits."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        logs: InputLogs,
+        fetched: Fetched,
+        partitions: Mapping[int, Partition],
+        report: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Look after `partitions`. `report` writes progress records: other workers may wait for those."""
+        self._settings, self._cluster, self._logs, self._fetched = settings, cluster, logs, fetched
+        self._partitions, self._report = partitions, report
+        #: Those that may still be waited for, the latest last, which began at this time.
+        self._looks: list[CatchUp] = []
+        self._looked_s = 0.0
+        #: Partitions of others that were not waited for since the assignment.
+        self._silent = set[int]()
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        for look in self._looks:
+            look.close()
+        self._looks.clear()
+
+    def begin(self) -> CatchUp:
+        """Begin anew, for a new assignment; return the look that all of its partitions share."""
+        self._silent.clear()
+        return self._look()
+
+    async def again(self, partition: Partition) -> None:
+        """Wait until what waits now is ingested."""
+        began, look = asyncio.get_running_loop().time(), self._shared()
+        await self.wait(partition, await self._logs.ends(partition.number), look, began)
+
+    async def wait(self, partition: Partition, ends: dict[str, int], look: CatchUp, began: float) -> None:
+        """Wait until what waited at assignment is ingested: commands among it come before firing.
+
+        They may come from other partitions: those are waited for too, and then what they have forwarded. If it is long
+        since it was looked what waits, for the `ends` when it `began`, commands that have come meanwhile have waited
+        for long too: so it is done again, until it is not.
+        """
+        partition.catch_up()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._settings.catch_up_ms / 1000):
+                await self._read_all(partition, ends, look)
+                while loop.time() - min(began, look.began_s) > BLIND_S:
+                    began, look = loop.time(), self._shared()
+                    await self._read_all(partition, await self._logs.ends(partition.number), look)
+        except TimeoutError:
+            _CUT_SHORT.inc()
+            log.error(  # noqa: TRY400 - the trace says nothing
+                "partition %d: firing begins before all waiting requests are read (DELAY_CATCH_UP): a cancel among "
+                "them may come too late",
+                partition.number,
+            )
+
+    def _shared(self) -> CatchUp:
+        """Return the last look if it has just begun, else a new one."""
+        together = asyncio.get_running_loop().time() - self._looked_s <= _TOGETHER_S
+        return self._looks[-1] if self._looks and together else self._look()
+
+    def _look(self) -> CatchUp:
+        look = CatchUp(
+            self._settings, self._cluster, self._partitions, self._has_ingested, self._report, frozenset(self._silent)
+        )
+        self._looks = [*(one for one in self._looks if not one.over), look]
+        self._looked_s = asyncio.get_running_loop().time()
+        return look
+
+    async def _read_all(self, partition: Partition, ends: dict[str, int], look: CatchUp) -> None:
+        await self._ingested(partition, ends)
+        await look.cleared()
+        self._note_silent(look.without)
+        written = await self._logs.forwarded_end(partition.number)
+        await self._ingested(partition, {self._settings.forwards: written})
+
+    def _note_silent(self, silent: set[int]) -> None:
+        """Say and count that some partitions have not been waited for."""
+        if silent - self._silent:
+            log.error(
+                "firing begins before partitions %s have read what waits in their inputs: no worker has told of them "
+                "for %g s, or they are stopped. See to them: a cancel among that may come too late",
+                sorted(silent),
+                SILENT_S,
+            )
+            _CUT_SHORT.inc()
+        self._silent |= silent
+
+    async def _ingested(self, partition: Partition, ends: dict[str, int]) -> None:
+        """Wait until a partition has ingested its inputs up to these offsets."""
+        while not all(self._has_ingested(partition, topic, end) for topic, end in ends.items()):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+
+    def _has_ingested(self, partition: Partition, topic: str, end: int) -> bool:
+        position = partition.store.positions.get(topic)
+        if end == 0 or (position is not None and position.offset >= end):
+            return True
+        fetched = self._fetched.position(topic, partition.number)  # beyond the last record lie only control records
+        return fetched is not None and fetched >= end and partition.idle

@@ -1,0 +1,60 @@
+"""From a changelog to a store that is complete, with this worker as its only writer."""
+
+import logging
+
+from app.clock import Clock
+from app.commit.journal import Journal
+from app.settings import Settings
+from tables import DelayTable, Inspection, PartitionStore, RecordsGarbled
+
+log = logging.getLogger(__name__)
+
+
+class StoreRecovery:
+    """Restores the partitions of one worker."""
+
+    def __init__(
+        self, settings: Settings, clock: Clock, table: DelayTable, journal: Journal, tombstones_ms: int
+    ) -> None:
+        """Restore stores of `table`; the changelog keeps tombstones for `tombstones_ms`."""
+        self._settings, self._clock, self._table, self._journal = settings, clock, table, journal
+        self._tombstones_ms = tombstones_ms
+
+    async def restore(self, number: int) -> PartitionStore:
+        """Restore to the changelog's end and become the only writer.
+
+        Raises RecordUnreadable if a record cannot be read; RecordsGarbled if such ones keep coming meanwhile.
+        """
+        try:
+            return await self._take_over(number)
+        except RecordsGarbled as error:
+            log.warning("partition %d: %s; each record is looked at", number, error)
+            self._table.close(number)
+            return await self._take_over(number, looked_at=True)
+
+    async def _take_over(self, number: int, *, looked_at: bool = False) -> PartitionStore:
+        name = f"{self._settings.changelog}-{number}"
+        skip = self._settings.skipped(name)
+        await self._journal.fence(number)
+        now = self._clock.wall_ms()
+        store = self._table.open(number, now - self._tombstones_ms // 2)
+        reader = self._journal.reader(number, store.offset)
+        begin, end = await reader.begin(), await reader.end()
+        if store.offset > end:
+            log.error(
+                "partition %d: the local database is at offset %d of a changelog that ends at %d: it was emptied "
+                "or recreated. The changelog is the truth: the local database is dropped.",
+                number,
+                store.offset,
+                end,
+            )
+            store = self._table.renew(number)
+        reader = self._journal.reader(number, max(begin, store.offset))
+        await self._table.restore(number, reader, skip, Inspection(name, skip) if looked_at else None)
+        sent_ms, jumps = self._clock.now_ms(), self._clock.jumps
+        # Before anything is fired, the clock is known not to be fast.
+        self._clock.confirm(sent_ms, jumps, await self._journal.claim(number, sent_ms))
+        if store.foreign.keys:
+            log.warning("partition %d: %d keys that a zombie wrote are set right", number, len(store.foreign.keys))
+            await self._journal.rewrite(number, self._clock.wall_ms())
+        return store

@@ -1,0 +1,159 @@
+"""The rows of a partition that are being sent, those passed over, and where the due loop looks next."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from app.route import ANY, CALLBACK, Route, named
+from app.steps.outcomes import Delivered, Outcome
+from app.steps.step import Step
+from tables import Entry, PartitionStore, keys
+
+
+class InFlight:
+    """Claims, routes, held rows and the cursor of one partition, for one of its lives.
+
+    A row is claimed when it is handed to a dispatcher; one outcome follows, whose step ends the claim. A row whose
+    route is blocked is held instead: the cursor moves on, and goes back when the route is free.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing in flight, and the cursor at the beginning."""
+        #: Rows whose sends are outstanding, until the step that ends them is committed; `_unanswered` have no outcome.
+        self.claims: dict[bytes, Entry] = {}
+        self._unanswered: set[bytes] = set()
+        self._routes: dict[bytes, Route] = {}
+        self._rows = Counter[Route]()
+        #: Scans for due rows begin here; `_held` has the first row passed over of each route that is blocked.
+        self.cursor = b""
+        self._held: dict[Route, bytes] = {}
+        #: The step that is being built or committed, and the first row passed over because it changes that.
+        self._step: Step | None = None
+        self._skipped: bytes | None = None
+
+    def clear(self) -> None:
+        """Begin a new life: what is on its way is nobody's any more."""
+        for left in (self.claims, self._unanswered, self._routes, self._rows, self._held):
+            left.clear()
+        self.cursor, self._step, self._skipped = b"", None, None
+
+    # being sent ------------------------------------------------------------------------------------------------------
+    def claim(self, key: bytes, entry: Entry, route: Route | None = None) -> None:
+        """Mark a row as being sent: one outcome is to follow."""
+        self.claims[key] = entry
+        self._unanswered.add(key)
+        if route is not None:
+            self._routes[key] = route
+            self._rows[route] += 1
+
+    def answered(self, outcome: Outcome) -> Outcome | None:
+        """Return what an outcome says of rows that still wait for one, None if there are none."""
+        if isinstance(outcome, Delivered):
+            outcome = replace(outcome, rows=[row for row in outcome.rows if row[0] in self._unanswered])
+            self._unanswered.difference_update([key for key, _ in outcome.rows])
+        elif outcome.row not in self._unanswered:
+            return None
+        else:
+            self._unanswered.discard(outcome.row)
+        return outcome
+
+    def waits(self, key: bytes) -> bool:
+        """Return whether a row is being sent and has no outcome yet."""
+        return key in self._unanswered
+
+    def settle(self, rows: Iterable[bytes]) -> None:
+        """End the claims of rows: the step that has their outcome is committed, or they were not sent after all."""
+        ended = Counter[Route]()
+        claims, routes = self.claims, self._routes
+        for key in rows:
+            claims.pop(key, None)
+            self._unanswered.discard(key)
+            route = routes.pop(key, None)
+            if route is not None:
+                ended[route] += 1
+        self._rows -= ended  # routes that have none left go
+
+    def sending(self, blocked: Callable[[Route], bool]) -> int:
+        """Return how many rows are being sent, but for those whose route is blocked: they must not stop the others."""
+        return len(self.claims) - sum(rows for route, rows in self._rows.items() if blocked(route))
+
+    @property
+    def routes(self) -> Iterable[Route]:
+        """The routes that rows are on, or wait for."""
+        return (*self._held, *self._rows)
+
+    # passed over -----------------------------------------------------------------------------------------------------
+    def hold(self, row: bytes, entry: Entry, route: Route) -> None:
+        """Pass a row over until its `route` is free, or any partition if it may go to any."""
+        if entry.key is None and entry.partition is None and route[2] >= 0:
+            route = (route[0], route[1], ANY)
+        self.hold_from(route, row)
+
+    def hold_from(self, route: Route, row: bytes) -> None:
+        """Pass rows over from `row` on until a route is free."""
+        self._held[route] = min(row, self._held.get(route, row))
+
+    def is_held(self, route: Route) -> bool:
+        """Return whether rows wait for a route."""
+        return route in self._held
+
+    def held_routes(self, *, callbacks: bool | None = None) -> list[Route]:
+        """Return the routes that rows wait for: only those of `callbacks`, or all others, or any."""
+        return [route for route in self._held if callbacks is None or (route[2] == CALLBACK) is callbacks]
+
+    def release(self, route: Route) -> bytes:
+        """Return the first row that waited for a route; none does any more."""
+        return self._held.pop(route)
+
+    def go_back(self, route: Route) -> None:
+        """Look again at what waited for a route."""
+        self.cursor = min(self.cursor, self._held.pop(route))
+
+    def held_ms(self) -> dict[str, int]:
+        """Return the oldest due time that waits for each destination that takes nothing."""
+        held: dict[str, int] = {}
+        for (cluster, topic, number), row in self._held.items():
+            name = named(None if number == CALLBACK else cluster, topic)
+            held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
+        return held
+
+    # the cursor ------------------------------------------------------------------------------------------------------
+    def begin_step(self, step: Step) -> None:
+        """Fire no row that this step changes until end_step()."""
+        self._step = step
+
+    def end_step(self, lowest: bytes | None = None) -> None:
+        """Go back to what a committed step has put, `lowest` first, and to what was passed over for it."""
+        self._step = None
+        for key in (lowest, self._skipped):
+            if key is not None and key < self.cursor:
+                self.cursor = key
+        self._skipped = None
+
+    def busy(self, key: bytes) -> bool:
+        """Return whether a row is being sent, or changed by the step that is being committed: it is not fired then."""
+        if key in self.claims:
+            return True
+        if self._step is not None and self._step.changes.touches(key):
+            self._skipped = key if self._skipped is None else min(key, self._skipped)
+            return True
+        return False
+
+    def move_on(self, last: bytes) -> None:
+        """Look behind `last` from now on."""
+        self.cursor = last + b"\0"
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no row before the cursor is left to be dealt with, and no step may be about to put one there."""
+        return not self.claims and not self._held and self._skipped is None and self._step is None
+
+    def oldest(self, store: PartitionStore) -> bytes | None:
+        """Return the key of the first row that is not dealt with, or None."""
+        known = [*self.claims, *self._held.values()]
+        if self._skipped is not None:
+            known.append(self._skipped)
+        following = store.next_row(self.cursor)
+        if following is not None:
+            known.append(following)
+        return min(known, default=None)

@@ -1,0 +1,29 @@
+"""What all partitions of a worker share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.clock import Clock
+from app.commit.journal import Journal
+from app.ingest.admission import Admission
+from app.partition.ports import Topics
+from app.settings import Settings
+from app.steps.limits import Limits
+from tables.entry import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of a worker that its partitions use.
+
+    Rows are written in the version that `row_version` returns. `admission` knows what clusters say of destinations;
+    without it every destination that the settings allow is admitted.
+    """
+
+    settings: Settings
+    clock: Clock
+    journal: Journal
+    topics: Topics
+    limits: Limits
+    row_version: Callable[[], int] = lambda: VERSION
+    admission: Admission | None = None

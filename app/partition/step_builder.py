@@ -1,0 +1,130 @@
+"""What has come becomes one step: outcomes and records within bounds, and what is to be forgotten with it."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from app.ingest.ingest import Ingest
+from app.ingest.policy import Policy
+from app.partition.ports import Topics
+from app.steps.context import Context
+from app.steps.outcomes import Outcome, Outcomes
+from app.steps.row_version import Downgrade
+from app.steps.step import Step
+from punctual.contract.native import Record
+from punctual.contract.request import Refusal
+
+#: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
+_SLICE = 200
+STEP_BYTES = 512 * 1024
+#: While messages are being delivered, slices and steps are so many times shorter.
+_SHORTER = 4
+_STEP_OUTCOMES = 20_000
+#: So much is forgotten with a step, of a kind; and so much of it, whatever the ids: it has its place in the batch.
+_EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
+
+Chunk = tuple[Sequence[Record], "asyncio.Future[None]"]
+
+
+class StepBuilder:
+    """Builds the steps of one life of a partition from its inbox and its outcomes."""
+
+    def __init__(
+        self,
+        context: Context,
+        policy: Policy,
+        topics: Topics,
+        inbox: deque[Chunk],
+        outcomes: deque[Outcome],
+    ) -> None:
+        """Take from `inbox` and `outcomes`; `topics` knows destination topics."""
+        self._context, self._policy, self._topics = context, policy, topics
+        self._inbox, self._outcomes = inbox, outcomes
+        self._ingest, self._apply = Ingest(context, policy), Outcomes(context).apply
+        self._downgrade = Downgrade(context.number, context.settings.row_version, context.store)
+
+    @property
+    def apply(self) -> Callable[[Step, Outcome], None]:
+        """What adds to a step what an outcome does."""
+        return self._apply
+
+    @property
+    def owes(self) -> bool:
+        """Whether the cold tier is to be told of something by the next step."""
+        return bool(self._context.cold.owed)
+
+    async def build(self, step: Step, again: Callable[[], None]) -> "list[asyncio.Future[None]]":
+        """Put what has come into one step, within bounds; return the futures of the records that are in it.
+
+        Calls `again` if there is more for another step.
+        """
+        self._context.cold.settle_debts(step)
+        for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
+            self._apply(step, self._outcomes.popleft())
+            if step.size >= STEP_BYTES:
+                break
+        done, limit = [], STEP_BYTES // self._shorter
+        while self._inbox and step.size < limit:
+            records, future = self._inbox.popleft()
+            taken = await self._ingest_records(step, records)
+            if taken < len(records):
+                self._inbox.appendleft((records[taken:], future))
+                break
+            done.append(future)
+        more = bool(self._inbox or self._outcomes or self.owes)
+        if step.size < 2 * STEP_BYTES:  # no large row is in it: there is room for what expires
+            more |= self._expire(step)
+            if not self._downgrade.over and step.size < STEP_BYTES:
+                self._downgrade.rewrite(step, self._context.claims.__contains__)
+                more = True
+        if more:
+            again()
+        return done
+
+    async def _ingest_records(self, step: Step, records: Sequence[Record]) -> int:
+        """Ingest records in slices that leave time for deliveries; return how many fit into the step."""
+        begin, forwarded = 0, records[0].topic == self._context.settings.forwards
+        while begin < len(records):
+            end = min(begin + _SLICE // self._shorter, len(records))
+            found = self._ingest.read(step, records[begin:end])
+            # Few are different, so that this is looked at once for many.
+            wanted = {
+                (asked.cluster, asked.to, asked.partition or 0)
+                for _, asked in found
+                if not isinstance(asked, Refusal) and asked.to
+            }
+            # A topic may have got more partitions since it was last seen.
+            unknown = {topic for cluster, topic, n in wanted if cluster is None and self._topics.partitions(topic) <= n}
+            if unknown:
+                await self._topics.learn(unknown)
+            if not all(self._policy.is_usual(cluster, topic) for cluster, topic, _ in wanted):
+                found = await self._policy.admitted(found, forwarded=forwarded)
+            limit = STEP_BYTES // self._shorter
+            taken = self._ingest.apply(step, found, self._topics.partitions, limit)
+            await asyncio.sleep(0)
+            begin = end - (len(found) - taken)
+            if taken < len(found) or step.size >= limit:  # beside a large row there is no room for another
+                return begin
+        return begin
+
+    @property
+    def _shorter(self) -> int:
+        """By how much slices and steps are shorter now: what is on its way waits for those of all partitions."""
+        return _SHORTER if self._context.claims else 1
+
+    def _expire(self, step: Step) -> bool:
+        """Forget what has been remembered for long enough, and more of it than a step adds; return whether more is."""
+        store, more = self._context.store, False
+        limit, size = max(_EXPIRE, 2 * len(step.changes.orders)), 0
+        expired = store.orders.expired(step.broker_ms, limit)
+        for count, id_ in enumerate(expired, 1):
+            step.changes.orders.setdefault(id_, None)
+            size += len(id_.encode()) + _TOMBSTONE_BYTES
+            if size >= _EXPIRE_BYTES or count == limit:
+                more = True
+                break
+        for id_ in store.delivered.expired(step.broker_ms, _EXPIRE):
+            step.changes.delivered.setdefault(id_, None)
+        for id_ in store.told.expired(step.broker_ms, _EXPIRE):
+            step.changes.told.setdefault(id_, None)
+        return more

@@ -1,0 +1,71 @@
+"""Deliveries that are to be part of a step: exactly once, they are in its transaction."""
+
+from collections import deque
+
+from app.kafka.transactions.transaction import Untaken
+from app.partition.ports import Delivery
+from app.partition.step_builder import STEP_BYTES
+from app.route import Route
+from app.steps.step import Step
+from tables import Entry
+
+#: What it takes to remove a row and to remember its delivery, beside its id, three times, and the name of its source.
+_ROW_BYTES = 200
+
+
+class StepDeliveries:
+    """Deliveries that wait for a step, in the order in which they are to be sent."""
+
+    def __init__(self, claims: dict[bytes, Entry]) -> None:
+        """Have none; the rows of deliveries are among `claims`."""
+        self._claims = claims
+        self._queue: deque[Delivery] = deque()
+        #: The last one of each route: it takes more rows.
+        self._open: dict[Route, Delivery] = {}
+
+    def __bool__(self) -> bool:
+        """Return whether any waits."""
+        return bool(self._queue)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._queue.clear()
+        self._open.clear()
+
+    def add(self, delivery: Delivery, *, first: bool = False) -> None:
+        """Let a delivery wait for a step, `first` before those that wait."""
+        if first:
+            self._queue.appendleft(delivery)
+        else:
+            self._queue.append(delivery)
+            self._open[delivery.route] = delivery
+
+    def open(self, route: Route) -> Delivery | None:
+        """Return the last delivery for a route that waits for a step: it takes more rows until then."""
+        return self._open.get(route)
+
+    def put_into(self, step: Step, now_ms: int) -> None:
+        """Add deliveries, sent `now_ms`, to a step, as far as it has room for what removes their rows."""
+        deliveries, size = list[Delivery](), step.size
+        while self._queue and (not deliveries or size < STEP_BYTES):
+            delivery = self._queue.popleft()
+            delivery.sent_ms = now_ms
+            if self._open.get(delivery.route) is delivery:
+                del self._open[delivery.route]
+            deliveries.append(delivery)
+            entries = (self._claims[key] for _, key in delivery.rows)
+            size += sum(_ROW_BYTES + 3 * len(entry.id) + len(entry.source) for entry in entries)
+        step.deliveries = deliveries
+
+    def take_back(self, step: Step, untaken: Untaken) -> None:
+        """Take deliveries out of a step whose transaction was aborted: those that are not to blame come next."""
+        deliveries = [*step.deliveries, *self._queue]  # what came meanwhile must not overtake what is tried again
+        step.deliveries = ()
+        self.clear()
+        for delivery in deliveries:
+            delivery.failed(untaken)
+        for delivery in reversed(deliveries):
+            if delivery.struck(untaken):
+                delivery.untaken(untaken)
+            else:
+                self.add(delivery, first=True)
