@@ -2,8 +2,6 @@
 
 import asyncio
 import logging
-import shutil
-import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -14,9 +12,9 @@ from app.commit.transactional_journal import dispatcher_and_journal
 from app.deliver.dispatcher import Target
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
-from app.faust_host import group
 from app.faust_host.consumer import Chunk, GroupIntake
 from app.faust_host.library_logs import silent
+from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.kafka import Cluster, Sender
@@ -27,16 +25,14 @@ from app.ownership.recovery import StoreRecovery
 from app.partition.partition import Partition
 from app.partition.services import Services
 from app.partition.state import State
-from app.process.banner import Readiness
-from app.process.datadir import belongs, check, claim
+from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.watchdog import Watchdog
-from app.reports.agreement import Agreement
 from app.reports.census import Census
 from app.reports.latest import Reports
 from app.reports.progress import VERSION, ProgressReporter
 from app.reports.watermark import Watermark
-from app.route import CALLBACK, named
+from app.route import named
 from app.settings import Settings
 from app.steps.row_version import RowVersion
 from app.topics import TopicLimits, ensure
@@ -45,10 +41,6 @@ from app.web.state import Recovery
 from tables import DelayTable
 
 log = logging.getLogger(__name__)
-
-_HOUSEKEEPING_S = 1.0
-_METADATA_S = 60.0
-_IDLE_S = 3_600.0
 
 
 class Engine:
@@ -137,7 +129,13 @@ class Engine:
             end_process,
         )
         watchdog = Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat})
-        for work in (self.due.run(), progress.run(), watermark.run(), self._housekeeping(), watchdog.run()):
+        for work in (
+            self.due.run(),
+            progress.run(),
+            watermark.run(),
+            Housekeeping(self, self._app, self._lock).run(),
+            watchdog.run(),
+        ):
             self._spawn(work)
         self._started = True
 
@@ -198,59 +196,6 @@ class Engine:
     def catching_up(self) -> bool:
         """Whether any partition waits until what waited for it is read."""
         return any(partition.state is State.CATCHING_UP for partition in self.ownership.partitions.values())
-
-    # housekeeping ----------------------------------------------------------------------------------------------------
-    async def _housekeeping(self) -> None:
-        learned = swept = time.monotonic()
-        agreement = Agreement(self.settings, self.clock.wall_ms())
-        readiness = Readiness(self.settings)
-        while True:
-            await asyncio.sleep(_HOUSEKEEPING_S)
-            routes = {route for partition in self.due.partitions.values() for route in partition.in_flight.routes}
-            given_up = [route for route in routes if route[2] != CALLBACK and self.dispatcher.give_up(route)]
-            if given_up:
-                self.due.notify()
-            self._mind_the_disk()
-            self._mind_the_group()
-            readiness.look(self.owned, self.ready_reason())
-            agreement.look(self.reader.reports.values(), self.clock.wall_ms())
-            if time.monotonic() - learned > _METADATA_S:
-                learned = time.monotonic()
-                await self._refresh_destinations()
-            if time.monotonic() - swept > _IDLE_S:
-                swept = time.monotonic()
-                for sender in (self.sender, *(target.sender for target in self.targets.values())):
-                    sender.forget_idle()
-
-    async def _refresh_destinations(self) -> None:
-        for target in self.targets.values():
-            try:
-                await target.cluster.refresh(target.cluster.known())
-            except aiokafka.errors.KafkaError as error:
-                log.warning("no metadata of destinations: %r", error)
-
-    def _mind_the_disk(self) -> None:
-        """Take no more requests while the disk is nearly full; firing goes on and makes room."""
-        check(self.settings.data_path, self._lock)
-        free = shutil.disk_usage(self.settings.data_path).free
-        low = free < self.settings.min_free_disk
-        consumer = self._app._consumer  # noqa: SLF001 - None until it starts
-        if consumer is None or low == consumer.held_back:
-            return
-        consumer.held_back = low
-        if low:
-            log.error(
-                "%d MiB of disk are free, DELAY_MIN_FREE_DISK asks for %d: no requests are taken until there is room",
-                free >> 20,
-                self.settings.min_free_disk >> 20,
-            )
-        else:
-            log.warning("there is room on the disk again: requests are taken")
-
-    def _mind_the_group(self) -> None:
-        consumer = self._app._consumer  # noqa: SLF001 - None until it starts
-        if consumer is not None:
-            group.check(consumer._thread._consumer)  # noqa: SLF001 - None until it starts
 
     # what the web view asks ------------------------------------------------------------------------------------------
     @property

@@ -127,7 +127,7 @@ class Ownership:
             return
         began = asyncio.get_running_loop().time()
         ends = await stages.logs.ends(number)
-        await partition.prepare(store)
+        await stages.recovery.end_replaced(number, store)
         await self._learn_destinations(store)
         if generation != self.generation:
             return

@@ -5,7 +5,9 @@ import logging
 from app.clock import Clock
 from app.commit.journal import Journal
 from app.settings import Settings
-from tables import DelayTable, Inspection, PartitionStore, RecordsGarbled
+from app.steps.step import Step
+from app.steps.transitions import ended
+from tables import DelayTable, Inspection, PartitionStore, RecordsGarbled, keys
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +33,20 @@ class StoreRecovery:
             log.warning("partition %d: %s; each record is looked at", number, error)
             self._table.close(number)
             return await self._take_over(number, looked_at=True)
+
+    async def end_replaced(self, number: int, store: PartitionStore) -> None:
+        """End rows that a later row of the same id had replaced when the process died."""
+        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
+        step = Step(now_ms, now_ms - self._clock.offset_ms)
+        for key in list(store.clashes):
+            entry = store.entry(key)
+            if entry is None or store.find(entry.id) == key:
+                store.clashes.discard(key)
+                continue
+            step.changes.remove(key, entry)
+            ended(step, "replaced", keys.due_of(key), entry)
+        if step:
+            await self._journal.commit(number, step)
 
     async def _take_over(self, number: int, *, looked_at: bool = False) -> PartitionStore:
         name = f"{self._settings.changelog}-{number}"

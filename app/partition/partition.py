@@ -25,7 +25,6 @@ from app.steps.context import Context
 from app.steps.order_memory import OrderMemory
 from app.steps.outcomes import Outcome, Unsent
 from app.steps.step import Step
-from app.steps.transitions import ended
 from punctual.contract.native import Record
 from tables import Entry, PartitionStore, keys
 
@@ -283,19 +282,6 @@ class Partition:
             self._pacing.hurry(asyncio.get_running_loop().time(), _SOON_FOR_S)
         self.in_flight.end_step(lowest)
         self._firing.notify(self)
-
-    async def prepare(self, store: PartitionStore) -> None:
-        """End rows that a later row of the same id had replaced when the process died."""
-        step = self._new_step()
-        for key in list(store.clashes):
-            entry = store.entry(key)
-            if entry is None or store.find(entry.id) == key:
-                store.clashes.discard(key)
-                continue
-            step.changes.remove(key, entry)
-            ended(step, "replaced", keys.due_of(key), entry)
-        if step:
-            await self._journal.commit(self.number, step)
 
 
 def _report(task: "asyncio.Task[None]", fatal: Callable[[BaseException], None]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import app.due.lateness
-import app.engine
 import tables.counts
 import tables.database
 import tables.expiring_index
@@ -46,7 +45,7 @@ def simulated(loop: Loop, disks: Disks, stamps: dict[str, set[int]]) -> Iterator
     """Put simulated time and disks where modules have the real ones; `stamps` get those of all orders."""
     time: Any = VirtualTime(loop)
     replaced: list[tuple[Any, str, Any]] = [
-        (module, "time", time) for module in (app.engine, app.due.lateness, tables.restore, tables.table)
+        (module, "time", time) for module in (app.due.lateness, tables.restore, tables.table)
     ]
     stores = (tables.store, tables.counts, tables.database, tables.expiring_index, tables.foreign_writes)
     replaced += [(module, "rocksdict", disks) for module in stores]

@@ -12,7 +12,7 @@ from app.faust_host.consumer import Consumer
 def until_beat(now: float, began: float, *, hurried: bool, exactly_once: bool = False) -> float:
     """Return the seconds until the next look, after one that began then."""
     settings = SimpleNamespace(exactly_once=exactly_once)
-    app = SimpleNamespace(engine=SimpleNamespace(is_hurried=hurried, settings=settings))
+    app = SimpleNamespace(engine=SimpleNamespace(hurried=hurried, settings=settings))
     consumer: Any = SimpleNamespace(loop=SimpleNamespace(time=lambda: now), app=app)
     return Consumer._until_beat(consumer, began)
 

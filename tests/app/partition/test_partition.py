@@ -3,17 +3,22 @@
 import asyncio
 import gc
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from app.due.due_loop import DueLoop
+from app.ownership.recovery import StoreRecovery
 from app.partition.state import State
 from app.steps.step import Step
 from tables import Changes, Orders, Position
 from tests.app.stage import Stage
 from tests.punctual.contract.records import NOW
 from tests.tables.rows import apply, assert_sound, entry, key, put
+
+if TYPE_CHECKING:
+    from app.commit.journal import Journal
+    from tables import DelayTable
 
 MIB = 1 << 20
 
@@ -297,7 +302,8 @@ async def test_rows_that_a_later_one_had_replaced_end_before_the_work_begins(tmp
         put(changes, key(3, 3), entry("a"))
         apply(store, changes)
         store.clashes = {key(5, 1), key(7, 2)}
-        await stage.partition.prepare(store)
+        journal, table = cast("Journal", stage.journal), cast("DelayTable", None)
+        await StoreRecovery(stage.settings, stage.clock, table, journal, 0).end_replaced(0, store)
 
         assert stage.told() == ["replaced a"]
         assert (store.find("a"), store.find("b"), store.clashes) == (key(3, 3), key(7, 2), set())
