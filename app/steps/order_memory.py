@@ -1,4 +1,4 @@
-"""What a partition remembers of orders for ids that are not there, so that the last one wins (decision 10)."""
+"""What a partition remembers of orders for ids that are not there, so that the last one wins (docs/decisions/0010)."""
 
 from collections.abc import Iterable
 
