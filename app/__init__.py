@@ -1,4 +1,26 @@
-"""Punctual: delayed messages for Kafka, on time.
+"""Punctual's worker: delayed messages for Kafka, on time.
+
+A message passes through these packages, in this order:
+
+    faust_host  Faust, and what of it is replaced: records come from the group's consumer in chunks
+    ingest      what records mean: requests become rows, commands change them, nonsense becomes dead letters
+    partition   one partition at work: a single writer that gathers records and outcomes into steps
+    commit      a step becomes durable: events, then the changelog, then the table; exactly once in a transaction
+    due         the due loop: finds the rows that are due across all partitions
+    deliver     due messages go to their destinations; what became of them returns to the partition as an outcome
+
+These serve the others:
+
+    steps       what changes together, and what orders and outcomes do to messages; no I/O
+    ownership   which partitions this worker has, and how each comes from assignment to firing
+    kafka       record batches, transactions and metadata on the wire
+    reports     what workers tell each other and everyone: progress records
+    web         the page, the HTTP API and health checks
+    process     the data directory, the log, the end of a process
+
+`engine` puts them together, `housekeeping` is what it does each second, and `worker` is the Faust app around it.
+`embedded` is a broker for development, `demo` is what `make run` shows. The table is the package `tables`; the message
+contract and the clients are `punctual`. docs/explanation/how-it-works.md follows one request.
 
 `app` is the Faust app, which `faust -A app worker` runs; programs use `from punctual import DelayClient`. Both are made
 when they are asked for, so that a program that only sends requests doesn't load the engine.

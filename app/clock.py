@@ -1,4 +1,4 @@
-"""Time: the one place that reads it. Wall clock for due times, monotonic beside it to notice jumps."""
+"""The one place that reads the time: the wall clock for due times, the monotonic clock to notice jumps."""
 
 import logging
 import time
@@ -55,7 +55,7 @@ class Clock:
         return now
 
     def confirm(self, sent_ms: int, jumps: int, appended_ms: int) -> None:
-        """Take the measure of a record that is acknowledged now, unless the clock has jumped on its way.
+        """Compare the clocks by a record that was acknowledged just now, unless this clock has jumped meanwhile.
 
         `sent_ms` and `jumps` are what they were when it was sent; `appended_ms` is -1 if the broker did not say.
         """
@@ -64,7 +64,7 @@ class Clock:
             self.compare(sent_ms, appended_ms, acked_ms)
 
     def compare(self, sent_ms: int, appended_ms: int, acked_ms: int) -> None:
-        """Take the measure of a record: sent and acknowledged by this clock, appended by the broker's."""
+        """Compare the clocks by a record: sent and acknowledged by this clock, appended by the broker's."""
         if sent_ms <= appended_ms <= acked_ms:
             self.offset_ms = 0
         else:

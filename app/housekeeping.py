@@ -1,4 +1,4 @@
-"""What a worker sees to every second, beside its partitions' work: destinations, the disk, the group, its own word."""
+"""What a worker sees to every second, beside its partitions' work: destinations, disk, group, settings."""
 
 import asyncio
 import logging

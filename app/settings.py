@@ -227,7 +227,7 @@ class Settings:
 
     @property
     def events_topic(self) -> str:
-        """The topic of events, one per change of a message's life."""
+        """The topic of events, one per change in a message's lifecycle."""
         return f"{self.app_id}-events"
 
     @property

@@ -1,4 +1,4 @@
-"""What an installation says of itself each second, read from its progress records (contract section 6)."""
+"""What an installation says of itself each second, read from its progress records (records.md#progress)."""
 
 import json
 from collections.abc import Iterable, Mapping

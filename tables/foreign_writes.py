@@ -1,4 +1,4 @@
-"""Keys that a zombie has had the last word about, until the truth about them is written again."""
+"""Keys that a zombie was the last to write, until their true values are written again."""
 
 import msgspec
 import rocksdict
@@ -12,7 +12,7 @@ _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
 class ForeignWrites:
-    """Keys of the changelog, kept with the offset that has gone past the zombie's words about them.
+    """Keys of the changelog, kept with the offset that has gone past the zombie's records of them.
 
     Without that, a process that dies after it has read a zombie's batch and before it has set it right would not know
     of it when it comes back.

@@ -54,7 +54,7 @@ def trouble(key: bytes, value: bytes | None) -> str | None:
 
 
 def odd(key: bytes, value: bytes | None) -> bool:
-    """Return whether a mark is none that a table writes, of those that nothing else would notice."""
+    """Return whether a mark is one that no table writes, and that nothing else would notice."""
     return key[:1] in (keys.ORIGIN, keys.POSITION) and value is not None and trouble(key, value) is not None
 
 
@@ -101,7 +101,7 @@ class Inspection:
         return not self._found
 
     def passes(self, offset: int, key: bytes, value: bytes | None) -> bool:
-        """Return whether a record can be read, and keep in mind what cannot."""
+        """Return whether a record can be read, and note it if it cannot."""
         why = trouble(key, value)
         if why is None or value is None:  # a tombstone of what nobody knows removes nothing
             self._found.pop(key, None)

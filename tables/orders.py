@@ -1,4 +1,4 @@
-"""The order of orders for one id, and what is remembered of an id that is not there (decision 10)."""
+"""The order of orders for one id, and what is remembered of an id that is not there (docs/decisions/0010)."""
 
 from collections.abc import Iterable
 from typing import Literal

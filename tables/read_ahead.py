@@ -1,4 +1,4 @@
-"""Rows that are read ahead: looks for due rows follow one another every few milliseconds, and most find the same."""
+"""Rows read ahead: due rows are looked for every few milliseconds, and most looks find the same ones."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _ROWS, _BYTES = 64, 64 * 1024
 
 
 class ReadAhead:
-    """All rows from one key up to another, as they are on disk: what changes beyond is none of its business."""
+    """All rows from one key up to another, as they are on disk; changes outside that range do not matter here."""
 
     def __init__(self, database: Database) -> None:
         """Begin with nothing known."""

@@ -98,8 +98,8 @@ class StaleFilter:
     """Keeps out the batches of a writer that had lost the partition.
 
     Each batch begins with its writer's epoch. Epochs only grow, so a batch with a smaller one than seen before was
-    written by a zombie after its successor had begun; its keys are remembered, for the truth about them has to be
-    written again (compaction would keep the zombie's word, being the later one).
+    written by a zombie after its successor had begun; its keys are remembered, for their true values have to be
+    written again (compaction would keep the zombie's, being the later ones).
     """
 
     def __init__(
@@ -162,7 +162,7 @@ async def restore(
     skip: Collection[int] = (),
     inspection: Inspection | None = None,
 ) -> set[bytes]:
-    """Bring `store` to the changelog's end; return the keys that a zombie has had the last word about.
+    """Bring `store` to the changelog's end; return the keys that a zombie was the last to write.
 
     The reader must stand at `store.offset`. Can be cut off at any point and done again: until the end is reached the
     store counts as old as what it held before, for the tombstones of that may lie among what has not been read yet.

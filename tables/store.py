@@ -326,7 +326,7 @@ class PartitionStore:
                 self.origins[key] = int.from_bytes(value, "big")
 
     def holds_version_1(self) -> None:
-        """Hear that no row of a newer version is left: from the next step on, workers before that can open it."""
+        """Note that no row of a newer version is left: from the next step on, workers before that can open it."""
         self._needed = _FORMAT_1
 
     def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:

@@ -100,7 +100,7 @@ class DelayTable(faust.Table):
         skip: Collection[int] = (),
         inspection: Inspection | None = None,
     ) -> set[bytes]:
-        """Bring a partition's store to the changelog's end; return the keys that a zombie has written about.
+        """Bring a partition's store to the changelog's end; return the keys that a zombie was the last to write.
 
         Raises RecordsGarbled if records cannot be read: the store has to be opened and restored again, with an
         `inspection`, which raises RecordUnreadable at the end if nothing has mended them.

@@ -1,1 +1,1 @@
-"""Due messages on their way to destination topics, and failure callbacks on theirs."""
+"""Sends due messages to their destinations, and makes failure callbacks."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from app.route import Route
 
 _BACKOFF_S, _BACKOFF_MAX_S = 0.25, 5.0
-#: Another message is tried if nothing is heard of the first one after a failure.
+#: Another message is tried if the outcome of the first one after a failure is not known by then.
 _TRIAL_S = 2.0
 
 
@@ -19,7 +19,7 @@ class _Failure:
     since: float
     until: float = 0.0
     times: int = 0
-    #: Whether a message is on its way to see if it is over.
+    #: Whether a message is being sent to see whether it is over.
     tried: bool = False
     routes: set[Route] = field(default_factory=set)
 
@@ -37,9 +37,9 @@ class Backoff:
         return route in self._of
 
     def failed(self, route: Route, alike: Iterable[Route]) -> float | None:
-        """Hear that a route has not taken a message, and which others will not either.
+        """Note that a route has not taken a message, and which others will not either.
 
-        Gives for how many seconds they wait; None if it was known, for others were on their way at the same time.
+        Returns for how many seconds they wait; None if it was known, for others were in flight at the same time.
         """
         routes, now = {route, *alike}, self._now()
         known = [self._of[one] for one in routes if one in self._of]
@@ -53,7 +53,7 @@ class Backoff:
         return backoff_s
 
     def hold(self, route: Route) -> Callable[[], None]:
-        """Let messages wait for a route until what this gives is called."""
+        """Let messages wait for a route until what this returns is called."""
         failure = self._of.setdefault(route, _Failure(self._now(), routes={route}))
         failure.until, failure.tried = math.inf, False
 
@@ -64,7 +64,7 @@ class Backoff:
         return release
 
     def trying(self, route: Route) -> None:
-        """Hear that a message is on its way: if the way has failed, no other is until something is heard of it.
+        """Note that a message is being sent: if its route has failed, no other is until its outcome is known.
 
         If it fails again, only its own partition's transaction was held up.
         """
@@ -73,14 +73,14 @@ class Backoff:
             failure.until, failure.tried = self._now() + _TRIAL_S, True
 
     def taken(self, route: Route) -> None:
-        """Hear that a route takes messages."""
+        """Note that a route takes messages."""
         failure = self._of.get(route)
         for other in failure.routes if failure is not None else ():
             if self._of.get(other) is failure:
                 del self._of[other]
 
     def waits(self, route: Route) -> bool:
-        """Return whether messages for a route had better wait."""
+        """Return whether messages for a route should wait."""
         return route in self._of and self._of[route].until > self._now()
 
     def seconds(self, route: Route) -> float:

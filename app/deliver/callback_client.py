@@ -13,7 +13,7 @@ from app.steps.outcomes import Called, Uncalled
 from tables import Entry
 
 _TIMEOUT_S = 10
-#: How many may be on their way in all, to one host, and to one that let the last one wait for nothing: those that hang
+#: How many may be in flight in all, to one host, and to one whose last callback has timed out: hosts that do not answer
 #: must not be able to take all the room.
 _AT_ONCE, _PER_HOST, _AFTER_TIMEOUT = 64, 4, 1
 #: Hosts may be the senders' choice: what is known of slow ones is bounded.
@@ -31,7 +31,7 @@ class CallbackClient:
         self._room = room
         self._session: aiohttp.ClientSession | None = None
         self._tasks: dict[asyncio.Task[None], Route] = {}
-        #: How many are on their way to each host, and the hosts whose last callback has timed out.
+        #: How many are in flight to each host, and the hosts whose last callback has timed out.
         self._under_way = Counter[Route]()
         self._slow = set[Route]()
 
@@ -44,7 +44,7 @@ class CallbackClient:
         return host, _NAME, CALLBACK
 
     def full(self, route: Route) -> bool:
-        """Return whether as many callbacks are on their way, to this host or in all, as may be."""
+        """Return whether as many callbacks are in flight, to this host or in all, as are allowed."""
         limit = _AFTER_TIMEOUT if route in self._slow else _PER_HOST
         return len(self._tasks) >= _AT_ONCE or self._under_way[route] >= limit
 
@@ -77,7 +77,7 @@ class CallbackClient:
         partition.tell(Uncalled(key, why) if why else Called(key))
 
     async def stop(self) -> None:
-        """Abandon callbacks on their way: they are made again after a restart."""
+        """Abandon callbacks in flight: they are made again after a restart."""
         for task in list(self._tasks):
             task.cancel()
         if self._session is not None:

@@ -65,7 +65,7 @@ class Target(NamedTuple):
 
 
 class Dispatcher:
-    """Takes due rows, and tells their partitions what became of them."""
+    """Sends due rows, and tells their partitions what became of them."""
 
     def __init__(self, settings: Settings, clock: Clock, targets: dict[str | None, Target]) -> None:
         """Deliver to `targets`, by the name of the cluster; None is our own."""
@@ -195,7 +195,7 @@ class Dispatcher:
             self._unknown.pop((cluster, topic), None)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
-        """Take a row along in this cycle, which is due `now`."""
+        """Add a row that is due `now` to this cycle's batch for its route."""
         partition.in_flight.claim(key, entry, route)
         row, delivery = (partition, key), self._deliveries.get(route)
         if delivery is None or not delivery.append(row, entry, now):
@@ -208,7 +208,7 @@ class Dispatcher:
         return DeliveryBatch(route, transactional=False)
 
     def send(self) -> None:
-        """Send what this cycle has gathered; while a way's last load is on its way, the next one takes more rows.
+        """Send what this cycle has gathered; while a route's last batch is in flight, the next takes more rows.
 
         The sender has one batch of a partition in flight: under load, cycles would queue more of them than it sends.
         """
@@ -281,7 +281,7 @@ class Dispatcher:
         delivery = self._new_delivery(route)
         for owner, key in rows:
             entry = owner.claims.get(key)
-            if entry is not None:  # else its partition has begun a new life, which sends it anew
+            if entry is not None:  # else its partition has started anew, and sends it itself
                 delivery.append((owner, key), entry, self._clock.wall_ms())
         if delivery.rows:
             self._submit(delivery, first=True)

@@ -1,1 +1,1 @@
-"""Finds what is due, looks that commands are still heard, and counts how late deliveries are."""
+"""Finds what is due, checks that inputs are still being read, and counts how late deliveries are."""

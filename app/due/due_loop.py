@@ -1,4 +1,4 @@
-"""The due loop: one a worker. It sleeps until the earliest due time, then gathers what is due across all partitions."""
+"""The due loop, one per worker: it sleeps until the earliest due time, then gathers what is due in all partitions."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ class DueLoop:
         self._changed.set()
 
     async def stop(self) -> None:
-        """Abandon callbacks on their way."""
+        """Abandon callbacks in flight."""
         await self._callbacks.stop()
 
     async def run(self) -> None:
@@ -78,7 +78,7 @@ class DueLoop:
         return wait_s
 
     def top_up(self, partition: Partition) -> None:
-        """Take along what is due of a partition whose transaction is about to begin: the next one is a beat away."""
+        """Fire what is due in a partition whose transaction is about to begin, instead of waiting for its next one."""
         now = self._clock.now_ms()  # before may_fire: it notices jumps
         self._look(asyncio.get_running_loop().time())  # the process may have been stopped since the last cycle
         if partition.state is State.LIVE and self._clock.may_fire():
@@ -86,7 +86,7 @@ class DueLoop:
             self._send_off()
 
     def _look(self, now_s: float) -> None:
-        """See that partitions hear what comes, before any of them is fired."""
+        """Check that inputs are being read, before any partition is fired."""
         if self._liveness is not None:
             self._liveness.look(self.partitions.values(), now_s)
 
@@ -172,7 +172,7 @@ class DueLoop:
                     self.notify()
 
     def _is_aside(self, route: Route) -> bool:
-        """Return whether what is on its way there takes no room from the rest."""
+        """Return whether what is in flight on a route takes no room from the rest."""
         return route[2] == CALLBACK or self._dispatcher.blocked(route)
 
     def _send(self, partition: Partition, key: bytes, entry: Entry, now: int, late: int) -> None:

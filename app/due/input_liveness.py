@@ -1,4 +1,4 @@
-"""Whether partitions hear what is in their inputs: one that does not may miss the cancel of what falls due.
+"""Whether partitions are still told what their inputs hold: one that is not may miss the cancel of a due message.
 
 A broker that is away, a network that carries nothing and a process that was stopped look alike when they are over:
 messages are overdue, and commands for them wait unread. What waits is read first, as after a start.
@@ -17,7 +17,7 @@ _LOOK_S = 0.1
 
 
 class InputReads(Protocol):
-    """What is known of the inputs' being read."""
+    """What is known of how inputs are read."""
 
     def heard(self, topic: str, partition: int) -> float | None:
         """Return a number that changes with each answer to what there is to read, None if nothing is to be read now."""
@@ -27,7 +27,7 @@ class InputReads(Protocol):
 
 
 class InputLiveness:
-    """Looks whether live partitions hear what comes, several times a second."""
+    """Checks several times a second whether live partitions are still told what their inputs hold."""
 
     def __init__(self, hearing: InputReads, topics: Iterable[str]) -> None:
         """Have each live partition that has not heard of one of `topics` for BLIND_S read its inputs again."""
@@ -55,7 +55,7 @@ class InputLiveness:
         self._heard[partition.number] = life, heard
         for topic in self._topics:
             at = self._hearing.heard(topic, partition.number)
-            # What is on its way into the table is not asked for again: then it is the table that must get on.
+            # What is fetched and not in the table yet is not asked for again: then it is the table that must get on.
             mark = partition.steps_read if self._hearing.ahead(topic, partition.number) else at
             last, last_s = heard.get(topic, (None, 0.0))
             if at is None or mark != last:

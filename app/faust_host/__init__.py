@@ -1,1 +1,15 @@
-"""Where Faust is bent, and aiokafka's consumer with it: each place names the upstream line that it answers."""
+"""Where Faust is bent, and aiokafka's consumer with it: each place names the upstream line that it answers.
+
+    consumer      chunks of records instead of single ones, the fetch loop, positions to commit, and the handover of
+                  assigned partitions, which stands where Faust's recovery stands
+    group         a member that comes back with another address, and a coordinator that has ended
+    commands      the command line: `worker` alone
+    library_logs  what the libraries log at each step of theirs
+
+A few places are with what they serve:
+
+    app/worker.py      Faust's app and its worker: the event loop, start and stop, the root logger
+    app/web/server.py  its web server, without its own pages
+    tables/table.py    its table, without its store and its recovery
+    app/kafka/patches  aiokafka: names of headers that are not UTF-8, and lost connections on uvloop
+"""

@@ -1,4 +1,4 @@
-"""How Punctual sits in Faust: every place where Faust is bent is here, each naming the upstream line it answers.
+"""The group's consumer as Punctual has it: each place where Faust is bent names the upstream line it answers.
 
 Faust keeps the group, the assignment, the web server and the agent. It hands over whole chunks of records instead of
 single ones, and leaves positions, recovery and commits to the table, which knows better (faust-streaming 0.15.3).

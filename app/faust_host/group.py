@@ -24,7 +24,7 @@ class Assignor(PartitionAssignor):
 
 
 def check(consumer: aiokafka.AIOKafkaConsumer | None) -> None:
-    """See that a consumer still minds its group.
+    """Check that a consumer's coordinator, which keeps it in its group, still runs.
 
     aiokafka's coordinator ends at an error that it does not expect, with a word in the log
     (consumer/group_coordinator.py:593); nobody else notices.

@@ -1,4 +1,4 @@
-"""What Faust, mode and aiokafka say of every step of theirs: 70 lines a start, among which ours would be lost."""
+"""What Faust, mode and aiokafka log of every step of theirs: 70 lines at a start, among which ours would be lost."""
 
 import contextlib
 import logging
@@ -21,7 +21,7 @@ class LibraryLogFilter(logging.Filter):
 
 @contextlib.contextmanager
 def silent(name: str) -> Iterator[None]:
-    """Have a logger say nothing of what is raised anyhow, and then said in a sentence of ours."""
+    """Silence a logger while its errors are raised too, and then told in a sentence of ours."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -7,7 +7,7 @@ from app.reports.census import Census
 from app.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 
-#: What an installation's own topics are called after its id (contract section 1).
+#: What an installation's own topics are called after its id (operate.md#topics).
 SUFFIXES = (
     "-requests",
     "-forwards",

@@ -50,7 +50,7 @@ class Ingest:
         self._read_ms = UNKNOWN_MS
 
     def read(self, step: Step, records: Sequence[Record]) -> list[Read]:
-        """Decode `records`, all of one topic and in order, those left out that an earlier life has ingested."""
+        """Decode `records`, all of one topic and in order, but for those before the topic's position."""
         topic = records[0].topic
         position = self._position(step, topic)
         start, base = position.offset, position.base

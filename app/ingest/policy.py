@@ -11,7 +11,7 @@ from punctual.contract.native import Record
 from punctual.contract.request import TOPIC_NAME, Reason, Refusal, Request
 from tables.keys import MAX_DUE_MS
 
-#: A record's timestamp may be this far ahead of the broker's clock (contract section 2).
+#: A record's timestamp may be this far ahead of the brokers' clock: `bad-timestamp` (records.md#dead-letters).
 AHEAD_MS = 60_000
 
 Read = tuple[Record, Request | Refusal]

@@ -31,8 +31,8 @@ class Refusals:
     def refuse_parked(self, step: Step, key: bytes, entry: Entry, refusal: Refusal) -> None:
         """Add to `step` what becomes of a message that the cold tier sends back, and that is accepted no more.
 
-        Its letter can be sent again as it is: what the tier says of it is left out. The `key` of the row that it does
-        not get says when it is due.
+        Its dead letter can be sent again as it is: what the tier says of it is left out. The `key` of the row that it
+        does not get says when it is due.
         """
         step.send(
             dead_letters.rejected(

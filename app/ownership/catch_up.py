@@ -1,6 +1,6 @@
 """What waits in the inputs of the whole installation when partitions are assigned.
 
-A command may stand in any partition of an input and reach its message through the forwards (contract section 3). So a
+A command may stand in any partition of an input and reach its message through the forwards (records.md#commands). So a
 partition has read all that waited for it only when every partition has ingested what its inputs held, and then itself
 what its forwards hold. What other workers have ingested is in their progress records.
 """

@@ -11,7 +11,7 @@ from tables import Entry, PartitionStore, keys
 
 
 class InFlight:
-    """Claims, routes, held rows and the cursor of one partition, for one of its lives.
+    """Claims, routes, held rows and the cursor of one partition, from one start to the next.
 
     A row is claimed when it is handed to a dispatcher; one outcome follows, whose step ends the claim. A row whose
     route is blocked is held instead: the cursor moves on, and goes back when the route is free.
@@ -32,7 +32,7 @@ class InFlight:
         self._skipped: bytes | None = None
 
     def clear(self) -> None:
-        """Begin a new life: what is on its way is nobody's any more."""
+        """Begin anew: what is in flight belongs to nobody any more."""
         for left in (self.claims, self._unanswered, self._routes, self._rows, self._held):
             left.clear()
         self.cursor, self._step, self._skipped = b"", None, None

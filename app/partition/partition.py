@@ -175,7 +175,7 @@ class Partition:
         return done
 
     def tell(self, outcome: Outcome) -> None:
-        """Take the outcome of a send; one that comes after the partition's life in which it was sent counts too."""
+        """Take the outcome of a send; one from before the last start counts if its row is being sent again."""
         answered = self.in_flight.answered(outcome)
         if answered is not None:
             self._outcomes.append(answered)
@@ -191,7 +191,7 @@ class Partition:
         return self._deliveries.open(route)
 
     def passed(self, point: str) -> None:
-        """Pass a named point on the way of a row."""
+        """Pass a named point in the delivery of a row; fault tests end the process here."""
         self._journal.reached(point, None)
 
     def release(self, rows: Iterable[bytes], route: Route) -> None:

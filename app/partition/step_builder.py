@@ -27,7 +27,7 @@ Chunk = tuple[Sequence[Record], "asyncio.Future[None]"]
 
 
 class StepBuilder:
-    """Builds the steps of one life of a partition from its inbox and its outcomes."""
+    """Builds the steps of a partition, from one start to the next, of its inbox and its outcomes."""
 
     def __init__(
         self,

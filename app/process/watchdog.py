@@ -16,14 +16,14 @@ _STUCK_S = 30.0
 
 
 class Stuck(PunctualError):
-    """Something that should beat several times a second has not for half a minute."""
+    """Something that should run several times a second has not for half a minute."""
 
 
 class Watchdog:
-    """Watches beats, which are event loop times; the event loop itself is watched from a thread."""
+    """Watches when loops last ran, by the event loop's clock; the event loop itself is watched from a thread."""
 
     def __init__(self, beats: dict[str, Callable[[], float]]) -> None:
-        """Watch these beats: a beat of 0 has not begun yet."""
+        """Watch these loops, each by a function that tells when it last ran: 0 if it has not begun yet."""
         self._beats = beats
         self._seen = time.monotonic()
         self._over = threading.Event()

@@ -1,4 +1,4 @@
-"""Progress: what each partition says every second, for everyone to read (contract section 6)."""
+"""Progress: what each partition says every second, for everyone to read (records.md#progress)."""
 
 import asyncio
 import logging

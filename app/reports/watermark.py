@@ -1,8 +1,8 @@
-"""Low watermarks: up to which stamp no order can come any more, so that what ends needs no remembering (decision 10).
+"""Low watermarks: stamps below which no order can come any more, so that no ending need be remembered.
 
 A partition claims in its progress report to have read an input up to a stamp; whatever it reads of it
 later gets that stamp at least, so that the claim holds by construction. When every partition has claimed so much, and a
-partition has read what they had forwarded to it by then, nothing older can come to it.
+partition has read what they had forwarded to it by then, nothing older can come to it (docs/decisions/0010).
 """
 
 import asyncio

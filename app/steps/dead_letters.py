@@ -1,4 +1,4 @@
-"""Dead letters: what could not be accepted or delivered, with the reason (contract section 7)."""
+"""Dead letters: what could not be accepted or delivered, with the reason (records.md#dead-letters)."""
 
 from app.steps.step import OutgoingRecord
 from punctual.contract import headers as names

@@ -1,4 +1,4 @@
-"""Events: one JSON object for every change of a message's life (contract section 6)."""
+"""Events: one JSON object for every change in a message's lifecycle (records.md#events)."""
 
 from typing import Literal
 

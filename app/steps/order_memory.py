@@ -1,4 +1,4 @@
-"""What a partition remembers of orders for ids that are not there, so that the last one wins (decision 10)."""
+"""What a partition remembers of orders for ids that are not there, so that the last one wins (docs/decisions/0010)."""
 
 from collections.abc import Iterable
 
@@ -48,11 +48,11 @@ class OrderMemory:
         return self._claimed.get(topic, UNKNOWN_MS)
 
     def idle(self, topic: str, until_ms: int) -> None:
-        """Hear that all is read of an input that was there at a time of the brokers'."""
+        """Note that all of an input is read that was there at a time of the brokers' clock."""
         self._idle[topic] = until_ms
 
     def waited(self, broker_ms: int) -> None:
-        """Hear of an order that is older than the records around it."""
+        """Note an order that is older than the records around it."""
         self._waited_ms = broker_ms
 
     def read_to(self, broker_ms: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What a send's outcome means for its rows: delivered, rejected, dropped, or back to wait (design: claims)."""
+"""What a send's outcome means for its rows: delivered, rejected, dropped, or back to wait (how-it-works.md#firing)."""
 
 import logging
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which version of a row is written, and rows written again for a downgrade (decision 10)."""
+"""Which version of a row is written, and rows written again for a downgrade (docs/decisions/0010)."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One unit of work on a partition: rows to put and remove, records to send, positions (design: the step)."""
+"""One unit of work on a partition: rows to put and remove, records to send, positions (how-it-works.md#a-step)."""
 
 from collections.abc import Sequence  # noqa: TC003 - needed for annotations
 from typing import Any, NamedTuple

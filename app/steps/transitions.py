@@ -11,7 +11,7 @@ from tables.entry import encode
 
 
 def ended(step: Step, event: Kind, due_ms: int, entry: Entry, **said: Any) -> None:
-    """Tell the end of a message's life, or what did not end it."""
+    """Add the event that ends a message's lifecycle, or that says what did not."""
     step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, **said))
 
 

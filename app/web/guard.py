@@ -30,7 +30,7 @@ async def secure(_request: web.Request, response: web.StreamResponse) -> None:
 def only_under(names: Iterable[str]) -> Any:
     """Return a middleware that answers only to requests under these names, which may be patterns, or under an address.
 
-    A page of a stranger may have its own name stand for this machine's address (DNS rebinding), and a browser then
+    A stranger's page may have its own name resolve to this machine's address (DNS rebinding), and a browser then
     lets it read what is here. It cannot have a browser ask under an address; what sends no name is no browser.
     """
     known = [name.lower().rstrip(".") for name in names if name]

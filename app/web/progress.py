@@ -34,7 +34,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class MalformedProgressError(ValueError):
-    """The record is not a progress report; compare it with the contract's section on progress."""
+    """The record is not a progress report; compare it with records.md#progress."""
 
 
 class Rest(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from punctual.contract import headers as names
 
 #: What a condition or a new due time may speak of; `due` and `accepted` are timestamps.
 COLUMNS = ("id", "source", "to", "due", "accepted")
-#: Contract section 2: not more than 15 digits.
+#: More than 15 digits are malformed (punctual.contract.times).
 _MAX_MS = 10**15 - 1
 
 

@@ -5,7 +5,7 @@ import time
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-#: The column that tells it; contract section 7 has its codes, and `requests` more.
+#: The column that tells it; records.md#dead-letters has its codes, and `requests` more.
 REASON = "delay_reason"
 
 

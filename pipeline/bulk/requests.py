@@ -10,7 +10,7 @@ from pipeline.bulk.mapping import Limits, Mapping
 from punctual.contract import headers as names
 from punctual.contract.request import TOPIC_NAME
 
-#: Contract section 2.
+#: What an id may have (records.md#requests).
 _ID_BYTES = 256
 _TOPIC = f"^{TOPIC_NAME.pattern}$"
 #: More digits than this are malformed (punctual.contract.times).
@@ -106,7 +106,7 @@ def _pair(name: str, value: Column) -> Column:
 
 
 def _reason(mapping: Mapping, limits: Limits) -> Column:
-    """Return the first reason that applies; where contract section 7 has a code for it, that one."""
+    """Return the first reason that applies; where records.md#dead-letters has a code for it, that one."""
     to, id_, due, place = F.col("to.value"), F.col("id"), F.col("due_ms"), F.col("place.value")
     reasons = {
         "unreadable": F.col("broken"),

@@ -22,7 +22,7 @@ def _columns(text: str, *more: StructField) -> StructType:
 
 
 #: How a life can end; an earlier one outranks a later one of the same source: a batch that was in flight at a crash may
-#: be delivered and have another ending too (contract section 6). `rescued` is the pipeline's own.
+#: be delivered and have another ending too (records.md#events). `rescued` is the pipeline's own.
 ENDINGS = ("delivered", "cancelled", "replaced", "dropped", "rejected", "parked", "rescued")
 TOLD_ENDINGS = ENDINGS[:-1]
 

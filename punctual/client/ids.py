@@ -1,4 +1,4 @@
-"""Ids as the contract has them: 1 to 256 bytes of UTF-8 (section 2)."""
+"""Ids as the contract has them: 1 to 256 bytes of UTF-8 (records.md#requests)."""
 
 from punctual.client.errors import InvalidIdError
 

@@ -1,4 +1,4 @@
-"""Requests and commands as Kafka records: contract sections 2 and 3, without any I/O."""
+"""Requests and commands as Kafka records (records.md#requests), without any I/O."""
 
 import re
 from dataclasses import dataclass

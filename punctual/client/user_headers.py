@@ -17,8 +17,8 @@ RawHeader = tuple[str, bytes | None]
 def user_headers(headers: Headers) -> list[RawHeader]:
     """Return the headers as pairs of name and bytes, order and duplicates kept.
 
-    Raises InvalidHeaderError for a name that begins with `delay-`, which the contract keeps for itself (section 2),
-    and for what is no name or no value.
+    Raises InvalidHeaderError for a name that begins with `delay-`, which the contract keeps for itself
+    (records.md#requests), and for what is no name or no value.
     """
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return [_pair(pair) for pair in pairs]

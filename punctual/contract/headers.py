@@ -1,4 +1,4 @@
-"""The names of every Kafka header of the native contract, sections 2 to 4 and 7; tests freeze them.
+"""The names of every Kafka header of the native contract (docs/reference/records.md); tests freeze them.
 
 Names are lower-case ASCII, values UTF-8. Headers that do not begin with `PREFIX` belong to the user and travel
 unchanged.
@@ -34,13 +34,13 @@ ERROR: Final = "delay-error"
 REQUEST: Final = frozenset(
     {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, ASKED_AT, PARKED}
 )
-"""What requests and commands may carry (sections 2 and 3); `PARKED` only what the cold tier sends back."""
+"""What requests and commands may carry (records.md#requests); `PARKED` only what the cold tier sends back."""
 
 DELIVERY: Final = frozenset({ID, DUE, SOURCE})
-"""What every delivery carries beside the user's own headers (section 4)."""
+"""What every delivery carries beside the user's own headers (records.md#deliveries)."""
 
 DEAD_LETTER: Final = frozenset({REASON, ERROR, SOURCE})
-"""What every dead letter carries beside the original headers (section 7)."""
+"""What every dead letter carries beside the original headers (records.md#dead-letters)."""
 
 COLD: Final = frozenset({SOURCE, PARKED, EPOCH})
 """What every record of the cold topic carries beside what it asks for (docs/reference/cold-topic.md)."""

@@ -1,4 +1,4 @@
-"""Where an id lives: the one partition that every command for it must reach (contract section 3)."""
+"""Where an id lives: the one partition that every command for it must reach (records.md#commands)."""
 
 from collections.abc import Collection
 

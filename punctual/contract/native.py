@@ -1,4 +1,4 @@
-"""The native dialect: headers say what to do, key and value pass through (contract sections 2 and 3)."""
+"""The native dialect: headers say what to do, key and value pass through (records.md#requests)."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
@@ -38,7 +38,7 @@ class Record(Protocol):
 def decode(record: Record) -> Request:
     """Return the request that a record makes.
 
-    Raises Refusal with one of the reason codes of section 7.
+    Raises Refusal with one of the reason codes of records.md#dead-letters.
     """
     said, users = _read(record)
     op = _op(said) if _OP in said else "schedule"

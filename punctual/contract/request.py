@@ -14,7 +14,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Reason(StrEnum):
-    """Why a message became a dead letter (contract section 7)."""
+    """Why a message became a dead letter (records.md#dead-letters)."""
 
     MALFORMED = "malformed"
     BAD_TIMESTAMP = "bad-timestamp"

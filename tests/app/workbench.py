@@ -195,7 +195,7 @@ class Workbench:
         return {e.id: int.from_bytes(row[:8], "big") for row, e in self.store.rows() if self.store.find(e.id) == row}
 
     def assert_balanced(self) -> None:
-        """Hold the account of the contract's section 6 against the events alone."""
+        """Check by the events alone that the account balances (records.md#events)."""
         accepted = {event["source"] for event in self.events if event["event"] == "accepted"}
         ended = Counter(
             source for event, source in {(e["event"], e["source"]) for e in self.events if e["event"] in ENDINGS}

@@ -37,4 +37,4 @@ def test_events_and_their_fields_are_documented() -> None:
 
 
 def test_fields_of_progress_are_documented() -> None:
-    assert _documented("ProgressRecord") == {field.encode_name for field in msgspec.structs.fields(ProgressRecord)}
+    assert _documented("Progress") == {field.encode_name for field in msgspec.structs.fields(ProgressRecord)}

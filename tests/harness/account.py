@@ -1,4 +1,4 @@
-"""The account of an installation, from Kafka alone (contract section 6)."""
+"""The account of an installation, from Kafka alone (records.md#events)."""
 
 import json
 import time

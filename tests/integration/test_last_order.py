@@ -222,7 +222,7 @@ def test_orders_that_follow_each_other_at_once_hold(installation: Installation) 
 
 
 def _acked_in_the_same_millisecond(installation: Installation, ids: list[str]) -> set[str]:
-    """Return the ids whose last two orders brokers have stamped alike: contract section 3 sorts them by partition."""
+    """Return the ids whose last two orders have the same stamp: their partitions sort them."""
     stamps: dict[str, list[int]] = {}
     for record in sorted(read(installation.bootstrap, installation.requests.topic), key=lambda one: one.timestamp_ms):
         stamps.setdefault(record.header("delay-id"), []).append(record.timestamp_ms)

@@ -1,4 +1,4 @@
-"""What was commanded before a worker took a partition holds for what that worker sends (contract section 8, 7)."""
+"""What was commanded before a worker took a partition holds for what that worker sends (README.md#the-promise)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Per id the last order wins, whatever way each took (decision 10): an oracle that knows nothing of how."""
+"""Per id the last order wins, whatever partitions orders took (docs/decisions/0010): an independent oracle."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +46,7 @@ def outcome(asks: Iterable[Ask]) -> Outcome:
 
 
 def _ways(evidence: Evidence, asks: Sequence[Ask]) -> Iterator[list[Ask]]:
-    """Return the orders sorted as contract section 3 says, once for each stamp that they may have."""
+    """Return the orders sorted as records.md#the-last-order-wins says, once for each stamp that they may have."""
     stamps = [sorted(evidence.world.stamps.get(ask.source, {ask.stamp_ms})) for ask in asks]
     for chosen in itertools.product(*stamps):
         known = dict(zip((ask.source for ask in asks), chosen, strict=True))

@@ -1,1 +1,1 @@
-"""What brokers say of themselves and their topics, and what stands in one partition."""
+"""Metadata of brokers and topics, offsets, and a reader of one partition."""

@@ -75,7 +75,7 @@ class Cluster:
         return self._client
 
     def lose(self, node: int) -> None:
-        """Hear that a connection to a broker has ended in the midst of use."""
+        """Note that a connection to a broker has ended in the midst of use."""
         for topic, leaders in self._leaders.items():
             self._losses.update((topic, number) for number, leader in enumerate(leaders) if leader == node)
 

@@ -1,4 +1,4 @@
-"""Connections that were lost a moment ago: on uvloop, too, aiokafka hears of it as of any other.
+"""Writes to connections that were lost a moment ago: on uvloop, too, they raise the error that aiokafka expects.
 
 asyncio drops what is written to a transport that has lost its connection; uvloop raises RuntimeError
 (handles/handle.pyx, _ensure_alive). aiokafka takes OSError alone for a lost connection (aiokafka/conn.py, send), and

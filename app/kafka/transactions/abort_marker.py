@@ -1,4 +1,4 @@
-"""That a transaction was aborted, kept while its id gets an epoch, with which its coordinator forgets how it ended."""
+"""A note that a transaction was aborted, kept while its id gets an epoch: then its coordinator forgets the end."""
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
@@ -24,7 +24,7 @@ class AbortMarker(TransactionalId):
         return self._written
 
     async def keep(self, tp: TopicPartition) -> None:
-        """Have it written. Raises Fenced if another has written or cleared it since it was read."""
+        """Make sure that it is written. Raises Fenced if another has written or cleared it since it was read."""
         known = self._producer
         await self.read()
         if self._producer not in (known, NOBODY):
@@ -41,7 +41,7 @@ class AbortMarker(TransactionalId):
         self._written = True
 
     async def clear(self) -> None:
-        """Have it not written. Raises Fenced if another has written since."""
+        """Make sure that it is not written. Raises Fenced if another has written since."""
         if self._written:
             await self.init()
             self._written = False

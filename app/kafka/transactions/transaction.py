@@ -58,14 +58,14 @@ class ConnectionGroup:
         return self._name, self._number
 
     def leave(self, late: set[asyncio.Task[Any]]) -> None:
-        """Go by others from now on, for these requests have no answer: by the first that have none such."""
+        """Use others from now on, for requests on these have no answer: the first on which none is awaited."""
         self._late.setdefault(self._number, set()).update(late)
         self._late = {number: left for number, of in self._late.items() if (left := {t for t in of if not t.done()})}
         self._number = next(number for number in itertools.count() if number not in self._late)
 
 
 class _Sending:
-    """Batches on their way, and what has come of them."""
+    """Batches in flight, and what became of them."""
 
     def __init__(self, batches: Sequence[PartitionBatch]) -> None:
         """Begin with all of them to be sent."""

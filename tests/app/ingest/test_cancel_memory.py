@@ -1,4 +1,4 @@
-"""A cancel that overtakes its request on another way holds all the same (contract section 3)."""
+"""A cancel that overtakes its request through another partition still holds (records.md#the-last-order-wins)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The last order of an id wins, whatever way it took (decision 10; records.md, Commands)."""
+"""The last order of an id wins, whichever partitions they came through (records.md#the-last-order-wins)."""
 
 from pathlib import Path
 
