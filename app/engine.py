@@ -15,7 +15,8 @@ from app.deliver.dispatcher import Target
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
 from app.faust_host import group
-from app.faust_host.consumer import Chunk, GroupIntake
+from app.faust_host.chunk import Chunk
+from app.faust_host.group_intake import GroupIntake
 from app.faust_host.library_logs import silent
 from app.ingest.admission import Admission
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours

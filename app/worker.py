@@ -13,8 +13,10 @@ from aiokafka.errors import KafkaError
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.faust_host import commands
-from app.faust_host.consumer import ChunkSchema, Tables, Transport
+from app.faust_host.chunk import ChunkSchema
+from app.faust_host.consumer import Transport
 from app.faust_host.group import Assignor
+from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections

@@ -227,7 +227,7 @@ class Worker:
             self.breaks.append((now, None))
 
     async def assign(self, numbers: list[int], generation: int) -> None:
-        """Take partitions, as app/faust_host/consumer.py does."""
+        """Take partitions, as app/faust_host/handover.py does."""
         async with self._turn:
             self.consumer.forget()
             await self._give_back()
