@@ -10,7 +10,6 @@ from typing import Any
 import aiokafka.errors
 
 from app.clock import Clock
-from app.commit.transactional_journal import dispatcher_and_journal
 from app.deliver.dispatcher import Target
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
@@ -18,6 +17,7 @@ from app.faust_host import group
 from app.faust_host.chunk import Chunk
 from app.faust_host.group_intake import GroupIntake
 from app.faust_host.library_logs import silent
+from app.guarantee import dispatcher_and_journal
 from app.ingest.admission import Admission
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.kafka import Cluster, Sender

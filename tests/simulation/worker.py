@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
-from app.commit.transactional_journal import dispatcher_and_journal
 from app.deliver.dispatcher import Target
 from app.due.due_loop import DueLoop
 from app.errors import NotOwner
+from app.guarantee import dispatcher_and_journal
 from app.ingest.destinations import Destinations
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
