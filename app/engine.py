@@ -10,7 +10,7 @@ from typing import Any
 import aiokafka.errors
 
 from app.clock import Clock
-from app.deliver.dispatcher import Target
+from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
 from app.faust_host import group

@@ -3,7 +3,8 @@
 from app.clock import Clock
 from app.commit.journal import Journal
 from app.commit.transactional_journal import TransactionalJournal
-from app.deliver.dispatcher import Dispatcher, Target
+from app.deliver.dispatcher import Dispatcher
+from app.deliver.target import Target
 from app.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.kafka import Cluster, Sender
 from app.settings import Settings

@@ -1,11 +1,13 @@
 """Exactly once: deliveries on our own cluster go with the steps of their rows' partitions, in their transactions."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from app.deliver.backoff import Backoff
-from app.deliver.dispatcher import DeliveryBatch, Dispatcher
+from app.deliver.delivery_batch import DeliveryBatch
+from app.deliver.dispatcher import Dispatcher
 from app.kafka.errors import SendError
 from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.transaction import Untaken
@@ -43,7 +45,7 @@ class TransactionalDeliveryBatch(DeliveryBatch):
         if error.error is None and self.route[1:] == (error.topic, error.partition):
             return True
         dispatcher = self._dispatcher
-        return self.batch is error.batch or dispatcher.blocked(self.route) or not dispatcher.found(self.route)
+        return self.batch is error.batch or dispatcher.blocked(self.route) or not dispatcher.missing.found(self.route)
 
     def untaken(self, error: Untaken) -> None:
         """Leave out a destination that has not taken its batch."""
@@ -56,7 +58,7 @@ class TransactionalDispatcher(Dispatcher):
     def __init__(self, *args: Any) -> None:
         """Begin with every route free."""
         super().__init__(*args)
-        self._failures = Backoff(self._loop.time)
+        self._failures = Backoff(asyncio.get_running_loop().time)
         self._troubles: dict[Route, str] = {}
 
     def _new_delivery(self, route: Route) -> DeliveryBatch:
@@ -90,7 +92,7 @@ class TransactionalDispatcher(Dispatcher):
 
         A topic whose replicas are away refuses in many partitions. What is not there any more is not waited for.
         """
-        if not self.found(route):
+        if not self.missing.found(route):
             return
         cluster = self._targets[None].cluster
         short = cluster.as_short_as(error.topic, error.partition) if error.short else ()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
-from app.deliver.dispatcher import Target
+from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.errors import NotOwner
 from app.guarantee import dispatcher_and_journal
