@@ -50,7 +50,7 @@ def simulated(loop: Loop, disks: Disks, stamps: dict[str, set[int]]) -> Iterator
     ]
     stores = (tables.store, tables.counts, tables.database, tables.expiring_index, tables.foreign_writes)
     replaced += [(module, "rocksdict", disks) for module in stores]
-    replaced += [(tables.store, "shutil", disks), (PartitionStore, "_options", staticmethod(lambda: None))]
+    replaced += [(tables.store, "shutil", disks), (tables.store, "rocksdb_options", lambda: None)]
     replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))
     before = [module.__dict__[name] for module, name, _ in replaced]
     for module, name, value in replaced:
