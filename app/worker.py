@@ -10,6 +10,7 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
+from app.clock import Clock
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.faust_host import commands
@@ -153,7 +154,15 @@ def create_app(settings: Settings) -> Punctual:
     app.settings = settings
     app.delay_app_id = settings.app_id
     table = app.tables.add(
-        DelayTable(app, name="delays", partitions=settings.partitions, key_type=bytes, value_type=bytes)
+        DelayTable(
+            app,
+            name="delays",
+            partitions=settings.partitions,
+            key_type=bytes,
+            value_type=bytes,
+            now_ms=Clock.wall_ms,
+            monotonic_ms=Clock.monotonic_ms,
+        )
     )
     app.engine = Engine(settings, table, app)
     attach(app, app.engine, settings.web_hosts)

@@ -33,7 +33,7 @@ class DueLoop:
         self._callbacks = CallbackClient(self.notify)
         self.partitions: dict[int, Partition] = {}
         self._liveness: InputLiveness | None = None
-        self.lateness = Lateness()
+        self.lateness = Lateness(clock.monotonic_ms)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()

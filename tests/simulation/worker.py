@@ -74,9 +74,10 @@ class Client:
 class Table(DelayTable):
     """The table without Faust around it."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, clock: WorkerClock) -> None:
         """Keep databases under `directory`, which is no real one."""
         self.directory = directory
+        self._now_ms, self._monotonic_ms = clock.wall_ms, clock.monotonic_ms
         self.__post_init__()
 
     def path(self, partition: int) -> Path:
@@ -186,7 +187,7 @@ class Worker:
             except kafka.KafkaError:  # its supervisor would start it again
                 await asyncio.sleep(0.1)
         self.senders = (sender, deliveries)
-        self.table = Table(self.slot)
+        self.table = Table(self.slot, clock)
         targets: dict[str | None, Target] = {None: Target(self.cluster, deliveries)}
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         self.due = DueLoop(settings, clock, dispatcher)
