@@ -8,12 +8,13 @@ from typing import Any
 import aiokafka.errors
 
 from app.clock import Clock
-from app.commit.transactional_journal import dispatcher_and_journal
-from app.deliver.dispatcher import Target
+from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
-from app.faust_host.consumer import Chunk, GroupIntake
+from app.faust_host.chunk import Chunk
+from app.faust_host.group_intake import GroupIntake
 from app.faust_host.library_logs import silent
+from app.guarantee import dispatcher_and_journal
 from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours

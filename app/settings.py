@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
+from app.settings_values import one_of, pairs, patterns, servers, topic_name, urls, whole, words
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 from tables.keys import topic_crc
@@ -25,70 +26,6 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 _COLD_MEMORY_MS = 10 * _MINUTE_MS
 
 
-def _whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or not low <= int(text) <= high:
-            msg = f"a whole number from {low} to {high} is needed"
-            raise ValueError(msg)
-        return int(text)
-
-    return parse
-
-
-def _one_of(*words: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in words:
-            msg = f"one of {', '.join(words)} is needed"
-            raise ValueError(msg)
-        return text
-
-    return parse
-
-
-def _name(text: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", text):
-        msg = "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"
-        raise ValueError(msg)
-    return text
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, (part.strip() for part in text.split(","))))
-
-
-def _servers(text: str) -> str:
-    return ",".join(_words(text))
-
-
-def _urls(text: str) -> tuple[str, ...]:
-    patterns = _words(text)
-    for pattern in patterns:
-        if pattern != "*" and "://" not in pattern:
-            msg = f"{pattern!r} names no scheme: 'https://{pattern}' is meant, perhaps"
-            raise ValueError(msg)
-    return patterns
-
-
-def _pairs(text: str) -> dict[str, str]:
-    pairs = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, value = item.partition("=")
-        if not equals or not name or not value:
-            msg = f"{item!r} is not of the form name=value"
-            raise ValueError(msg)
-        pairs[name] = value
-    return pairs
-
-
-def _patterns(text: str) -> dict[str, tuple[str, ...]]:
-    """Read `orders.*,reminders` (all inputs) or `input:pattern|pattern,other-input:pattern`."""
-    allowed: dict[str, tuple[str, ...]] = {}
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        source, colon, names = item.rpartition(":")
-        allowed[source if colon else "*"] = allowed.get(source if colon else "*", ()) + tuple(names.split("|"))
-    return allowed
-
-
 def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
     """Declare a setting; `was` is the name that it had before, which goes on working."""
     return field(repr="PASSWORD" not in env, metadata={"env": env, "default": default, "parse": parse, "was": was})
@@ -98,46 +35,46 @@ def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str
 class Settings:
     """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
 
-    bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", _servers)
+    bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
     security_protocol: str = _setting(
-        "KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", _one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+        "KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
     )
     sasl_mechanism: str = _setting(
-        "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", _one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+        "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     )
     sasl_username: str = _setting("KAFKA_SASL_USERNAME", "")
     sasl_password: str = _setting("KAFKA_SASL_PASSWORD", "")
     ssl_cafile: str = _setting("KAFKA_SSL_CAFILE", "")
     ssl_certfile: str = _setting("KAFKA_SSL_CERTFILE", "")
     ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
-    app_id: str = _setting("DELAY_APP_ID", "delay", _name)
-    extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", _pairs)
-    partitions: int = _setting("DELAY_PARTITIONS", "16", _whole(1, MAX_PARTITIONS))
-    replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", _whole(1, 100))
-    min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", _whole(1, 100))
-    destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", _patterns)
-    callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", _urls)
-    clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", _pairs)
-    guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", _one_of(*_GUARANTEES))
+    app_id: str = _setting("DELAY_APP_ID", "delay", topic_name)
+    extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
+    partitions: int = _setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
+    replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
+    min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
+    destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", patterns)
+    callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", urls)
+    clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
+    guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
-    events: str = _setting("DELAY_EVENTS", "on", _one_of("on", "off"))
+    events: str = _setting("DELAY_EVENTS", "on", one_of("on", "off"))
     dedupe_window_ms: int = _setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
     command_memory_ms: int = _setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
     horizon_ms: int = _setting("DELAY_HORIZON", "0", parse_duration)
     catch_up_ms: int = _setting("DELAY_CATCH_UP", "PT2M", parse_duration)
-    fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", _whole(1, 100_000))
-    fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", _whole(1, 1_000))
+    fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", whole(1, 100_000))
+    fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))
     give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
-    min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), _whole(0))
-    row_version: int = _setting("DELAY_ROW_VERSION", "0", _whole(0, VERSION))
-    accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", _words)
-    skip_records: tuple[str, ...] = _setting("DELAY_SKIP_RECORDS", "", _words)
-    max_destinations: int = _setting("DELAY_MAX_DESTINATIONS", "10000", _whole(1))
+    min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
+    row_version: int = _setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
+    accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", words)
+    skip_records: tuple[str, ...] = _setting("DELAY_SKIP_RECORDS", "", words)
+    max_destinations: int = _setting("DELAY_MAX_DESTINATIONS", "10000", whole(1))
     worker_url: str = _setting("WORKER_URL", "")
     datadir: str = _setting("DATADIR", "")
     host: str = _setting("HOST", "127.0.0.1")
-    web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", _words)
-    port: int = _setting("PORT", "6066", _whole(1, 65_535))
+    web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", words)
+    port: int = _setting("PORT", "6066", whole(1, 65_535))
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":

@@ -10,11 +10,14 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
+from app.clock import Clock
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.faust_host import commands
-from app.faust_host.consumer import ChunkSchema, Tables, Transport
+from app.faust_host.chunk import ChunkSchema
+from app.faust_host.consumer import Transport
 from app.faust_host.group import Assignor
+from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
@@ -122,36 +125,19 @@ def create_app(settings: Settings) -> Punctual:
 
     Raises PunctualError if a setting makes no sense.
     """
-    data = settings.data_path
-    app = Punctual(
-        settings.app_id,
-        broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
-        broker_credentials=credentials(settings),
-        broker_session_timeout=_SESSION_S,
-        broker_heartbeat_interval=_HEARTBEAT_S,
-        broker_commit_interval=_COMMIT_S,
-        broker_max_poll_records=2_000,
-        consumer_auto_offset_reset="earliest",
-        datadir=str(data),
-        store="memory://",
-        topic_partitions=settings.partitions,
-        topic_replication_factor=settings.replication_factor,
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        table_standby_replicas=0,
-        stream_wait_empty=False,
-        canonical_url=settings.url,
-        web_bind=settings.host,
-        web_host=settings.host,
-        web_port=settings.port,
-        Worker=Worker,
-        TableManager=Tables,
-        PartitionAssignor=Assignor,
-    )
+    app = Punctual(settings.app_id, **faust_options(settings))
     app.settings = settings
     app.delay_app_id = settings.app_id
     table = app.tables.add(
-        DelayTable(app, name="delays", partitions=settings.partitions, key_type=bytes, value_type=bytes)
+        DelayTable(
+            app,
+            name="delays",
+            partitions=settings.partitions,
+            key_type=bytes,
+            value_type=bytes,
+            now_ms=Clock.wall_ms,
+            monotonic_ms=Clock.monotonic_ms,
+        )
     )
     app.engine = Engine(settings, table, app)
     attach(app, app.engine, settings.web_hosts)
@@ -172,6 +158,34 @@ def create_app(settings: Settings) -> Punctual:
         await app.engine.ownership.revoke()
 
     return app
+
+
+def faust_options(settings: Settings) -> dict[str, Any]:
+    """Return what Faust is to know of an installation, and to leave to us."""
+    return {
+        "broker": [f"kafka://{server}" for server in settings.bootstrap.split(",")],
+        "broker_credentials": credentials(settings),
+        "broker_session_timeout": _SESSION_S,
+        "broker_heartbeat_interval": _HEARTBEAT_S,
+        "broker_commit_interval": _COMMIT_S,
+        "broker_max_poll_records": 2_000,
+        "consumer_auto_offset_reset": "earliest",
+        "datadir": str(settings.data_path),
+        "store": "memory://",
+        "topic_partitions": settings.partitions,
+        "topic_replication_factor": settings.replication_factor,
+        "topic_allow_declare": False,
+        "topic_disable_leader": True,
+        "table_standby_replicas": 0,
+        "stream_wait_empty": False,
+        "canonical_url": settings.url,
+        "web_bind": settings.host,
+        "web_host": settings.host,
+        "web_port": settings.port,
+        "Worker": Worker,
+        "TableManager": Tables,
+        "PartitionAssignor": Assignor,
+    }
 
 
 def credentials(settings: Settings) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from pipeline import gateway
+from pipeline import py4j_gateway
 from pipeline.errors import ConnectorMissing
 from pipeline.jars import connector_jars
 
@@ -59,7 +59,7 @@ def session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = _LOCAL | settings | {"spark.master": master}
     with tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True) as directory:
-        process = gateway.start(settings, connector_jars(jars_dir), memory, Path(directory))
+        process = py4j_gateway.start(settings, connector_jars(jars_dir), memory, Path(directory))
         try:
             spark = _built(name, settings)
             try:
@@ -69,7 +69,7 @@ def session(
                 spark.stop()
                 _forget_gateway()
         finally:
-            gateway.stop(process)
+            py4j_gateway.stop(process)
 
 
 def _built(name: str, settings: dict[str, str]) -> SparkSession:

@@ -70,6 +70,11 @@ class Database:
             self._trouble(error)
         return found
 
+    def number(self, key: bytes) -> int:
+        """Return the number stored under a key, 0 if there is none."""
+        raw = self.get(key)
+        return int.from_bytes(raw, "big") if raw is not None else 0
+
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return what is stored under each key, None where there is nothing, in one read."""
         try:

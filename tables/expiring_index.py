@@ -35,8 +35,7 @@ class ExpiringIndex(Generic[M]):
         """Read how many there are."""
         self._db, self._kind, self._decode = db, kind, decode
         self._counter = keys.META + b"count" + kind
-        raw = db.get(self._counter)
-        self.count = int.from_bytes(raw, "big") if raw is not None else 0
+        self.count = db.number(self._counter)
         #: A bit for the hash of each id that was remembered since there was none: most that are asked for were not,
         #: and a look into the database takes ten times as long.
         self._seen = bytearray()

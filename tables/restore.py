@@ -1,7 +1,6 @@
 """Recovery: the changelog read back into a partition's store, in chunks, with visible progress."""
 
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -14,7 +13,7 @@ log = logging.getLogger(__name__)
 
 #: Rows a chunk: long enough to make one write worth its while, short enough (about 20 ms) for other tasks to run.
 CHUNK = 2_000
-_REPORT_EVERY_S = 2.0
+_REPORT_EVERY_MS = 2_000
 #: Each owner's epoch is one more than the last one's: nobody counts so far.
 EPOCHS = 1 << 62
 _LONG, _ROW = 8, b"\x00"
@@ -39,21 +38,22 @@ class ChangelogReader(Protocol):
 class RestoreProgress:
     """How far the recovery of one partition is: offsets of the changelog, which compaction thins out."""
 
-    def __init__(self, partition: int) -> None:
-        """Begin at nothing."""
+    def __init__(self, partition: int, monotonic_ms: Callable[[], int]) -> None:
+        """Begin at nothing; how long it takes is seen by `monotonic_ms`."""
         self.partition, self.begin, self.position, self.end, self.rows = partition, 0, 0, 0, 0
-        self._started = self._reported = time.monotonic()
+        self._monotonic_ms = monotonic_ms
+        self._started_ms = self._reported_ms = monotonic_ms()
 
     def start(self, position: int, end: int) -> None:
         """Set out from `position` towards `end`."""
         self.begin = self.position = position
         self.end = end
-        self._started = self._reported = time.monotonic()
+        self._started_ms = self._reported_ms = self._monotonic_ms()
 
     @property
     def rows_per_s(self) -> float:
         """Records restored a second so far."""
-        return self.rows / max(1e-3, time.monotonic() - self._started)
+        return 1_000 * self.rows / max(1, self._monotonic_ms() - self._started_ms)
 
     @property
     def seconds_left(self) -> float | None:
@@ -61,18 +61,19 @@ class RestoreProgress:
         done = self.position - self.begin
         if not done:
             return None
-        return (self.end - self.position) * (time.monotonic() - self._started) / done
+        return (self.end - self.position) * (self._monotonic_ms() - self._started_ms) / 1_000 / done
 
     def advance(self, position: int, rows: int) -> None:
         """Move on to `position` with `rows` more restored; says so in the log now and then."""
         self.position, self.rows = position, self.rows + rows
-        if time.monotonic() - self._reported >= _REPORT_EVERY_S:
-            self._reported = time.monotonic()
+        now_ms = self._monotonic_ms()
+        if now_ms - self._reported_ms >= _REPORT_EVERY_MS:
+            self._reported_ms = now_ms
             log.info(str(self))
 
     def finish(self) -> None:
         """Say in the log that it is done, if it has been heard of there."""
-        log.log(logging.INFO if self._reported > self._started else logging.DEBUG, "%s: done", self)
+        log.log(logging.INFO if self._reported_ms > self._started_ms else logging.DEBUG, "%s: done", self)
 
     def __str__(self) -> str:
         """Say it in a sentence."""

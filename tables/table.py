@@ -2,8 +2,7 @@
 
 import logging
 import shutil
-import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,11 @@ class DelayTable(faust.Table):
 
     stores: dict[int, PartitionStore]
     progress: dict[int, RestoreProgress]
+
+    def __init__(self, *args: Any, now_ms: Callable[[], int], monotonic_ms: Callable[[], int], **kwargs: Any) -> None:
+        """Be Faust's table that `args` and `kwargs` say, with these clocks: the wall's, and one that never jumps."""
+        self._now_ms, self._monotonic_ms = now_ms, monotonic_ms
+        super().__init__(*args, **kwargs)
 
     def __post_init__(self) -> None:
         """Begin with no partition open."""
@@ -51,7 +55,7 @@ class DelayTable(faust.Table):
         if store is None:
             store = self._open(partition)
         if store.offset and store.seen_ms < oldest_ms:
-            days = (time.time() * 1000 - store.seen_ms) / 86_400_000
+            days = (self._now_ms() - store.seen_ms) / 86_400_000
             log.warning(
                 "partition %d: the local database was last up to date %.1f days ago, tombstones since may be "
                 "compacted away: it is restored from the changelog",
@@ -105,9 +109,9 @@ class DelayTable(faust.Table):
         Raises RecordsGarbled if records cannot be read: the store has to be opened and restored again, with an
         `inspection`, which raises RecordUnreadable at the end if nothing has mended them.
         """
-        progress = self.progress[partition] = RestoreProgress(partition)
+        progress = self.progress[partition] = RestoreProgress(partition, self._monotonic_ms)
         try:
             store = self.stores[partition]
-            return await restore(store, reader, progress, lambda: time.time_ns() // 1_000_000, skip, inspection)
+            return await restore(store, reader, progress, self._now_ms, skip, inspection)
         finally:
             del self.progress[partition]

@@ -2,66 +2,21 @@
 
 import asyncio
 import itertools
-import logging
 from collections import Counter, defaultdict
-from typing import NamedTuple
-
-import aiokafka.errors
 
 from app.clock import Clock
-from app.kafka import Ack, Batch, Cluster, Sender
+from app.deliver.delivery_batch import DeliveryBatch, Row
+from app.deliver.missing_topics import MissingTopics
+from app.deliver.target import Target
+from app.kafka import Ack
 from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
 from app.partition.partition import Partition
-from app.route import ANY, Route, described, named
+from app.route import ANY, Route
 from app.settings import Settings
 from app.steps.outcomes import Delivered, Rejected, reason_of
-from punctual.contract import headers as names
 from punctual.contract.home import key_partition
 from punctual.contract.request import Reason
-from tables import Entry, keys
-
-log = logging.getLogger(__name__)
-
-#: A destination, or a partition that was asked for, counts as gone after this many looks, this far apart: a broker that
-#: has just started may not know yet.
-_LOOKS, _LOOK_EVERY_S = 5, 0.5
-_GONE_S = 1.0
-_ID, _DUE, _SOURCE = names.ID, names.DUE, names.SOURCE
-
-
-#: A claimed row on its way, and its key.
-Row = tuple[Partition, bytes]
-
-
-class DeliveryBatch:
-    """A batch for one destination partition, and the rows in it."""
-
-    __slots__ = ("batch", "route", "rows", "sent_ms")
-
-    def __init__(self, route: Route, *, transactional: bool) -> None:
-        """Begin empty."""
-        self.route, self.sent_ms = route, 0
-        self.batch, self.rows = Batch(transactional=transactional), list[Row]()
-
-    def append(self, row: Row, entry: Entry, now_ms: int) -> bool:
-        """Add a row; False if it doesn't fit any more."""
-        headers = [
-            *entry.headers,
-            (_ID, entry.id.encode()),
-            (_DUE, b"%d" % keys.due_of(row[1])),
-            (_SOURCE, entry.source.encode()),
-        ]
-        if not self.batch.append(now_ms, entry.key, entry.value, headers):
-            return False
-        self.rows.append(row)
-        return True
-
-
-class Target(NamedTuple):
-    """A destination cluster."""
-
-    cluster: Cluster
-    sender: Sender
+from tables import Entry
 
 
 class Dispatcher:
@@ -74,13 +29,7 @@ class Dispatcher:
         self._deliveries: dict[Route, DeliveryBatch] = {}
         self._sent = Counter[Route]()
         self._turn = itertools.count()
-        #: Routes to what is not there, until when that is believed, and those that are looked for, since when.
-        self._gone: dict[Route, float] = {}
-        self._asking: dict[Route, float] = {}
-        #: Why it is not known where a topic is.
-        self._unknown: dict[tuple[str | None, str], str] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.get_running_loop()
+        self.missing = MissingTopics(targets, settings.give_up_ms)
 
     def knows(self, cluster: str | None) -> bool:
         """Return whether there is such a cluster; None is our own."""
@@ -108,14 +57,10 @@ class Dispatcher:
         if partition == ANY:
             every = self._every(route)
             return bool(every) and all(self.blocked(one) for one in every)
-        if route in self._asking and not self.found(route):  # once it is, what comes later must not overtake
+        # Once it is found, what comes later must not overtake.
+        if route in self.missing.asking and not self.missing.found(route):
             return not self.hopeless(route)
         return self._targets[cluster].sender.blocked(topic, partition)
-
-    def found(self, route: Route) -> bool:
-        """Return whether a partition is there, or a topic without one named, as last seen."""
-        cluster, topic, partition = route
-        return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
 
     def trouble(self, route: Route) -> str:
         """Return why messages for this route wait, nothing if they do not or that is not known."""
@@ -123,7 +68,7 @@ class Dispatcher:
         if partition == ANY:
             return next(filter(None, map(self.trouble, self._every(route))), "")
         if partition < 0:
-            return self._unknown.get((cluster, topic), "")
+            return self.missing.why(cluster, topic)
         return self._targets[cluster].sender.trouble(topic, partition)
 
     def _every(self, route: Route) -> list[Route]:
@@ -131,68 +76,13 @@ class Dispatcher:
         cluster, topic, _ = route
         return [(cluster, topic, number) for number in range(self._targets[cluster].cluster.partitions(topic))]
 
+    def hopeless(self, route: Route) -> bool:
+        """Return whether a route takes nothing, longer than DELAY_GIVE_UP."""
+        return self.missing.hopeless(route)
+
     def steady(self, route: Route) -> bool:
         """Return whether a route that is free stays so as long as nothing else is done."""
         return route[2] >= 0
-
-    def gone(self, route: Route) -> bool:
-        """Return whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
-        if self.found(route):
-            return False
-        if self._gone.get(route, 0) > self._loop.time():
-            return True
-        if route not in self._asking:
-            self._asking[route] = self._loop.time()
-            task = self._loop.create_task(self._find(route))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        return False
-
-    def absence(self, route: Route) -> str:
-        """Say what is gone, and what to do."""
-        cluster, topic, partition = route
-        partitions = self._targets[cluster].cluster.partitions(topic)
-        if not partitions:
-            return f"topic {topic} does not exist any more. Create it, then send the message again."
-        return (
-            f"topic {topic} has partitions 0 to {partitions - 1}, delay-to-partition is {partition}. Send the message "
-            "again with one of these, or without that header."
-        )
-
-    def hopeless(self, route: Route) -> bool:
-        """Return whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
-        limit_s = self._settings.give_up_ms / 1000
-        if not limit_s or route not in self._asking or self.found(route):
-            return False
-        return self._loop.time() - self._asking[route] >= limit_s
-
-    async def _find(self, route: Route) -> None:
-        """Look for a topic, or for a partition that was asked for, until it is there or surely gone."""
-        cluster, topic, _ = route
-        known, looks, warned = self._targets[cluster].cluster, 0, False
-        name = described(named(cluster, topic))
-        try:
-            while looks < _LOOKS:
-                try:
-                    missing = topic in await known.refresh([topic])
-                    if self.found(route):
-                        return
-                    if missing or known.partitions(topic):
-                        looks += 1
-                    elif not warned:
-                        warned = True
-                        self._unknown[cluster, topic] = "its brokers do not tell where it is"
-                        log.warning("destination %s: brokers do not tell where it is. May the worker ask?", name)
-                except aiokafka.errors.KafkaError as error:
-                    self._unknown[cluster, topic] = str(error)
-                    log.warning("destination %s: no metadata: %r", name, error)
-                await asyncio.sleep(_LOOK_EVERY_S)
-            now = self._loop.time()
-            self._gone = {gone: until for gone, until in self._gone.items() if until > now}
-            self._gone[route] = now + _GONE_S
-        finally:
-            self._asking.pop(route, None)
-            self._unknown.pop((cluster, topic), None)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
         """Add a row that is due `now` to this cycle's batch for its route."""
@@ -231,7 +121,7 @@ class Dispatcher:
             owner.passed("sent")
         acked.add_done_callback(lambda future: self._ended(delivery, future))
 
-    def _ended(self, delivery: DeliveryBatch, acked: "asyncio.Future[Ack]") -> None:
+    def _ended(self, delivery: DeliveryBatch, acked: asyncio.Future[Ack]) -> None:
         self._sent[delivery.route] -= 1
         if not self._sent[delivery.route]:
             del self._sent[delivery.route]
@@ -253,16 +143,15 @@ class Dispatcher:
             self._submit(following)
 
     def _release(self, delivery: DeliveryBatch) -> None:
-        for owner, rows in _by_owner(delivery.rows).items():
+        for owner, rows in delivery.by_owner().items():
             owner.release(rows, delivery.route)
 
     def _failed(self, delivery: DeliveryBatch, error: SendError) -> None:
         """End a batch that will never be taken; the one row that is to blame is found by halving."""
         if isinstance(error, (TooLarge, BatchRejected)) and len(delivery.rows) > 1:
             middle = len(delivery.rows) // 2
-            self._again(
-                delivery.route, delivery.rows[middle:]
-            )  # the later half first, for each goes before all that wait
+            # The later half first, for each goes before all that wait.
+            self._again(delivery.route, delivery.rows[middle:])
             self._again(delivery.route, delivery.rows[:middle])
         else:
             for owner, key in delivery.rows:
@@ -305,10 +194,3 @@ class Dispatcher:
         """End a row that is not sent at all."""
         partition.in_flight.claim(key, entry)
         partition.tell(Rejected(key, reason, sentence))
-
-
-def _by_owner(rows: list[Row]) -> dict[Partition, list[bytes]]:
-    owners = defaultdict[Partition, list[bytes]](list)
-    for owner, key in rows:
-        owners[owner].append(key)
-    return owners

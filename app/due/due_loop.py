@@ -42,7 +42,7 @@ class DueLoop:
         self._settings, self._clock, self._dispatcher = settings, clock, dispatcher
         self.partitions, self._liveness = partitions, liveness
         self._callbacks = CallbackClient(self.notify)
-        self.lateness = Lateness()
+        self.lateness = Lateness(clock.monotonic_ms)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
@@ -183,8 +183,9 @@ class DueLoop:
         route = self._dispatcher.route(entry)
         if route in self._free:
             self._add(partition, key, entry, route, now, late)
-        elif self._dispatcher.gone(route):
-            self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, self._dispatcher.absence(route))
+        elif self._dispatcher.missing.gone(route):
+            sentence = self._dispatcher.missing.absence(route)
+            self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
         elif self._dispatcher.hopeless(route):
             sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
             self._dispatcher.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)

@@ -5,83 +5,24 @@ single ones, and leaves positions, recovery and commits to the table, which know
 """
 
 import asyncio
-import logging
-from collections.abc import Sequence
 from typing import Any
 
 import aiokafka
-import faust
 import uvloop
-from faust.tables.manager import TableManager
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
-from mode import Service
 
-from app.errors import InputGone
-from app.kafka.metadata.leave_group import leave_group
+from app.faust_host.chunk import Chunk
 from app.kafka.patches import lenient_records
 from app.partition import pacing
-from app.process.fatal import end_process
-
-log = logging.getLogger(__name__)
 
 #: Records handed to the agent in one go.
 CHUNK = 2_000
 _IDLE_POLL_S, _BUSY_POLL_S = 0.25, 0.02
-_SENSOR_S = 0.1
 #: How often it is looked how far partitions have been fetched, when none catches up.
 _REACHED_EVERY_S = 0.25
 #: Chunks of one topic partition on their way: one at work, one to follow.
 _AHEAD = 2
-
-
-class Chunk:
-    """Records of one topic partition, in order, that Faust handles as one message."""
-
-    __slots__ = (
-        "_records",
-        "checksum",
-        "generation",
-        "headers",
-        "key",
-        "offset",
-        "partition",
-        "serialized_key_size",
-        "serialized_value_size",
-        "timestamp",
-        "timestamp_type",
-        "topic",
-        "value",
-    )
-
-    def __init__(self, records: Sequence[Any], generation: int) -> None:
-        """Wrap records that were fetched in a generation of the group; their last one's place stands for all."""
-        self.generation = generation
-        last = records[-1]
-        self.topic, self.partition, self.offset = last.topic, last.partition, last.offset
-        self.timestamp = last.timestamp
-        self.key = self.headers = self.checksum = self.timestamp_type = None
-        self.value = self
-        self._records = records
-        self.serialized_key_size = self.serialized_value_size = 0
-
-    def release(self) -> Sequence[Any]:
-        """Return the records, once: what Faust keeps of a chunk is in a cycle, and collected much later."""
-        records, self._records = self._records, ()
-        return records
-
-
-class ChunkSchema(faust.Schema):
-    """Hands a chunk through to the agent as it is: records are decoded by their dialect, not by Faust."""
-
-    def compile(self, app: Any, **_: Any) -> Any:
-        """Return the decoder that Faust's conductor calls (faust/serializers/schemas.py)."""
-        create_event = app.create_event
-
-        async def decode(message: Any, **_: Any) -> Any:
-            return create_event(None, message.value, None, message)
-
-        return decode
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -236,101 +177,3 @@ class Transport(driver.Transport):
     """Faust's aiokafka transport with this consumer."""
 
     Consumer = Consumer
-
-
-class GroupIntake:
-    """Opens partitions of the group's consumer as they are ready."""
-
-    def __init__(self, app: Any) -> None:
-        """Serve the consumer of `app`."""
-        self._app = app
-
-    async def begin(self, partition: int, offsets: dict[str, int]) -> None:
-        """Seek each input topic's partition to its offset and let records come."""
-        consumer = self._app.consumer
-        tps = {TP(topic, partition): offset for topic, offset in offsets.items()}
-        await consumer._thread.call_thread(self._seek, consumer._thread._ensure_consumer(), tps)
-        consumer.resume_partitions(set(tps))
-
-    @staticmethod
-    async def _seek(consumer: aiokafka.AIOKafkaConsumer, tps: dict[TP, int]) -> None:
-        for (topic, number), offset in tps.items():
-            partition = aiokafka.TopicPartition(topic, number)
-            consumer.seek(partition, offset)
-            consumer.resume(partition)
-
-    def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset up to which records are in the table or were none for it; None if not known."""
-        return None if self.ahead(topic, partition) else self._app.consumer.reached.get(TP(topic, partition))
-
-    def ahead(self, topic: str, partition: int) -> bool:
-        """Return whether records have been fetched that are not in the table yet."""
-        return bool(self._app.consumer._ahead.get(TP(topic, partition), 0))
-
-    def heard(self, topic: str, partition: int) -> float | None:
-        """Return when a broker last said what there is to read; None if it isn't to be read now."""
-        consumer = self._app.consumer
-        state = None if consumer.held_back else consumer.state_of(TP(topic, partition))
-        return (state.timestamp or 0) if state is not None else None
-
-
-class Handover(Service):
-    """Stands where Faust's recovery stands (tables/recovery.py): hands partitions to their ownership instead."""
-
-    def __init__(self, app: Any, **kwargs: Any) -> None:
-        """Serve `app`."""
-        super().__init__(**kwargs)
-        self.app = app
-        self.completed = asyncio.Event()
-
-    def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Leave it to the revocation signal, which can wait."""
-
-    async def on_rebalance(self, assigned: set[TP], *_: Any) -> None:
-        """Begin to take the assigned partitions in; does not wait for them, so that the group goes on."""
-        consumer, generation = self.app.consumer, self.app.consumer_generation_id
-        consumer.forget()
-        numbers = {tp.partition for tp in assigned if tp.topic == self.app.settings.requests}
-        ownership = self.app.engine.ownership
-        missing = ownership.topics - {tp.topic for tp in assigned}
-        if assigned and missing:
-            # A static member that comes back is given the same assignment again, without the topic.
-            await leave_group(self.app.engine.cluster, self.app.conf.id, self.app.conf.consumer_group_instance_id)
-            end_process(InputGone(missing))
-        await ownership.revoke()
-        await consumer.settle()
-        consumer.pause_partitions(assigned)
-        self.app.flow_control.resume()
-        consumer.resume_flow()
-        await self.app._fetcher.maybe_start()
-        await ownership.assign(numbers, generation)
-        self.completed.set()
-        self.app.tables.on_actives_ready()
-        self.app.tables.on_standbys_ready()
-        # Faust ends the rebalance's sensor after this returns (app/base.py:1778), and wants it to be there then.
-        asyncio.get_running_loop().call_later(_SENSOR_S, self.app.on_rebalance_end)
-        log.info("assigned partitions %s", sorted(numbers))
-
-
-class Tables(TableManager):
-    """Faust's table manager without its recovery: the changelog is not part of the group's subscription."""
-
-    _recovery: Handover | None = None
-
-    @property
-    def recovery(self) -> Handover:
-        """What takes assigned partitions in."""
-        if self._recovery is None:
-            self._recovery = Handover(self.app, beacon=self.beacon, loop=self.loop)
-        return self._recovery
-
-    async def on_start(self) -> None:
-        """Start at once: Faust sleeps a second here (tables/manager.py:140)."""
-        await self._update_channels()
-        await self.recovery.start()
-
-    async def _update_channels(self) -> None:
-        self._tables_finalized.set()
-        for table in self.values():
-            await table.maybe_start()
-        self._tables_registered.set()

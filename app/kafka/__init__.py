@@ -1,7 +1,7 @@
 """Kafka on the wire: metadata that creates no topic, and a sender whose partitions don't wait for one another."""
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.produce.batch import Batch
-from app.kafka.produce.sender import Ack, Sender
+from app.kafka.produce.batch import Ack, Batch
+from app.kafka.produce.sender import Sender
 
 __all__ = ["Ack", "Batch", "Cluster", "Sender"]

@@ -44,7 +44,7 @@ def _found(*places: str) -> Any:
 
 Journal = _found("app.commit.journal:Journal", "app.journal:Journal")
 Dispatcher = _found("app.deliver.dispatcher:Dispatcher", "app.deliver:Courier")
-Target = _found("app.deliver.dispatcher:Target", "app.deliver:Target")
+Target = _found("app.deliver.target:Target", "app.deliver.dispatcher:Target", "app.deliver:Target")
 DueLoop = _found("app.due.due_loop:DueLoop", "app.due:DueLoop")
 Ack = _found("app.kafka:Ack")
 Partition = _found("app.partition.partition:Partition", "app.partition:Partition")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import msgspec
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.deliver.dispatcher import Dispatcher, Target
+from app.deliver.dispatcher import Dispatcher
+from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.kafka import Ack, Batch
 from app.kafka.errors import SendError

@@ -27,7 +27,7 @@ class Cursor:
 
 
 class Consumer:
-    """Stands where app.faust_host.consumer.GroupIntake, its consumer and Engine.hand_over stand."""
+    """Stands where app.faust_host.group_intake.GroupIntake, its consumer and Engine.hand_over stand."""
 
     def __init__(self, worker: "Worker", broker: "Broker", rnd: random.Random) -> None:
         """Read nothing yet."""

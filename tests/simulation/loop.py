@@ -193,20 +193,3 @@ class Loop:
             process.frozen = False
             self._ready.extend(process.parked)
             process.parked.clear()
-
-
-class VirtualTime:
-    """Stands where modules have `time`."""
-
-    def __init__(self, loop: Loop) -> None:
-        """Read the loop's time."""
-        self._loop = loop
-
-    def monotonic(self) -> float:
-        return self._loop.time()
-
-    def time(self) -> float:
-        return EPOCH_MS / 1000 + self._loop.time()
-
-    def time_ns(self) -> int:
-        return (EPOCH_MS + round(self._loop.time() * 1000)) * 1_000_000

@@ -7,7 +7,8 @@ from typing import Any
 
 from app.commit.journal import Journal
 from app.commit.transactional_journal import TransactionalJournal
-from app.deliver.dispatcher import DeliveryBatch, Dispatcher
+from app.deliver.delivery_batch import DeliveryBatch
+from app.deliver.dispatcher import Dispatcher
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import rocksdict
 
-from tables import PartitionStore
+from tables.rocksdb_options import rocksdb_options
 from tests.simulation.disk import Disks
 
 _KEYS = [bytes([a, b]) for a in b"\x00\x01bim" for b in range(6)]
@@ -24,7 +24,7 @@ def _options(module: Any, upper: bytes | None) -> Any:
 def test_reads_and_writes_are_the_same_in_any_order(seed: int, tmp_path: Path) -> None:
     rnd = random.Random(seed)  # noqa: S311 - any order will do
     disks = Disks()
-    real, fake = rocksdict.Rdict(str(tmp_path / "real"), PartitionStore._options()), disks.Rdict("a/fake", None)
+    real, fake = rocksdict.Rdict(str(tmp_path / "real"), rocksdb_options()), disks.Rdict("a/fake", None)
     for turn in range(300):
         batches = (rocksdict.WriteBatch(raw_mode=True), disks.WriteBatch(raw_mode=True))
         for _ in range(rnd.randrange(5)):
@@ -44,7 +44,7 @@ def test_reads_and_writes_are_the_same_in_any_order(seed: int, tmp_path: Path) -
         if rnd.random() < 0.05:
             real.close()
             fake.close()
-            real = rocksdict.Rdict(str(tmp_path / "real"), PartitionStore._options())
+            real = rocksdict.Rdict(str(tmp_path / "real"), rocksdb_options())
             fake = disks.Rdict("a/fake", None)
     assert dict(fake.items()) == dict(real.items())
     real.close()
@@ -52,7 +52,7 @@ def test_reads_and_writes_are_the_same_in_any_order(seed: int, tmp_path: Path) -
 
 def test_an_iterator_shows_what_was_there_when_it_began(tmp_path: Path) -> None:
     disks = Disks()
-    real, fake = rocksdict.Rdict(str(tmp_path / "real"), PartitionStore._options()), disks.Rdict("a/fake", None)
+    real, fake = rocksdict.Rdict(str(tmp_path / "real"), rocksdb_options()), disks.Rdict("a/fake", None)
     found = []
     for database, module in ((real, rocksdict), (fake, disks)):
         database.write(_batch(module, a=b"1", b=b"2"), module.WriteOptions())

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
-from app.commit.transactional_journal import dispatcher_and_journal
-from app.deliver.dispatcher import Target
+from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.errors import NotOwner
+from app.guarantee import dispatcher_and_journal
 from app.ingest.destinations import Destinations
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
@@ -78,9 +78,10 @@ class Client:
 class Table(DelayTable):
     """The table without Faust around it."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, clock: WorkerClock) -> None:
         """Keep databases under `directory`, which is no real one."""
         self.directory = directory
+        self._now_ms, self._monotonic_ms = clock.wall_ms, clock.monotonic_ms
         self.__post_init__()
 
     def path(self, partition: int) -> Path:
@@ -190,7 +191,7 @@ class Worker:
             except kafka.KafkaError:  # its supervisor would start it again
                 await asyncio.sleep(0.1)
         self.senders = (sender, deliveries)
-        self.table = Table(self.slot)
+        self.table = Table(self.slot, clock)
         targets: dict[str | None, Target] = {None: Target(self.cluster, deliveries)}
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         partitions: dict[int, Partition] = {}
@@ -236,7 +237,7 @@ class Worker:
             self.breaks.append((now, None))
 
     async def assign(self, numbers: list[int], generation: int) -> None:
-        """Take partitions, as app/faust_host/consumer.py does."""
+        """Take partitions, as app/faust_host/handover.py does."""
         async with self._turn:
             self.consumer.forget()
             await self._give_back()

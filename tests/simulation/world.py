@@ -8,14 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import app.due.lateness
 import tables.counts
 import tables.database
 import tables.expiring_index
 import tables.foreign_writes
-import tables.restore
 import tables.store
-import tables.table
 from app.ingest.ingest import Ingest
 from app.partition.state import State
 from app.settings import Settings
@@ -26,7 +23,7 @@ from tests.simulation.broker import NODES, Broker
 from tests.simulation.disk import Disks
 from tests.simulation.faults import Fault, Plan, plan
 from tests.simulation.group import Group
-from tests.simulation.loop import EPOCH_MS, Loop, Process, VirtualTime
+from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
 from tests.simulation.worker import EXPECTED, Worker
 from tests.simulation.workload import LARGEST, Ask, Author
@@ -41,15 +38,11 @@ _LAST = "last"
 
 
 @contextmanager
-def simulated(loop: Loop, disks: Disks, stamps: dict[str, set[int]]) -> Iterator[None]:
-    """Put simulated time and disks where modules have the real ones; `stamps` get those of all orders."""
-    time: Any = VirtualTime(loop)
-    replaced: list[tuple[Any, str, Any]] = [
-        (module, "time", time) for module in (app.due.lateness, tables.restore, tables.table)
-    ]
+def simulated(disks: Disks, stamps: dict[str, set[int]]) -> Iterator[None]:
+    """Put simulated disks where modules have the real ones; `stamps` get those of all orders."""
     stores = (tables.store, tables.counts, tables.database, tables.expiring_index, tables.foreign_writes)
-    replaced += [(module, "rocksdict", disks) for module in stores]
-    replaced += [(tables.store, "shutil", disks), (PartitionStore, "_options", staticmethod(lambda: None))]
+    replaced: list[tuple[Any, str, Any]] = [(module, "rocksdict", disks) for module in stores]
+    replaced += [(tables.store, "shutil", disks), (tables.store, "rocksdb_options", lambda: None)]
     replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))
     before = [module.__dict__[name] for module, name, _ in replaced]
     for module, name, value in replaced:

@@ -14,6 +14,7 @@ import rocksdict
 
 from tables import Changes, Orders, PartitionStore, StoreCorrupt, StoreLocked, StoreUnusable, keys
 from tables.database import Database
+from tables.rocksdb_options import rocksdb_options
 from tables.store import FORMAT
 from tests.harness.damage import WAYS, damage
 from tests.tables.rows import NOW, entry, fast_directory, image, key, put
@@ -238,7 +239,7 @@ def test_a_lock_is_free_again_when_what_was_opened_is_not_believed(path: Path) -
 
 
 def test_a_lock_is_free_again_when_damage_has_ended_a_look(path: Path) -> None:
-    database = Database(path, PartitionStore._options())
+    database = Database(path, rocksdb_options())
     database._db.compact_range(None, None)
     scratch(some(path, "*.sst"))
     try:
@@ -246,7 +247,7 @@ def test_a_lock_is_free_again_when_damage_has_ended_a_look(path: Path) -> None:
     except StoreCorrupt:  # what is known of the error keeps what led to it
         database.close()
         shutil.rmtree(path)
-        Database(path, PartitionStore._options()).close()
+        Database(path, rocksdb_options()).close()
     else:
         pytest.fail("the damage was not seen")
 
@@ -271,7 +272,7 @@ class Broken:
     ],
 )
 def test_what_a_disk_says_is_put_into_words(tmp_path: Path, said: str, meant: type[Exception]) -> None:
-    database = Database(tmp_path / "x.db", PartitionStore._options())
+    database = Database(tmp_path / "x.db", rocksdb_options())
     database.close()
     database._db = Broken(said)
     with pytest.raises(Exception, match=r"No space|Read-only|block|something") as raised:

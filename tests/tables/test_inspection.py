@@ -33,7 +33,12 @@ async def restored(
     store = PartitionStore(path)
     try:
         await restore(
-            store, Changelog(log), RestoreProgress(3), lambda: NOW, skip, Inspection(NAME, skip) if looked_at else None
+            store,
+            Changelog(log),
+            RestoreProgress(3, lambda: 0),
+            lambda: NOW,
+            skip,
+            Inspection(NAME, skip) if looked_at else None,
         )
     except BaseException:
         store.close()

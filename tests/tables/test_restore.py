@@ -55,7 +55,7 @@ def row(due: int, id_: str = "") -> Stored:
 async def test_a_store_is_brought_to_the_changelogs_end_in_chunks(tmp_path: Path, *, pauses: bool) -> None:
     store = PartitionStore(tmp_path / "x.db")
     log = [stamp(1), *(row(due) for due in range(10)), Stored(key(3), None), None, None, None]
-    stale = await restore(store, Changelog(log, pauses=pauses), RestoreProgress(0), lambda: NOW)
+    stale = await restore(store, Changelog(log, pauses=pauses), RestoreProgress(0, lambda: 0), lambda: NOW)
 
     assert stale == set()
     assert [keys.due_of(found) for found, _ in store.rows()] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
@@ -78,9 +78,9 @@ async def test_a_recovery_that_is_cut_off_leaves_the_store_as_old_as_what_it_hel
     log = [stamp(1), *(row(due) for due in range(10))]
     for now in (NOW, NOW + 1, NOW + 2):
         with pytest.raises(ConnectionError):
-            await restore(store, Cut(log, store.offset), RestoreProgress(0), lambda now=now: now)  # type: ignore[misc]
+            await restore(store, Cut(log, store.offset), RestoreProgress(0, lambda: 0), lambda now=now: now)  # type: ignore[misc]
         assert store.seen_ms == NOW
-    await restore(store, Changelog(log, store.offset), RestoreProgress(0), lambda: NOW + 3)
+    await restore(store, Changelog(log, store.offset), RestoreProgress(0, lambda: 0), lambda: NOW + 3)
 
     assert (store.offset, store.seen_ms) == (11, NOW + 3)
 
@@ -88,9 +88,9 @@ async def test_a_recovery_that_is_cut_off_leaves_the_store_as_old_as_what_it_hel
 async def test_recovery_goes_on_from_where_the_store_is(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
     log = [stamp(1), *(row(due) for due in range(10))]
-    await restore(store, Changelog(log[:5]), RestoreProgress(0), lambda: NOW)
+    await restore(store, Changelog(log[:5]), RestoreProgress(0, lambda: 0), lambda: NOW)
     reader = Changelog(log, store.offset)
-    progress = RestoreProgress(0)
+    progress = RestoreProgress(0, lambda: 0)
     await restore(store, reader, progress, lambda: NOW)
 
     assert (progress.begin, progress.position, progress.end, progress.rows) == (5, 11, 11, 6)
@@ -101,7 +101,7 @@ async def test_a_store_at_the_end_reads_nothing(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
     reader = Changelog([])
 
-    assert await restore(store, reader, RestoreProgress(0), lambda: NOW) == set()
+    assert await restore(store, reader, RestoreProgress(0, lambda: 0), lambda: NOW) == set()
     assert reader.asked == 0
 
 
@@ -124,7 +124,7 @@ async def test_what_a_zombie_writes_after_its_successors_stamp_is_kept_out_and_i
         stamp(3),
         row(6),
     ]
-    stale = await restore(store, Changelog(log), RestoreProgress(0), lambda: NOW)
+    stale = await restore(store, Changelog(log), RestoreProgress(0, lambda: 0), lambda: NOW)
 
     assert stale == {key(1), key(3), key(5)}
     assert [keys.due_of(found) for found, _ in store.rows()] == [1, 2, 4, 6]
@@ -151,14 +151,13 @@ class TestProgress:
     """What people read of a recovery."""
 
     @pytest.fixture
-    def progress(self, monkeypatch: pytest.MonkeyPatch) -> RestoreProgress:
-        self.now = 100.0
-        monkeypatch.setattr("tables.restore.time.monotonic", lambda: self.now)
-        return RestoreProgress(3)
+    def progress(self) -> RestoreProgress:
+        self.now_ms = 100_000
+        return RestoreProgress(3, lambda: self.now_ms)
 
     def test_it_says_how_far_it_is_how_fast_and_how_long_it_takes(self, progress: RestoreProgress) -> None:
         progress.start(1_000, 11_000)
-        self.now += 2
+        self.now_ms += 2_000
         progress.advance(6_000, 4_000)
 
         assert str(progress) == "restoring partition 3: 4,000 records, offset 6,000 of 11,000, 2,000 a second, 2 s left"
@@ -175,7 +174,7 @@ class TestProgress:
         caplog.set_level("INFO", "tables.restore")
         progress.start(0, 100)
         for position in range(1, 60):
-            self.now += 0.125
+            self.now_ms += 125
             progress.advance(position, 1)
 
         assert [message[:34] for message in caplog.messages] == [
@@ -189,7 +188,7 @@ class TestProgress:
     ) -> None:
         caplog.set_level("INFO", "tables.restore")
         progress.start(0, 100)
-        self.now += 1
+        self.now_ms += 1_000
         progress.advance(100, 100)
         progress.finish()
 

@@ -17,7 +17,11 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def table(tmp_path: Path) -> Iterator[DelayTable]:
     app = faust.App("delay", datadir=str(tmp_path), store="memory://")
-    table = app.tables.add(DelayTable(app, name="delays", partitions=4, key_type=bytes, value_type=bytes))
+    table = app.tables.add(
+        DelayTable(
+            app, name="delays", partitions=4, key_type=bytes, value_type=bytes, now_ms=now_ms, monotonic_ms=now_ms
+        )
+    )
     yield table
     for number in list(table.stores):
         table.close(number)

@@ -46,7 +46,7 @@ def test_counts_beyond_floating_point_stay_exact() -> None:
 
 
 def test_what_workers_count_can_be_read() -> None:
-    counted = Lateness()
+    counted = Lateness(lambda: 0)
     for late_ms in (0, 3, 3, BOUNDS[-1] + 1):
         counted.add(late_ms)
     assert percentiles([counted.histogram()]) == Percentiles(count=4, p50_ms=3, p99_ms=None)

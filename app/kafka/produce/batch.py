@@ -1,6 +1,7 @@
 """One record batch: what a broker appends whole or not at all."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
@@ -10,6 +11,13 @@ _MAGIC, _NO_COMPRESSION = 2, 0
 
 Headers = list[tuple[str, bytes | None]]
 NO_HEADERS: Headers = []
+
+
+class Ack(NamedTuple):
+    """What the broker says of a stored batch: its first offset, and its append time in ms (-1: the topic has none)."""
+
+    offset: int
+    timestamp_ms: int
 
 
 class Batch:

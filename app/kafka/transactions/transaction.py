@@ -17,8 +17,8 @@ from aiokafka.protocol.produce import ProduceRequest
 from app.kafka.errors import SendError, permanent
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.produce.batch import Batch, PartitionBatch
-from app.kafka.produce.sender import SEQUENCES, Ack
+from app.kafka.produce.batch import Ack, Batch, PartitionBatch
+from app.kafka.produce.partition_queue import SEQUENCES
 from app.kafka.transactions.completion import CompletedId
 from app.kafka.transactions.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fenced
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.commit.transactional_journal import TransactionalDispatcher
-from app.deliver.dispatcher import Target
+from app.deliver.target import Target
+from app.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.kafka.errors import TooLarge
 from app.kafka.transactions.transaction import Untaken
 from app.partition.partition import Partition

@@ -160,7 +160,7 @@ async def test_messages_without_a_key_that_come_back_from_a_partition_go_round_i
 async def test_a_topic_that_brokers_do_not_tell_of_is_asked_for_again_until_it_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.deliver.dispatcher._LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("app.deliver.missing_topics._LOOK_EVERY_S", 0.01)
     async with Stage(tmp_path, DELAY_GIVE_UP="100") as stage:
         await stage.schedule("a")
         partitions = stage.destinations.topics["orders"]
@@ -173,7 +173,7 @@ async def test_a_topic_that_brokers_do_not_tell_of_is_asked_for_again_until_it_i
         await stage.until(lambda: stage.dispatcher.hopeless(route))
 
         stage.destinations.topics["orders"] = partitions
-        await stage.until(lambda: not stage.dispatcher._asking)
+        await stage.until(lambda: not stage.dispatcher.missing.asking)
         assert stage.fire() == ["a"]
 
 

@@ -188,14 +188,14 @@ async def test_what_is_forbidden_is_rejected_as_a_whole(tmp_path: Path) -> None:
 async def test_a_topic_that_is_gone_is_looked_for_before_its_messages_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.deliver.dispatcher._LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("app.deliver.missing_topics._LOOK_EVERY_S", 0.001)
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         del stage.destinations.topics["orders"]
 
         assert stage.fire() == []
         assert stage.told() == []
-        await stage.until(lambda: stage.dispatcher.gone((None, "orders", -1)))
+        await stage.until(lambda: stage.dispatcher.missing.gone((None, "orders", -1)))
         stage.fire()
         await stage.settle()
         assert stage.told() == ["rejected a"]
@@ -208,7 +208,7 @@ async def test_a_topic_that_comes_back_in_time_gets_its_messages(tmp_path: Path)
         partitions = stage.destinations.topics.pop("orders")
         stage.fire()
         stage.destinations.topics["orders"] = partitions
-        await stage.until(lambda: not stage.dispatcher._asking)
+        await stage.until(lambda: not stage.dispatcher.missing.asking)
 
         assert stage.fire() == ["a"]
 
@@ -268,7 +268,7 @@ async def test_after_a_topic_has_lost_partitions_keys_go_where_it_now_puts_them_
 async def test_a_partition_that_was_asked_for_and_is_gone_is_looked_for_before_its_messages_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.deliver.dispatcher._LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("app.deliver.missing_topics._LOOK_EVERY_S", 0.001)
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", delay_to_partition="3")
         await stage.schedule("b", delay_to_partition="1")
@@ -276,7 +276,7 @@ async def test_a_partition_that_was_asked_for_and_is_gone_is_looked_for_before_i
 
         assert stage.fire() == ["b"]
         assert stage.told() == []
-        await stage.until(lambda: stage.dispatcher.gone((None, "orders", 3)))
+        await stage.until(lambda: stage.dispatcher.missing.gone((None, "orders", 3)))
         stage.fire()
         await stage.settle()
         assert stage.told() == ["rejected a"]
@@ -292,7 +292,7 @@ async def test_a_partition_that_was_asked_for_and_comes_back_gets_its_messages(t
         stage.destinations.topics["orders"] = 2
         stage.fire()
         stage.destinations.topics["orders"] = 4
-        await stage.until(lambda: not stage.dispatcher._asking)
+        await stage.until(lambda: not stage.dispatcher.missing.asking)
 
         assert stage.fire() == ["a"]
 
@@ -322,8 +322,8 @@ async def test_partitions_that_a_topic_gets_take_their_share_from_the_first_look
 async def test_what_is_known_of_destinations_is_forgotten_with_its_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.deliver.dispatcher._LOOK_EVERY_S", 0.001)
-    monkeypatch.setattr("app.deliver.dispatcher._GONE_S", 0.01)
+    monkeypatch.setattr("app.deliver.missing_topics._LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("app.deliver.missing_topics._GONE_S", 0.01)
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         stage.fire()
@@ -331,8 +331,8 @@ async def test_what_is_known_of_destinations_is_forgotten_with_its_use(
         await stage.settle()
         assert not stage.dispatcher._sent
         for number in range(3):
-            assert not stage.dispatcher.gone((None, f"absent-{number}", -1))
-            await stage.until(lambda: not stage.dispatcher._asking)
+            assert not stage.dispatcher.missing.gone((None, f"absent-{number}", -1))
+            await stage.until(lambda: not stage.dispatcher.missing.asking)
             await asyncio.sleep(0.02)  # longer than it is believed
 
-        assert len(stage.dispatcher._gone) == 1
+        assert len(stage.dispatcher.missing._gone) == 1

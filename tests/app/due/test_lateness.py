@@ -11,12 +11,12 @@ from app.due.lateness import BOUNDS, Lateness
 DAY_MS = 86_400_000
 
 
-@pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The monotonic time, which a test moves: a list of one."""
-    now = [1_000.0]
-    monkeypatch.setattr("app.due.lateness.time.monotonic", lambda: now[0])
-    return now
+class Moved(Lateness):
+    """Goes by a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+        super().__init__(lambda: self.now_ms)
 
 
 def test_the_bounds_are_exact_below_8_ms_then_ten_a_decade_up_to_about_a_day() -> None:
@@ -27,14 +27,14 @@ def test_the_bounds_are_exact_below_8_ms_then_ten_a_decade_up_to_about_a_day() -
 
 
 def test_nothing_delivered_is_nothing_told() -> None:
-    assert Lateness().histogram() == {}
+    assert Moved().histogram() == {}
 
 
 @pytest.mark.parametrize(
     ("late", "bound"), [(-3, "0"), (0, "0"), (1, "1"), (7, "8"), (8, "8"), (9, "10"), (13, "16"), (2 * DAY_MS, "inf")]
 )
 def test_a_delivery_counts_under_the_first_bound_that_is_not_below_it(late: int, bound: str) -> None:
-    lateness = Lateness()
+    lateness = Moved()
     lateness.add(late)
 
     assert lateness.histogram() == {bound: 1}
@@ -42,7 +42,7 @@ def test_a_delivery_counts_under_the_first_bound_that_is_not_below_it(late: int,
 
 @given(st.lists(st.integers(0, 2 * DAY_MS), max_size=50))
 def test_every_delivery_is_counted_once(late: list[int]) -> None:
-    lateness = Lateness()
+    lateness = Moved()
     for one in late:
         lateness.add(one)
 
@@ -50,7 +50,7 @@ def test_every_delivery_is_counted_once(late: list[int]) -> None:
 
 
 def test_histograms_of_workers_add_up() -> None:
-    one, other, both = Lateness(), Lateness(), Lateness()
+    one, other, both = Moved(), Moved(), Moved()
     for late in (1, 5, 50):
         one.add(late)
         both.add(late)
@@ -64,23 +64,23 @@ def test_histograms_of_workers_add_up() -> None:
     assert total == both.histogram()
 
 
-def test_a_minute_later_it_is_forgotten(time: list[float]) -> None:
-    lateness = Lateness()
+def test_a_minute_later_it_is_forgotten() -> None:
+    lateness = Moved()
     lateness.add(5)
-    time[0] += 50
+    lateness.now_ms += 50_000
     lateness.add(6)
 
     assert lateness.histogram() == {"5": 1, "6": 1}
-    time[0] += 15
+    lateness.now_ms += 15_000
     assert lateness.histogram() == {"6": 1}
-    time[0] += 60
+    lateness.now_ms += 60_000
     assert lateness.histogram() == {}
 
 
-def test_it_takes_no_more_room_with_time(time: list[float]) -> None:
-    lateness = Lateness()
+def test_it_takes_no_more_room_with_time() -> None:
+    lateness = Moved()
     for _ in range(100):
-        time[0] += 10
+        lateness.now_ms += 10_000
         lateness.add(5)
 
     assert len(lateness._slots) <= 7

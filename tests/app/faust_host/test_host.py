@@ -6,7 +6,8 @@ from typing import Any
 
 from faust.types import TP
 
-from app.faust_host.consumer import Consumer, GroupIntake
+from app.faust_host.consumer import Consumer
+from app.faust_host.group_intake import GroupIntake
 
 HERE = TP("delay-requests", 0)
 

@@ -16,7 +16,7 @@ from app.faust_host.library_logs import LibraryLogFilter, silent
         ("aiokafka.conn", logging.ERROR, "Unable connect", True),
         ("app.worker", logging.INFO, "[^-Punctual]: Starting...", False),
         ("app.worker", logging.ERROR, "[^-Punctual]: Crashed", True),
-        ("app.faust_host.consumer", logging.INFO, "assigned partitions [0]", True),
+        ("app.faust_host.handover", logging.INFO, "assigned partitions [0]", True),
         ("tables.restore", logging.INFO, "restoring partition 3", True),
     ],
 )

@@ -31,6 +31,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back off for milliseconds only."""
     monkeypatch.setattr("app.kafka.produce.sender._BACKOFF_S", 0.0005)
     monkeypatch.setattr("app.kafka.produce.sender._BACKOFF_MAX_S", 0.005)
+    monkeypatch.setattr("app.kafka.produce.producer_id._ASK_EVERY_S", 0.0005)
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ async def test_a_number_that_may_have_been_used_is_not_used_again(cluster: Scrip
 async def test_connections_that_were_left_behind_are_used_again_after_some_time(cluster: ScriptedCluster) -> None:
     sender = await started(cluster, recalls=True)
     for _ in range(20):
-        sender._part(0, ("healthy", sender._healthy), [])
+        sender._requests._part(0, ("healthy", sender._requests._healthy), [])
         await sender.submit("orders", 0, batch(b"x"))
 
     assert len({sent.group for sent in cluster.attempts}) == 1
@@ -224,7 +225,7 @@ class _InOrder(ScriptedCluster):
 
 
 async def test_no_connection_is_used_on_which_a_slow_request_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.kafka.produce.sender._SLOW_S", 0.01)
+    monkeypatch.setattr("app.kafka.produce.requests._SLOW_S", 0.01)
     cluster = _InOrder(slow=20, fine=1)
     sender = await started(cluster, recalls=True)
     for number in range(20):
@@ -426,7 +427,7 @@ async def test_a_partition_whose_answer_is_slow_does_not_hold_up_those_of_its_re
 async def test_of_two_slow_requests_the_second_is_parted_later(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.kafka.produce.sender._PART_EVERY_S", 0.4)
+    monkeypatch.setattr("app.kafka.produce.requests._PART_EVERY_S", 0.4)
     sender = await started(cluster, recalls=True)
     answers = asyncio.Event()
     fast = []

@@ -12,7 +12,8 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.kafka.errors import BatchRejected, NotAuthorised, TooLarge
-from app.kafka.produce.sender import SEQUENCES, Ack
+from app.kafka.produce.batch import Ack
+from app.kafka.produce.partition_queue import SEQUENCES
 from app.kafka.transactions.coordinator import Fenced, IdForbidden
 from app.kafka.transactions.coordinators import Coordinators, Find
 from app.kafka.transactions.describe import Describe

@@ -301,7 +301,7 @@ async def test_rows_that_a_later_one_had_replaced_end_before_the_work_begins(tmp
         changes = Changes()
         put(changes, key(3, 3), entry("a"))
         apply(store, changes)
-        store.clashes = {key(5, 1), key(7, 2)}
+        store.clashes.update({key(5, 1), key(7, 2)})
         journal, table = cast("Journal", stage.journal), cast("DelayTable", None)
         await StoreRecovery(stage.settings, stage.clock, table, journal, 0).end_replaced(0, store)
 

@@ -36,7 +36,7 @@ def dead_letters(case: Case) -> dict[str, Record]:
 
 
 @pytest.mark.parametrize("way", ["home", "foreign"])
-def test_the_largest_request_is_delivered_to_a_topic_that_takes_it(route: str, case: Case) -> None:
+def test_the_largest_request_is_delivered_to_a_topic_that_takes_it(way: str, case: Case) -> None:
     roomy = create_topic(case.bootstrap, f"{case.app_id}-roomy", 1, max_message_bytes=str(2 * LIMIT))
     headers = {"delay-id": "largest", "delay-at": str(now_ms() + 4_000), "delay-to": roomy}
     value = largest(case, headers)
@@ -44,7 +44,7 @@ def test_the_largest_request_is_delivered_to_a_topic_that_takes_it(route: str, c
     with case.worker() as worker:
         worker.start().wait_ready()
         case.requests = case.requests_with(**big)
-        partition = case.home("largest") if route == "home" else case.foreign("largest")
+        partition = case.home("largest") if way == "home" else case.foreign("largest")
         case.requests.send(headers, value=value, partition=partition)
         case.requests.send({**headers, "delay-id": "tight", "delay-to": case.out}, value=value[8:], partition=partition)
         case.requests.flush()
@@ -58,7 +58,7 @@ def test_the_largest_request_is_delivered_to_a_topic_that_takes_it(route: str, c
 
 @pytest.mark.parametrize("way", ["home", "foreign"])
 @pytest.mark.parametrize("part", ["key", "value", "header"])
-def test_a_request_that_is_larger_unpacked_than_anything_takes_is_refused(part: str, route: str, case: Case) -> None:
+def test_a_request_that_is_larger_unpacked_than_anything_takes_is_refused(part: str, way: str, case: Case) -> None:
     huge = b"." * (6 * LIMIT)
     key, value = huge if part == "key" else b"key", huge if part == "value" else b"value"
     headers: list[tuple[str, bytes | str]] = [("user", huge)] if part == "header" else []
@@ -66,7 +66,7 @@ def test_a_request_that_is_larger_unpacked_than_anything_takes_is_refused(part: 
     with case.worker() as worker:
         worker.start().wait_ready()
         case.requests = case.requests_with(**{"message.max.bytes": 8 * LIMIT, "compression.type": "zstd"})
-        partition = case.home("huge") if route == "home" else case.foreign("huge")
+        partition = case.home("huge") if way == "home" else case.foreign("huge")
         case.requests.send(headers, key, value, partition=partition)
         case.requests.flush()
         case.schedule("neighbour", now_ms() + 1_000, partition=partition)

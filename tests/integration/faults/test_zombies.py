@@ -109,7 +109,7 @@ async def read_and_die(worker: Worker, lies: Lies) -> None:
     path = next(path for path in worker.tables() if path.stem.endswith(f"-{lies.changelog.partition}"))
     store = PartitionStore(path)
     reader = Reader(lies.changelog, store.offset)
-    await restore(store, reader, RestoreProgress(0), now_ms)
+    await restore(store, reader, RestoreProgress(0, now_ms), now_ms)
     assert store.offset == await reader.end()
     store.close()
 

@@ -10,7 +10,7 @@ import pytest
 from punctual.client import DelayClient
 from tests.punctual.client.conftest import Installation
 
-DOC = Path(__file__).parents[2] / "docs" / "how-to" / "use-from-python.md"
+DOC = Path(__file__).parents[3] / "docs" / "how-to" / "use-from-python.md"
 ADDRESS = '"127.0.0.1:9092"'
 BLOCKS = re.findall(r"```python\n(.*?)```", DOC.read_text(), re.DOTALL)
 PROGRAMS = [block for block in BLOCKS if ADDRESS in block]

@@ -1,0 +1,45 @@
+"""What is sent to one destination partition in one go, and whose rows these are."""
+
+from collections import defaultdict
+
+from app.kafka import Batch
+from app.partition.partition import Partition
+from app.route import Route
+from punctual.contract import headers as names
+from tables import Entry, keys
+
+_ID, _DUE, _SOURCE = names.ID, names.DUE, names.SOURCE
+
+#: A claimed row on its way, and its key.
+Row = tuple[Partition, bytes]
+
+
+class DeliveryBatch:
+    """A batch for one destination partition, and the rows in it."""
+
+    __slots__ = ("batch", "route", "rows", "sent_ms")
+
+    def __init__(self, route: Route, *, transactional: bool) -> None:
+        """Begin empty."""
+        self.route, self.sent_ms = route, 0
+        self.batch, self.rows = Batch(transactional=transactional), list[Row]()
+
+    def append(self, row: Row, entry: Entry, now_ms: int) -> bool:
+        """Add a row; False if it doesn't fit any more."""
+        headers = [
+            *entry.headers,
+            (_ID, entry.id.encode()),
+            (_DUE, b"%d" % keys.due_of(row[1])),
+            (_SOURCE, entry.source.encode()),
+        ]
+        if not self.batch.append(now_ms, entry.key, entry.value, headers):
+            return False
+        self.rows.append(row)
+        return True
+
+    def by_owner(self) -> dict[Partition, list[bytes]]:
+        """Return the keys of its rows by the partition that they belong to."""
+        owners = defaultdict[Partition, list[bytes]](list)
+        for owner, key in self.rows:
+            owners[owner].append(key)
+        return owners

@@ -1,0 +1,26 @@
+"""What delivers and what commits, put together as DELAY_GUARANTEE wants it."""
+
+from app.clock import Clock
+from app.commit.journal import Journal
+from app.commit.transactional_journal import TransactionalJournal
+from app.deliver.dispatcher import Dispatcher
+from app.deliver.target import Target
+from app.deliver.transactional_dispatcher import TransactionalDispatcher
+from app.kafka import Cluster, Sender
+from app.settings import Settings
+from tables import DelayTable
+
+
+def dispatcher_and_journal(
+    settings: Settings,
+    clock: Clock,
+    targets: dict[str | None, Target],
+    cluster: Cluster,
+    sender: Sender,
+    table: DelayTable,
+) -> tuple[Dispatcher, Journal]:
+    """Return what delivers and what commits, as DELAY_GUARANTEE wants it."""
+    if not settings.exactly_once:
+        return Dispatcher(settings, clock, targets), Journal(settings, cluster, sender, table)
+    dispatcher = TransactionalDispatcher(settings, clock, targets)
+    return dispatcher, TransactionalJournal(dispatcher.stuck, settings, cluster, sender, table)

@@ -1,0 +1,144 @@
+"""Requests on their way: which connections they use, and what is done when an answer is slow.
+
+A broker answers a connection's requests one after the other, so one partition whose replicas are slow would hold up all
+that share its request or its connection. When an answer is slow, each batch of the request is sent again on its own
+(the broker knows it by its number and stores it once), and the others go on over the first connection on which none is
+awaited: what was opened stays open for minutes.
+"""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any
+
+import aiokafka.errors as kafka
+from aiokafka.protocol.produce import ProduceRequest
+
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.produce.batch import Batch
+from app.kafka.produce.partition_queue import PartitionQueue
+
+#: A kind of connection: a broker has one of each that is used.
+Connection = Hashable
+
+_ACKS_ALL = -1
+#: An answer that takes longer has the request's queues part company, at most so often.
+_SLOW_S, _PART_EVERY_S = 0.15, 1.0
+
+
+class InFlightRequest:
+    """A request on its way: queues, their batches, and which attempts these are."""
+
+    __slots__ = ("group", "leader", "sent", "timer")
+
+    def __init__(self, leader: int, group: Connection, sent: list[tuple[PartitionQueue, Batch, int]]) -> None:
+        """Begin without a timer that sees whether it is slow."""
+        self.leader, self.group, self.sent = leader, group, sent
+        self.timer: asyncio.TimerHandle | None = None
+
+    def over(self) -> None:
+        """Look at it no more."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+
+class Requests:
+    """Sends the first batches of queues, and tells what has come of each."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        timeout_ms: int,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        answered: Callable[[PartitionQueue, int, int, int], None],
+        unanswered: Callable[[list[PartitionQueue], set[str], str], None],
+        *,
+        parting: bool,
+    ) -> None:
+        """Send through `cluster`, whose brokers wait for their replicas for `timeout_ms`.
+
+        With `parting`, queues part company when an answer is slow.
+        `answered` hears of a queue, an error code, an offset and a timestamp; `unanswered` of queues whose batch is to
+        be sent again, the topics of the request, and why.
+        """
+        self._cluster, self._timeout_ms, self._parting = cluster, timeout_ms, parting
+        self._spawn, self._answered, self._unanswered = spawn, answered, unanswered
+        self._healthy, self._parted = 0, -_PART_EVERY_S
+        #: Requests on each kind of connection that have no answer yet.
+        self._flights = Counter[Connection]()
+        self._loop = asyncio.get_running_loop()
+
+    def connection(self, queue: PartitionQueue) -> Connection:
+        """Return the kind of connection that a queue uses."""
+        if queue.alone:
+            return queue.topic, queue.partition
+        return "quarantine" if queue.failures else ("healthy", self._healthy)
+
+    async def send(self, leader: int, group: Connection, queues: list[PartitionQueue]) -> None:
+        """Send the first batch of each queue in one request by a kind of connection; tell what became of each."""
+        # An answer may have come since they parted.
+        queues = [queue for queue in queues if queue.flying and queue.pending]
+        if not queues:
+            return
+        topics: dict[str, list[tuple[int, bytes]]] = {}
+        sent = []
+        for queue in queues:
+            queue.attempt += 1
+            sent.append((queue, queue.pending[0][0], queue.attempt))
+            topics.setdefault(queue.topic, []).append((queue.partition, queue.build()))
+        request = ProduceRequest(None, _ACKS_ALL, self._timeout_ms, list(topics.items()))
+        began = self._loop.time()
+        in_flight = InFlightRequest(leader, group, sent)
+        self._flights[group] += 1
+        if self._parting:
+            self._watch(in_flight)
+        try:
+            response = await self._cluster.client.send(leader, request, group=group)
+        except kafka.KafkaError as error:
+            again = [queue for queue, batch, attempt in sent if queue.attempt == attempt and queue.waits_for(batch)]
+            self._unanswered(again, set(topics), repr(error))
+            return
+        finally:
+            in_flight.over()
+            self._flights[group] -= 1
+        answers = {
+            (topic, partition): (error, offset, timestamp)
+            for topic, partitions in response.topics
+            for partition, error, offset, timestamp, *_ in partitions
+        }
+        for queue, batch, attempt in sent:
+            code, *stored = answers[queue.topic, queue.partition]
+            if queue.waits_for(batch) and (queue.attempt == attempt or not code):
+                queue.alone = self._parting and self._loop.time() - began > _SLOW_S and len(queues) == 1
+                self._answered(queue, code, *stored)
+
+    def _watch(self, in_flight: InFlightRequest) -> None:
+        in_flight.timer = self._loop.call_later(_SLOW_S, self._look, in_flight)
+
+    def _look(self, in_flight: InFlightRequest) -> None:
+        """Have the queues of a request part company, for its answer is slow."""
+        # Queues that another answer has served in the meantime have nothing to wait for.
+        waiting = [queue for queue, batch, _ in in_flight.sent if queue.waits_for(batch)]
+        if not self._part(in_flight.leader, in_flight.group, waiting):
+            self._watch(in_flight)
+
+    def _part(self, leader: int, group: Connection, queues: list[PartitionQueue]) -> bool:
+        """Free the others from a request whose answer is slow: whose fault it is shows when each is sent on its own.
+
+        Returns whether that was done: other requests that are as slow have to wait for their turn.
+        """
+        if len(queues) > 1 and self._loop.time() - self._parted < _PART_EVERY_S:
+            return False
+        if group == ("healthy", self._healthy):
+            self._healthy = next(number for number in itertools.count() if not self._flights["healthy", number])
+        for queue in queues:
+            if not queue.failures:
+                queue.failing_since, queue.why = self._loop.time(), "its broker's answer is slow"
+                queue.recall()
+            queue.failures += 1
+            queue.alone = True
+            if len(queues) > 1:
+                self._parted = self._loop.time()
+                self._spawn(self.send(leader, self.connection(queue), [queue]))
+        return True

@@ -1,0 +1,77 @@
+"""What settings take: each function reads a variable's text, and raises ValueError with what is needed instead."""
+
+import re
+from collections.abc import Callable
+
+
+def whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
+    """Return what reads a whole number from `low` to `high`."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or not low <= int(text) <= high:
+            msg = f"a whole number from {low} to {high} is needed"
+            raise ValueError(msg)
+        return int(text)
+
+    return parse
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """Return what reads one of these words."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            msg = f"one of {', '.join(choices)} is needed"
+            raise ValueError(msg)
+        return text
+
+    return parse
+
+
+def topic_name(text: str) -> str:
+    """Return a name of which topics' names can be made."""
+    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", text):
+        msg = "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"
+        raise ValueError(msg)
+    return text
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Return what is listed, without what is empty: `a, b,`."""
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def servers(text: str) -> str:
+    """Return a list of servers as Kafka's clients take it."""
+    return ",".join(words(text))
+
+
+def urls(text: str) -> tuple[str, ...]:
+    """Return the patterns of addresses that are listed; each but `*` names its scheme."""
+    listed = words(text)
+    for pattern in listed:
+        if pattern != "*" and "://" not in pattern:
+            msg = f"{pattern!r} names no scheme: 'https://{pattern}' is meant, perhaps"
+            raise ValueError(msg)
+    return listed
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Return values by their names: `name=value,other=value`."""
+    found = {}
+    for item in words(text):
+        name, equals, value = item.partition("=")
+        if not equals or not name or not value:
+            msg = f"{item!r} is not of the form name=value"
+            raise ValueError(msg)
+        found[name] = value
+    return found
+
+
+def patterns(text: str) -> dict[str, tuple[str, ...]]:
+    """Return patterns by input, `*` for all: `orders.*,reminders` or `input:pattern|pattern,other-input:pattern`."""
+    allowed: dict[str, tuple[str, ...]] = {}
+    for item in words(text):
+        source, colon, names = item.rpartition(":")
+        allowed[source if colon else "*"] = allowed.get(source if colon else "*", ()) + tuple(names.split("|"))
+    return allowed

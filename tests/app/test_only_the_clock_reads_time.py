@@ -1,0 +1,54 @@
+"""A worker reads the time in one place, app/clock.py: there its tests and the simulation move the hands."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: What runs outside a worker, or beside its loop.
+ELSEWHERE = {
+    "app/clock.py": "the one place",
+    "app/demo": "shows a worker to a person",
+    "app/embedded": "starts the development broker",
+    "app/engine.py": "housekeeping, once a minute and once an hour",
+    "app/process/watchdog.py": "a thread that looks at the loop from outside",
+}
+_NOW = {"now", "utcnow", "today"}
+
+
+def reads(source: str) -> Iterator[str]:
+    """Yield what of a module reads the time."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name == "time")
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            yield "time"
+        elif isinstance(node, ast.Attribute) and node.attr in _NOW:
+            of = ast.unparse(node.value).rpartition(".")[2]
+            if of in ("date", "datetime"):
+                yield f"{of}.{node.attr}"
+
+
+def test_no_module_but_the_clock_reads_the_time() -> None:
+    found = {}
+    for package in ("app", "punctual", "tables"):
+        for path in (ROOT / package).rglob("*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            if not any(name == place or name.startswith(f"{place}/") for place in ELSEWHERE):
+                found[name] = list(reads(path.read_text()))
+
+    assert "tables/table.py" in found
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+def test_what_reads_the_time_is_recognised() -> None:
+    ways = (
+        "import time",
+        "from time import monotonic",
+        "datetime.now(UTC)",
+        "datetime.datetime.utcnow",
+        "date.today()",
+    )
+
+    assert all(list(reads(way)) for way in ways)
+    assert not any(list(reads(way)) for way in ("loop.time()", "clock.now_ms()", "datetime.fromisoformat(text)"))
