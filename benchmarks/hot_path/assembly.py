@@ -78,8 +78,8 @@ class Assembly:
             parts = {"services": built(Services, **parts)}
         self._partition = built(Partition, number=_NUMBER, firing=self._due, **parts)
         self._due.partitions[_NUMBER] = self._partition
-        self._failures: list[BaseException] = []
-        self._partition.start(self._store, self._failures.append)
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._partition.start(self._store, self._fail)
         if hasattr(self._partition, "go_live"):
             self._partition.go_live()
         else:
@@ -90,7 +90,8 @@ class Assembly:
 
     async def take(self, chunks: Iterable[list[Any]]) -> None:
         """Have chunks of fetched records taken into the table."""
-        await asyncio.gather(*[self._partition.offer(chunk) for chunk in chunks])
+        offered = asyncio.gather(*[self._partition.offer(chunk) for chunk in chunks])
+        await asyncio.wait({offered, self._failed}, return_when=asyncio.FIRST_COMPLETED)
         self._assure()
 
     async def deliver(self) -> None:
@@ -111,9 +112,13 @@ class Assembly:
         """Count the rows in the table."""
         return sum(1 for _ in self._store.rows())
 
+    def _fail(self, error: BaseException) -> None:
+        if not self._failed.done():
+            self._failed.set_exception(error)
+
     def _assure(self) -> None:
-        if self._failures:
-            raise self._failures[0]
+        if self._failed.done():
+            self._failed.result()
 
     async def close(self) -> None:
         """Stop, and close the store."""

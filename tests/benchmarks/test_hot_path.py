@@ -71,8 +71,8 @@ def test_a_tree_that_is_slower_is_told_apart_by_way_and_stage(copy: Path, tmp_pa
 
 
 def test_a_stage_that_a_tree_does_not_have_is_left_out_and_counts_as_the_rest(copy: Path, tmp_path: Path) -> None:
-    partition, ingest = (copy / "app" / room / f"{room}.py" for room in ("partition", "ingest"))
-    partition.write_text(partition.read_text().replace("_ingest.read(", "_ingest.decoded("))
+    builder, ingest = copy / "app" / "partition" / "step_builder.py", copy / "app" / "ingest" / "ingest.py"
+    builder.write_text(builder.read_text().replace("_ingest.read(", "_ingest.decoded("))
     ingest.write_text(ingest.read_text().replace("def read(", "def decoded("))
 
     turns = take_turns([Tree(copy), Tree(ROOT)], tmp_path, Sizes(pairs=1, rounds=1, tries=1, messages=500))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 BACKLOG = 10_000
 
 
-@pytest.mark.parametrize("way", ["home", "foreign"])
+@pytest.mark.parametrize("route", ["home", "foreign"])
 def test_a_cancel_that_waited_while_the_worker_was_down_past_the_due_time_holds(route: str, case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
