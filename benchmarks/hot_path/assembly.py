@@ -90,8 +90,8 @@ class Assembly:
 
     async def take(self, chunks: Iterable[list[Any]]) -> None:
         """Have chunks of fetched records taken into the table."""
-        offered = asyncio.gather(*[self._partition.offer(chunk) for chunk in chunks])
-        await asyncio.wait({offered, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+        offered: asyncio.Future[Any] = asyncio.gather(*[self._partition.offer(chunk) for chunk in chunks])
+        await asyncio.wait([offered, self._failed], return_when=asyncio.FIRST_COMPLETED)
         self._assure()
 
     async def deliver(self) -> None:

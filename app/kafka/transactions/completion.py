@@ -68,10 +68,16 @@ class CompletedId(TransactionalId):
         #: Partitions that had no leader when the id was taken over: something may be open there.
         self._unseen = frozenset[TopicPartition]()
 
-    async def take_over(self, home: TopicPartition, hanging: HangingTransactions) -> None:
+    async def take_over(
+        self,
+        home: TopicPartition,
+        hanging: HangingTransactions,
+        still_ours: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         """Get an epoch as a new owner, and see that the last owner's last transaction has ended in each partition.
 
-        `home` is part of every transaction; `hanging` sees it and all others. Raises Fenced.
+        `home` is part of every transaction; `hanging` sees it and all others. `still_ours` sees that nobody is taking
+        over in the meantime, before something is ended again. Raises Fenced.
         """
         producer, self._committed, self._aborted = await self._fence()
         self._ended, self._unseen = None, frozenset()
@@ -83,6 +89,8 @@ class CompletedId(TransactionalId):
         tps = frozenset(found.by_producer.get(producer, ()))
         if self._unseen:
             tps |= {home}  # the coordinator is to know how it ended as long as that may matter
+        if tps and still_ours is not None:
+            await still_ours()
         await self._end_in(tps, committed=self._committed)
         await self._abort_marker.clear()
         if tps and not self._unseen:
@@ -111,6 +119,8 @@ class CompletedId(TransactionalId):
                 await self._abort_marker.clear()
             elif not noted:
                 await self._abort_marker.write(self._again)
+            if (await self._identity()) != (state, producer, epoch):
+                continue  # somebody has made something of it meanwhile, which an epoch would abort
             self._producer = NOBODY
             with contextlib.suppress(Stuck):
                 await self.init(stuck_s=0.0)
@@ -119,6 +129,11 @@ class CompletedId(TransactionalId):
                 # Who has got another epoch since may have made a transaction with it, or may not have come to that.
                 another = not committed and self._producer[1] > epoch + 1
                 return producer, committed, epoch if another else _NEVER
+
+    async def _identity(self) -> tuple[str, int, int]:
+        """Return the coordinator's name for the last transaction's state, its producer id and epoch."""
+        _, _, state, _, _, producer, epoch, _, _ = await self._describe()
+        return state, producer, epoch
 
     async def _end_in(self, tps: frozenset[TopicPartition], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""

@@ -64,7 +64,7 @@ class TransactionalIdPool:
         self._free.clear()
         self._begun = None
         for transactions in self._all:
-            self._mend(transactions, transactions.take_over(self._home, self._hanging))
+            self._mend(transactions, transactions.take_over(self._home, self._hanging, self._sees_none_taken))
         while self._mending:
             await asyncio.wait(self._mending.values(), timeout=_FENCE_S)
             self._raise_failed()
@@ -183,12 +183,12 @@ class TransactionalIdPool:
         epoch would abort that, and with it what was committed.
         """
         if transactions.doubtful:
-            await self._sees_others_untaken()
+            await self._sees_none_taken()
         await transactions.settle()
         await transactions.renew()
-        await self._sees_others_untaken()
+        await self._sees_none_taken()
 
-    async def _sees_others_untaken(self) -> None:
+    async def _sees_none_taken(self) -> None:
         for other in self._all:
             while await other.taken():
                 if not other.asking:

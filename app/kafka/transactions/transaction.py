@@ -114,7 +114,7 @@ class Transactions(CompletedId):
     def __init__(
         self, cluster: Cluster, transactional_id: str, again: TopicPartition, connections: ConnectionGroup | None = None
     ) -> None:
-        """Prepare; init() or take_over() comes first. `again` is as EndedId wants it."""
+        """Prepare; init() or take_over() comes first. `again` is as CompletedId wants it."""
         super().__init__(cluster, transactional_id, again)
         self._sequences: dict[TopicPartition, int] = {}
         self._connections = connections or ConnectionGroup(transactional_id)
