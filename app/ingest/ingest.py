@@ -12,6 +12,7 @@ import msgspec
 from app.ingest.history import History
 from app.ingest.policy import AHEAD_MS, Policy, assure_topic
 from app.ingest.refusals import Refusals
+from app.ingest.rows import content, reminded, row_of
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
@@ -218,11 +219,11 @@ class Ingest:
             self._schedule(step, record, asked)
         except Refusal as refusal:
             key = keys.row_key(max(0, asked.due_ms), record.offset, self._crcs[record.topic])
-            self._refusals.refuse_parked(step, key, _entry(asked), refusal)
+            self._refusals.refuse_parked(step, key, row_of(asked), refusal)
         self._cold.confirm(step, asked)
 
     def _schedule(self, step: Step, record: Record, asked: Request) -> None:
-        entry = _entry(asked)
+        entry = row_of(asked)
         raw = encode(entry, step.version)
         self._check_size(len(raw))
         before = step.ids[asked.id]
@@ -262,7 +263,7 @@ class Ingest:
         if before is not None and there is not None:
             commands += self._replace(step, before, there, asked, order)
         if known is not None and asked.parked is not None:
-            entry = _reminded(entry, known)
+            entry = reminded(entry, known)
         self._meet(step, record, asked, entry, [one for one in in_order(commands) if order.precedes(one.order)])
 
     def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
@@ -333,7 +334,7 @@ class Ingest:
         sent = self._claims.get(row)
         if not window_ms or sent is None or keys.due_of(row) != asked.due_ms:
             return False
-        return _content(sent) == _content(entry)
+        return content(sent) == content(entry)
 
     def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
         step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
@@ -396,45 +397,6 @@ class Ingest:
 
 def _accepted(step: Step, asked: Request) -> Event:
     return Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
-
-
-def _entry(asked: Request) -> Entry:
-    """Return the row that a request becomes."""
-    order = asked.parked or asked
-    return Entry(
-        asked.id,
-        asked.to,
-        asked.key,
-        asked.value,
-        asked.headers,
-        asked.source,
-        asked.partition,
-        asked.cluster,
-        asked.max_late_ms,
-        asked.if_late,
-        asked.dedupe_ms,
-        asked.on_failure,
-        0,
-        (),
-        None,
-        UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms,
-        None if order is asked else order.source,
-    )
-
-
-def _reminded(entry: Entry, known: Orders) -> Entry:
-    """Return a message that the cold tier has sent back with the orders that this partition remembers of it.
-
-    The tier tells of the last record alone, whatever that has changed.
-    """
-    content = known.ended or Order(UNKNOWN_MS, entry.source)
-    moved = next((one.order for one in known.waiting if one.moves), None)
-    return msgspec.structs.replace(entry, stamp_ms=content.stamp_ms, asked_by=content.source, moved=moved)
-
-
-def _content(entry: Entry) -> Entry:
-    """Return an entry without what tells two requests for the same thing apart."""
-    return msgspec.structs.replace(entry, source="", stamp_ms=UNKNOWN_MS, asked_by=None, moved=None, commands=())
 
 
 def _is_stale(command: Command, known: Orders) -> bool:

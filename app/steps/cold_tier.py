@@ -7,12 +7,12 @@ remembered for longer than what it sends may be on its way.
 """
 
 from app.settings import Settings
-from app.steps import dead_letters
 from app.steps.events import Event
 from app.steps.limits import Limits
 from app.steps.step import OutgoingRecord, Step
 from app.steps.transitions import ended
 from punctual.contract import headers as names
+from punctual.contract import native
 from punctual.contract.request import Headers, Parked, Request
 from tables import Entry, PartitionStore, Told, keys
 
@@ -93,7 +93,7 @@ class Cold:
     # what the tier is told -------------------------------------------------------------------------------------------
     def _park(self, step: Step, due_ms: int, entry: Entry, source: str, stamp_ms: int) -> None:
         """Hand a message over: its life here ends."""
-        headers = [*dead_letters.again(entry, due_ms), (names.OP, b"schedule")]
+        headers = [*native.again(entry, due_ms), (names.OP, b"schedule")]
         self._tell(step, entry.id, source, stamp_ms, headers, entry.key, entry.value)
         ended(step, "parked", due_ms, entry)
 

@@ -2,9 +2,9 @@
 
 from app.steps.step import OutgoingRecord
 from punctual.contract import headers as names
+from punctual.contract import native
 from punctual.contract.native import Record
 from punctual.contract.request import Headers, Reason
-from punctual.contract.times import write_time
 from tables import Entry, keys
 
 #: What a dead letter says itself, and when its order was given: sent again, it is a new one.
@@ -24,24 +24,8 @@ def rejected(
     topic: str, limit: int, partition: int, key: bytes, entry: Entry, reason: Reason, sentence: str
 ) -> OutgoingRecord:
     """Return the dead letter of an accepted message, with headers that let it be sent again as it is."""
-    headers = again(entry, keys.due_of(key))
+    headers = native.again(entry, keys.due_of(key))
     return _letter(topic, limit, partition, entry.key, entry.value, headers, reason, sentence, entry.source)
-
-
-def again(entry: Entry, due_ms: int) -> Headers:
-    """Return the headers that let a message be sent again as it is: the user's own, then what it asks for."""
-    said: list[tuple[str, str | None]] = [
-        (names.ID, entry.id),
-        (names.TO, entry.to),
-        (names.AT, write_time(due_ms)),
-        (names.TO_PARTITION, None if entry.partition is None else str(entry.partition)),
-        (names.TO_CLUSTER, entry.cluster),
-        (names.MAX_LATE, None if entry.max_late_ms is None else str(entry.max_late_ms)),
-        (names.IF_LATE, entry.if_late),
-        (names.DEDUPE, None if entry.dedupe_ms is None else str(entry.dedupe_ms)),
-        (names.ON_FAILURE, entry.on_failure),
-    ]
-    return [*entry.headers, *((name, value.encode()) for name, value in said if value is not None)]
 
 
 def _letter(

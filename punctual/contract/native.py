@@ -4,8 +4,9 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from punctual.contract import headers as names
+from punctual.contract.message import Message
 from punctual.contract.request import Headers, Op, Parked, Reason, Refusal, Request
-from punctual.contract.times import parse_duration, parse_time
+from punctual.contract.times import parse_duration, parse_time, write_time
 
 _OPS: dict[str, Op] = {
     "schedule": "schedule",
@@ -57,6 +58,22 @@ def decode(record: Record) -> Request:
     elif op != "cancel":
         request.due_ms = _due(said, users, stamp_ms)
     return request
+
+
+def again(message: Message, due_ms: int) -> Headers:
+    """Return the headers of a request for the same message, due at `due_ms`: the user's own, then what it asks for."""
+    said: list[tuple[str, str | None]] = [
+        (names.ID, message.id),
+        (names.TO, message.to),
+        (names.AT, write_time(due_ms)),
+        (names.TO_PARTITION, None if message.partition is None else str(message.partition)),
+        (names.TO_CLUSTER, message.cluster),
+        (names.MAX_LATE, None if message.max_late_ms is None else str(message.max_late_ms)),
+        (names.IF_LATE, message.if_late),
+        (names.DEDUPE, None if message.dedupe_ms is None else str(message.dedupe_ms)),
+        (names.ON_FAILURE, message.on_failure),
+    ]
+    return [*message.headers, *((name, value.encode()) for name, value in said if value is not None)]
 
 
 def _op(said: dict[str, str]) -> Op:
