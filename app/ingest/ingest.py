@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.ingest.history import History
-from app.ingest.policy import AHEAD_MS, Policy, assure_topic
+from app.ingest.policy import AHEAD_MS, Policy
 from app.ingest.refusals import Refusals
 from app.ingest.rows import content, reminded, row_of
 from app.steps.context import Context
@@ -18,15 +18,14 @@ from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
 from app.steps.step import OutgoingRecord, Step
 from app.steps.transitions import cancelled, ended, move
-from punctual.contract import forward, native, request
+from punctual.contract import forward, request
+from punctual.contract.dialects import DIALECTS
 from punctual.contract.home import home_partition
 from punctual.contract.native import Record
 from punctual.contract.request import Parked, Reason, Refusal, Request
 from tables import Command, Entry, Order, Orders, Position, keys
 from tables.entry import encode
 from tables.orders import UNKNOWN_MS, in_order
-
-_DECODERS: dict[str, Callable[[Record], Request]] = {"native": native.decode}
 
 #: Commands on a row that is being sent.
 _COMMANDS = 32
@@ -58,7 +57,7 @@ class Ingest:
         stamp_ms = max(position.stamp_ms, self._memory.claimed(topic))
         latest_ms = step.broker_ms + AHEAD_MS
         forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
-        decode = forward.decode if forwarded else _DECODERS[self._inputs[topic]]
+        decode = forward.decode if forwarded else DIALECTS[self._inputs[topic]].decode
         found: list[Read] = []
         append = found.append
         for record in records:
@@ -146,7 +145,7 @@ class Ingest:
             if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
                 partitions = partitions_of(asked.to)
                 if partitions <= (asked.partition or 0):
-                    assure_topic(asked, partitions)
+                    self._policy.assure_topic(asked, partitions)
             if asked.id != asked.source:
                 home = home_partition(asked.id, self._inputs, self._partitions)
                 if home != self._number:
@@ -200,9 +199,7 @@ class Ingest:
         self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
     ) -> None:
         """Take in a message that the cold tier sends back, unless it did not know the latest about its id."""
-        if not self._cold.there:
-            sentence = "delay-parked is for what the cold tier sends back, and there is none here. Leave it out."
-            raise Refusal(Reason.MALFORMED, sentence)
+        self._cold.assure_there()
         if self._cold.is_stale(step, parked):
             self._duplicate(step, asked, "stale-promotion")
             return
@@ -215,7 +212,7 @@ class Ingest:
         try:
             self._policy.check(asked, step.broker_ms)
             if asked.cluster is None:
-                assure_topic(asked, partitions_of(asked.to))
+                self._policy.assure_topic(asked, partitions_of(asked.to))
             self._schedule(step, record, asked)
         except Refusal as refusal:
             key = keys.row_key(max(0, asked.due_ms), record.offset, self._crcs[record.topic])

@@ -13,7 +13,7 @@ from app.steps.step import OutgoingRecord, Step
 from app.steps.transitions import ended
 from punctual.contract import headers as names
 from punctual.contract import native
-from punctual.contract.request import Headers, Parked, Request
+from punctual.contract.request import Headers, Parked, Reason, Refusal, Request
 from tables import Entry, PartitionStore, Told, keys
 
 #: Of what is remembered, so much is for clocks that differ, and for records that are written but not readable yet.
@@ -140,6 +140,15 @@ class Cold:
         step.changes.size += len(id_.encode()) + len(source) + 32
 
     # what comes back -------------------------------------------------------------------------------------------------
+    def assure_there(self) -> None:
+        """Refuse what claims to come back from a tier that is not there.
+
+        Raises Refusal.
+        """
+        if not self.there:
+            sentence = f"{names.PARKED} is for what the cold tier sends back, and there is none here. Leave it out."
+            raise Refusal(Reason.MALFORMED, sentence)
+
     def confirm(self, step: Step, asked: Request) -> None:
         """Tell the tier that what it has sent is here now, or settled here: it can forget it.
 

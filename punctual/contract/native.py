@@ -20,6 +20,9 @@ _ID_BYTES = 256
 _DIGITS = 15
 #: What is looked up for each record.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
+_DUE, _SOURCE = names.DUE, names.SOURCE
+#: What a dead letter says itself, and when its order was given: sent again, it is a new one.
+_LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
 #: What a request says at least: where and when.
 _USUAL = 2
 
@@ -60,6 +63,16 @@ def decode(record: Record) -> Request:
     return request
 
 
+def delivery(message: Message, due_ms: int) -> Headers:
+    """Return the headers of a delivery that is due at `due_ms`: the user's own, then id, due time and source."""
+    return [
+        *message.headers,
+        (_ID, message.id.encode()),
+        (_DUE, b"%d" % due_ms),
+        (_SOURCE, message.source.encode()),
+    ]
+
+
 def again(message: Message, due_ms: int) -> Headers:
     """Return the headers of a request for the same message, due at `due_ms`: the user's own, then what it asks for."""
     said: list[tuple[str, str | None]] = [
@@ -74,6 +87,26 @@ def again(message: Message, due_ms: int) -> Headers:
         (names.ON_FAILURE, message.on_failure),
     ]
     return [*message.headers, *((name, value.encode()) for name, value in said if value is not None)]
+
+
+def kept(record: Record) -> Headers:
+    """Return the headers that a dead letter keeps of a record that was refused: all but an earlier letter's own."""
+    return [(names.legible(name), value) for name, value in record.headers if name not in _LEFT_OUT]
+
+
+def callback(record: Record) -> tuple[str, Headers]:
+    """Return the URL that is to be told that a record was refused, "" for none, and the user's own headers.
+
+    Nothing else about the record has to make sense.
+    """
+    url = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
+    users = [(names.legible(name), value) for name, value in record.headers if url and not name.startswith(_PREFIX)]
+    return url.decode(errors="replace"), users
+
+
+def failure(reason: Reason, sentence: str, source: str) -> Headers:
+    """Return what a dead letter says itself, after the headers that it keeps."""
+    return [(names.REASON, reason.value.encode()), (names.ERROR, sentence.encode()), (_SOURCE, source.encode())]
 
 
 def _op(said: dict[str, str]) -> Op:
