@@ -11,11 +11,11 @@ from typing import Any
 
 from app.errors import SettingInvalid
 from app.settings_values import one_of, pairs, patterns, servers, topic_name, urls, whole, words
+from punctual.contract.dialects import DIALECTS, NATIVE, Dialect
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 from tables.keys import topic_crc
 
-_DIALECTS = ("native",)
 _GUARANTEES = ("at_least_once", "exactly_once")
 _MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
@@ -99,8 +99,8 @@ class Settings:
 
     def _check(self) -> None:
         for topic, dialect in self.inputs.items():
-            if dialect not in _DIALECTS:
-                raise SettingInvalid("DELAY_INPUTS", f"{topic}={dialect}", f"the dialects are {', '.join(_DIALECTS)}")
+            if dialect not in DIALECTS:
+                raise SettingInvalid("DELAY_INPUTS", f"{topic}={dialect}", f"the dialects are {', '.join(DIALECTS)}")
         crcs = {topic_crc(topic): topic for topic in (*self.inputs, self.forwards)}
         if len(crcs) <= len(self.inputs):
             raise SettingInvalid("DELAY_INPUTS", ",".join(self.inputs), "two names have the same CRC-32; rename one")
@@ -185,7 +185,11 @@ class Settings:
     @property
     def inputs(self) -> dict[str, str]:
         """Input topics and their dialects, the requests topic first."""
-        return {self.requests: "native", **self.extra_inputs}
+        return {self.requests: NATIVE.name, **self.extra_inputs}
+
+    def dialect(self, topic: str) -> Dialect:
+        """Return the dialect of an input topic; what comes from elsewhere, as forwards do, is spoken of in our own."""
+        return DIALECTS[self.extra_inputs.get(topic, NATIVE.name)]
 
     @property
     def internal_topics(self) -> frozenset[str]:

@@ -130,17 +130,7 @@ def _sent(row: dict[str, Any], inputs: tuple[str, ...], partitions: int) -> dict
 
 
 def _headers(asked: Request) -> Headers:
-    said: list[tuple[str, object]] = [
-        (names.ID, asked.id),
-        (names.TO, asked.to),
-        (names.AT, asked.due_ms),
-        (names.TO_PARTITION, asked.partition),
-        (names.TO_CLUSTER, asked.cluster),
-        (names.MAX_LATE, asked.max_late_ms),
-        (names.IF_LATE, asked.if_late),
-        (names.DEDUPE, max(DEDUPE_MS, asked.dedupe_ms or 0)),
-        (names.ON_FAILURE, asked.on_failure),
-        # What has been asked for since has won, though the ledger may not know it yet.
-        (names.ASKED_AT, asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)),
-    ]
-    return [*asked.headers, *((name, str(value).encode()) for name, value in said if value is not None)]
+    asked.dedupe_ms = max(DEDUPE_MS, asked.dedupe_ms or 0)
+    # What has been asked for since has won, though the ledger may not know it yet.
+    at_ms = asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)
+    return [*native.again(asked, asked.due_ms), (names.ASKED_AT, b"%d" % at_ms)]

@@ -5,10 +5,10 @@ from collections import defaultdict
 from app.kafka import Batch
 from app.partition.partition import Partition
 from app.route import Route
-from punctual.contract import headers as names
+from punctual.contract.dialects import OF_ROWS
 from tables import Entry, keys
 
-_ID, _DUE, _SOURCE = names.ID, names.DUE, names.SOURCE
+_headers = OF_ROWS.delivery
 
 #: A claimed row on its way, and its key.
 Row = tuple[Partition, bytes]
@@ -26,13 +26,7 @@ class DeliveryBatch:
 
     def append(self, row: Row, entry: Entry, now_ms: int) -> bool:
         """Add a row; False if it doesn't fit any more."""
-        headers = [
-            *entry.headers,
-            (_ID, entry.id.encode()),
-            (_DUE, b"%d" % keys.due_of(row[1])),
-            (_SOURCE, entry.source.encode()),
-        ]
-        if not self.batch.append(now_ms, entry.key, entry.value, headers):
+        if not self.batch.append(now_ms, entry.key, entry.value, _headers(entry, keys.due_of(row[1]))):
             return False
         self.rows.append(row)
         return True

@@ -8,6 +8,7 @@ import aiokafka.errors
 
 from app.deliver.target import Target
 from app.route import Route, described, named
+from punctual.contract.dialects import OF_ROWS
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +57,8 @@ class MissingTopics:
         if not partitions:
             return f"topic {topic} does not exist any more. Create it, then send the message again."
         return (
-            f"topic {topic} has partitions 0 to {partitions - 1}, delay-to-partition is {partition}. Send the message "
-            "again with one of these, or without that header."
+            f"topic {topic} has partitions 0 to {partitions - 1}, {OF_ROWS.words.partition} is {partition}. Send the "
+            "message again with one of these, or without that header."
         )
 
     def why(self, cluster: str | None, topic: str) -> str:

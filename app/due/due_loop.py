@@ -15,6 +15,7 @@ from app.partition.state import State
 from app.route import CALLBACK, Route
 from app.settings import Settings
 from app.steps.outcomes import Dropped, Unsent
+from punctual.contract.dialects import OF_ROWS
 from punctual.contract.request import Reason
 from tables import Entry, keys
 from tables.entry import decode
@@ -136,9 +137,8 @@ class DueLoop:
             partition.in_flight.claim(key, entry)
             partition.tell(Dropped(key, late))
         elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "dead-letter":
-            sentence = (
-                f"it is {late} ms late, delay-max-late allows {entry.max_late_ms}. Send it again if it still matters."
-            )
+            allows = f"{OF_ROWS.words.max_late} allows {entry.max_late_ms}"
+            sentence = f"it is {late} ms late, {allows}. Send it again if it still matters."
             self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
         else:
             self._send(partition, key, entry, now, late)

@@ -10,22 +10,22 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.ingest.history import History
-from app.ingest.policy import AHEAD_MS, Policy, assure_topic
+from app.ingest.policy import AHEAD_MS, Policy
 from app.ingest.refusals import Refusals
+from app.ingest.rows import content, reminded, row_of
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
 from app.steps.step import OutgoingRecord, Step
 from app.steps.transitions import cancelled, ended, move
-from punctual.contract import forward, native, request
+from punctual.contract import forward, request
+from punctual.contract.dialects import DIALECTS
 from punctual.contract.home import home_partition
 from punctual.contract.native import Record
 from punctual.contract.request import Parked, Reason, Refusal, Request
 from tables import Command, Entry, Order, Orders, Position, keys
 from tables.entry import encode
 from tables.orders import UNKNOWN_MS, in_order
-
-_DECODERS: dict[str, Callable[[Record], Request]] = {"native": native.decode}
 
 #: Commands on a row that is being sent.
 _COMMANDS = 32
@@ -57,7 +57,7 @@ class Ingest:
         stamp_ms = max(position.stamp_ms, self._memory.claimed(topic))
         latest_ms = step.broker_ms + AHEAD_MS
         forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
-        decode = forward.decode if forwarded else _DECODERS[self._inputs[topic]]
+        decode = forward.decode if forwarded else DIALECTS[self._inputs[topic]].decode
         found: list[Read] = []
         append = found.append
         for record in records:
@@ -145,7 +145,7 @@ class Ingest:
             if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
                 partitions = partitions_of(asked.to)
                 if partitions <= (asked.partition or 0):
-                    assure_topic(asked, partitions)
+                    self._policy.assure_topic(asked, partitions)
             if asked.id != asked.source:
                 home = home_partition(asked.id, self._inputs, self._partitions)
                 if home != self._number:
@@ -199,9 +199,7 @@ class Ingest:
         self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
     ) -> None:
         """Take in a message that the cold tier sends back, unless it did not know the latest about its id."""
-        if not self._cold.there:
-            sentence = "delay-parked is for what the cold tier sends back, and there is none here. Leave it out."
-            raise Refusal(Reason.MALFORMED, sentence)
+        self._cold.assure_there()
         if self._cold.is_stale(step, parked):
             self._duplicate(step, asked, "stale-promotion")
             return
@@ -214,15 +212,15 @@ class Ingest:
         try:
             self._policy.check(asked, step.broker_ms)
             if asked.cluster is None:
-                assure_topic(asked, partitions_of(asked.to))
+                self._policy.assure_topic(asked, partitions_of(asked.to))
             self._schedule(step, record, asked)
         except Refusal as refusal:
             key = keys.row_key(max(0, asked.due_ms), record.offset, self._crcs[record.topic])
-            self._refusals.refuse_parked(step, key, _entry(asked), refusal)
+            self._refusals.refuse_parked(step, key, row_of(asked), refusal)
         self._cold.confirm(step, asked)
 
     def _schedule(self, step: Step, record: Record, asked: Request) -> None:
-        entry = _entry(asked)
+        entry = row_of(asked)
         raw = encode(entry, step.version)
         self._check_size(len(raw))
         before = step.ids[asked.id]
@@ -262,7 +260,7 @@ class Ingest:
         if before is not None and there is not None:
             commands += self._replace(step, before, there, asked, order)
         if known is not None and asked.parked is not None:
-            entry = _reminded(entry, known)
+            entry = reminded(entry, known)
         self._meet(step, record, asked, entry, [one for one in in_order(commands) if order.precedes(one.order)])
 
     def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
@@ -333,7 +331,7 @@ class Ingest:
         sent = self._claims.get(row)
         if not window_ms or sent is None or keys.due_of(row) != asked.due_ms:
             return False
-        return _content(sent) == _content(entry)
+        return content(sent) == content(entry)
 
     def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
         step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
@@ -396,45 +394,6 @@ class Ingest:
 
 def _accepted(step: Step, asked: Request) -> Event:
     return Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
-
-
-def _entry(asked: Request) -> Entry:
-    """Return the row that a request becomes."""
-    order = asked.parked or asked
-    return Entry(
-        asked.id,
-        asked.to,
-        asked.key,
-        asked.value,
-        asked.headers,
-        asked.source,
-        asked.partition,
-        asked.cluster,
-        asked.max_late_ms,
-        asked.if_late,
-        asked.dedupe_ms,
-        asked.on_failure,
-        0,
-        (),
-        None,
-        UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms,
-        None if order is asked else order.source,
-    )
-
-
-def _reminded(entry: Entry, known: Orders) -> Entry:
-    """Return a message that the cold tier has sent back with the orders that this partition remembers of it.
-
-    The tier tells of the last record alone, whatever that has changed.
-    """
-    content = known.ended or Order(UNKNOWN_MS, entry.source)
-    moved = next((one.order for one in known.waiting if one.moves), None)
-    return msgspec.structs.replace(entry, stamp_ms=content.stamp_ms, asked_by=content.source, moved=moved)
-
-
-def _content(entry: Entry) -> Entry:
-    """Return an entry without what tells two requests for the same thing apart."""
-    return msgspec.structs.replace(entry, source="", stamp_ms=UNKNOWN_MS, asked_by=None, moved=None, commands=())
 
 
 def _is_stale(command: Command, known: Orders) -> bool:

@@ -52,7 +52,8 @@ class Policy:
             if request.parked is not None:
                 self._admit(request)
             if request.on_failure is not None:
-                callbacks.check(request.on_failure, self._settings.callbacks)
+                called = self._settings.dialect(request.input).words.on_failure
+                callbacks.check(request.on_failure, self._settings.callbacks, called)
 
     def is_usual(self, cluster: str | None, topic: str) -> bool:
         """Return whether nothing has to be found out about a destination, by admitted()."""
@@ -95,9 +96,23 @@ class Policy:
             return
         partitions = self._admission.check(asked, named=asked.to in self._patterns(asked.input))
         if partitions is not None:
-            assure_topic(asked, partitions)
+            self.assure_topic(asked, partitions)
         if asked.parked is None:  # that has been accepted before
             self._admission.count(asked)
+
+    def assure_topic(self, asked: Request, partitions: int) -> None:
+        """Refuse a request whose topic, which has so many `partitions`, or the partition that it asks for is not there.
+
+        Raises Refusal.
+        """
+        if partitions > (asked.partition or 0):
+            return
+        where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
+        sentence = f"topic {asked.to[:249]!r}{where} does not exist. Create it, then send the request again."
+        if partitions:
+            called = self._settings.dialect(asked.input).words.partition
+            sentence = f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, {called} is {asked.partition}."
+        raise Refusal(Reason.UNKNOWN_TOPIC, sentence)
 
     def _patterns(self, source: str) -> Sequence[str]:
         rules = self._settings.destinations
@@ -106,7 +121,8 @@ class Policy:
     def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
         """Return why a destination is forbidden, or None if it is allowed."""
         if cluster is not None and cluster not in self._settings.clusters:
-            sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop delay-to-cluster."
+            called = self._settings.dialect(source).words.cluster
+            sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop {called}."
             return Reason.UNKNOWN_CLUSTER, sentence
         if not TOPIC_NAME.fullmatch(to):
             sentence = f"no topic can have the name {to[:64]!r}: use letters, digits, dots, underscores, hyphens."
@@ -119,19 +135,3 @@ class Policy:
             return None
         sentence = f"DELAY_DESTINATIONS does not allow topic {to!r} for requests on {source}. Add it there."
         return Reason.NOT_ALLOWED, sentence
-
-
-def assure_topic(asked: Request, partitions: int) -> None:
-    """Refuse a request whose topic, which has so many `partitions`, or the partition that it asks for is not there.
-
-    Raises Refusal.
-    """
-    if partitions > (asked.partition or 0):
-        return
-    where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
-    sentence = f"topic {asked.to[:249]!r}{where} does not exist. Create it, then send the request again."
-    if partitions:
-        sentence = (
-            f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, delay-to-partition is {asked.partition}."
-        )
-    raise Refusal(Reason.UNKNOWN_TOPIC, sentence)

@@ -5,7 +5,7 @@ from app.steps import callbacks, dead_letters
 from app.steps.events import Event
 from app.steps.limits import Limits
 from app.steps.step import Step
-from punctual.contract import headers as names
+from punctual.contract.dialects import Dialect
 from punctual.contract.native import Record
 from punctual.contract.request import Refusal
 from tables import Entry, keys
@@ -20,12 +20,13 @@ class Refusals:
 
     def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
         """Add to `step` what becomes of a record that cannot be accepted."""
+        dialect, topic = self._settings.dialect(record.topic), self._settings.dead_letters
         dead_letter = dead_letters.refused(
-            self._settings.dead_letters, self._limits.dead_letter, record, refusal.reason, refusal.sentence
+            dialect, topic, self._limits.dead_letter, record, refusal.reason, refusal.sentence
         )
         step.send(dead_letter._replace(partition=self._number))
         source = f"{record.topic}-{record.partition}-{record.offset}"
-        self._call_back(step, record, source, refusal)
+        self._call_back(step, dialect, record, source, refusal)
         step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
 
     def refuse_parked(self, step: Step, key: bytes, entry: Entry, refusal: Refusal) -> None:
@@ -49,23 +50,15 @@ class Refusals:
             callbacks.queue(step, key, entry, refusal.reason, refusal.sentence, self._limits.row)
         step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))
 
-    def _call_back(self, step: Step, record: Record, source: str, refusal: Refusal) -> None:
+    def _call_back(self, step: Step, dialect: Dialect, record: Record, source: str, refusal: Refusal) -> None:
         """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
-        raw = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
-        url = raw.decode(errors="replace")
+        url, users = dialect.callback(record)
         if not self._may_call(url):
             return
-        users = [(names.legible(name), value) for name, value in record.headers if not name.startswith(names.PREFIX)]
         failed = Entry(source, "", record.key, record.value, users, source, on_failure=url)
         row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))
         callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row)
 
     def _may_call(self, url: str | None) -> bool:
         """Return whether the settings allow a URL."""
-        if url is None:
-            return False
-        try:
-            callbacks.check(url, self._settings.callbacks)
-        except Refusal:
-            return False
-        return True
+        return url is not None and callbacks.is_allowed(url, self._settings.callbacks)

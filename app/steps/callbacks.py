@@ -23,24 +23,30 @@ _LONGEST = 2_048
 _DOUBTFUL = re.compile(r"%(?:25)*(?:2e|2f|5c)|/\.\.?(?:[;/]|$)", re.IGNORECASE)
 
 
-def check(url: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a callback URL that the settings do not allow: a worker is no means to reach others' hosts.
+def check(url: str, allowed: tuple[str, ...], called: str) -> None:
+    """Refuse a callback URL that the settings do not allow, and that is `called` so in a request.
 
     Raises Refusal.
     """
     if len(url) > _LONGEST:
-        raise Refusal(Reason.MALFORMED, f"delay-on-failure has {len(url):,} characters, at most {_LONGEST:,} can be.")
-    try:
-        target = yarl.URL(url)  # as aiohttp reads it
-        alone = target.host and target.raw_user is None and target.raw_password is None
-        admitted = alone and any(_admits(pattern, target) for pattern in allowed)
-    except (ValueError, IndexError):  # the latter where brackets or percent signs are wrong (yarl/_parse.py)
-        admitted = False
-    if not admitted:
+        raise Refusal(Reason.MALFORMED, f"{called} has {len(url):,} characters, at most {_LONGEST:,} can be.")
+    if not is_allowed(url, allowed):
         raise Refusal(
             Reason.NOT_ALLOWED,
-            f"DELAY_CALLBACKS does not allow {url[:200]!r} (delay-on-failure). Add a pattern, or drop the header.",
+            f"DELAY_CALLBACKS does not allow {url[:200]!r} ({called}). Add a pattern, or drop the header.",
         )
+
+
+def is_allowed(url: str, allowed: tuple[str, ...]) -> bool:
+    """Return whether the settings allow a callback URL: a worker is no means to reach others' hosts."""
+    if len(url) > _LONGEST:
+        return False
+    try:
+        target = yarl.URL(url)  # as aiohttp reads it
+        alone = bool(target.host) and target.raw_user is None and target.raw_password is None
+        return alone and any(_admits(pattern, target) for pattern in allowed)
+    except (ValueError, IndexError):  # the latter where brackets or percent signs are wrong (yarl/_parse.py)
+        return False
 
 
 def _admits(pattern: str, target: yarl.URL) -> bool:

@@ -7,13 +7,13 @@ remembered for longer than what it sends may be on its way.
 """
 
 from app.settings import Settings
-from app.steps import dead_letters
 from app.steps.events import Event
 from app.steps.limits import Limits
 from app.steps.step import OutgoingRecord, Step
 from app.steps.transitions import ended
 from punctual.contract import headers as names
-from punctual.contract.request import Headers, Parked, Request
+from punctual.contract import native
+from punctual.contract.request import Headers, Parked, Reason, Refusal, Request
 from tables import Entry, PartitionStore, Told, keys
 
 #: Of what is remembered, so much is for clocks that differ, and for records that are written but not readable yet.
@@ -93,7 +93,7 @@ class Cold:
     # what the tier is told -------------------------------------------------------------------------------------------
     def _park(self, step: Step, due_ms: int, entry: Entry, source: str, stamp_ms: int) -> None:
         """Hand a message over: its life here ends."""
-        headers = [*dead_letters.again(entry, due_ms), (names.OP, b"schedule")]
+        headers = [*native.again(entry, due_ms), (names.OP, b"schedule")]
         self._tell(step, entry.id, source, stamp_ms, headers, entry.key, entry.value)
         ended(step, "parked", due_ms, entry)
 
@@ -140,6 +140,15 @@ class Cold:
         step.changes.size += len(id_.encode()) + len(source) + 32
 
     # what comes back -------------------------------------------------------------------------------------------------
+    def assure_there(self) -> None:
+        """Refuse what claims to come back from a tier that is not there.
+
+        Raises Refusal.
+        """
+        if not self.there:
+            sentence = f"{names.PARKED} is for what the cold tier sends back, and there is none here. Leave it out."
+            raise Refusal(Reason.MALFORMED, sentence)
+
     def confirm(self, step: Step, asked: Request) -> None:
         """Tell the tier that what it has sent is here now, or settled here: it can forget it.
 

@@ -1,60 +1,36 @@
 """Dead letters: what could not be accepted or delivered, with the reason (records.md#dead-letters)."""
 
 from app.steps.step import OutgoingRecord
-from punctual.contract import headers as names
+from punctual.contract.dialects import OF_ROWS, Dialect
 from punctual.contract.native import Record
-from punctual.contract.request import Headers, Reason
-from punctual.contract.times import write_time
+from punctual.contract.request import Reason
 from tables import Entry, keys
 
-#: What a dead letter says itself, and when its order was given: sent again, it is a new one.
-_LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
 #: Beside value and headers a record has a few dozen bytes of its own.
 _SLACK = 1_024
 
 
-def refused(topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> OutgoingRecord:
+def refused(dialect: Dialect, topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> OutgoingRecord:
     """Return the dead letter of a record that was never accepted; larger than `limit` bytes it loses its value."""
     source = f"{record.topic}-{record.partition}-{record.offset}"
-    headers = [(names.legible(name), value) for name, value in record.headers if name not in _LEFT_OUT]
-    return _letter(topic, limit, record.partition, record.key, record.value, headers, reason, sentence, source)
+    letter = OutgoingRecord(topic, record.partition, record.key, record.value, dialect.kept(record))
+    return _signed(dialect, letter, limit, reason, sentence, source)
 
 
 def rejected(
     topic: str, limit: int, partition: int, key: bytes, entry: Entry, reason: Reason, sentence: str
 ) -> OutgoingRecord:
     """Return the dead letter of an accepted message, with headers that let it be sent again as it is."""
-    headers = again(entry, keys.due_of(key))
-    return _letter(topic, limit, partition, entry.key, entry.value, headers, reason, sentence, entry.source)
+    headers = OF_ROWS.again(entry, keys.due_of(key))
+    letter = OutgoingRecord(topic, partition, entry.key, entry.value, headers)
+    return _signed(OF_ROWS, letter, limit, reason, sentence, entry.source)
 
 
-def again(entry: Entry, due_ms: int) -> Headers:
-    """Return the headers that let a message be sent again as it is: the user's own, then what it asks for."""
-    said: list[tuple[str, str | None]] = [
-        (names.ID, entry.id),
-        (names.TO, entry.to),
-        (names.AT, write_time(due_ms)),
-        (names.TO_PARTITION, None if entry.partition is None else str(entry.partition)),
-        (names.TO_CLUSTER, entry.cluster),
-        (names.MAX_LATE, None if entry.max_late_ms is None else str(entry.max_late_ms)),
-        (names.IF_LATE, entry.if_late),
-        (names.DEDUPE, None if entry.dedupe_ms is None else str(entry.dedupe_ms)),
-        (names.ON_FAILURE, entry.on_failure),
-    ]
-    return [*entry.headers, *((name, value.encode()) for name, value in said if value is not None)]
-
-
-def _letter(
-    topic: str,
-    limit: int,
-    partition: int,
-    key: bytes | None,
-    value: bytes | None,
-    headers: Headers,
-    reason: Reason,
-    sentence: str,
-    source: str,
+def _signed(
+    dialect: Dialect, letter: OutgoingRecord, limit: int, reason: Reason, sentence: str, source: str
 ) -> OutgoingRecord:
+    """Return a letter that says why it is one, and leaves out what makes it larger than `limit` bytes."""
+    topic, partition, key, value, headers = letter
     rest = len(key or b"") + sum(len(n.encode()) + len(v or b"") + 16 for n, v in headers) + len(sentence.encode())
     if rest + len(value or b"") + _SLACK > limit:
         left_out = f"The value of {len(value or b''):,} bytes is"
@@ -63,10 +39,4 @@ def _letter(
             left_out = "Key, value and headers are"
             key, headers = None, []
         sentence += f" ({left_out} left out here: the letter would be too large.)"
-    headers = [
-        *headers,
-        (names.REASON, reason.value.encode()),
-        (names.ERROR, sentence.encode()),
-        (names.SOURCE, source.encode()),
-    ]
-    return OutgoingRecord(topic, partition, key, value, headers)
+    return OutgoingRecord(topic, partition, key, value, [*headers, *dialect.failure(reason, sentence, source)])

@@ -1,1 +1,1 @@
-"""The message contract: header names, where ids live, and one decoder a dialect."""
+"""The message contract: header names, where ids live, and the dialects of requests."""

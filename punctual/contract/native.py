@@ -4,8 +4,9 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from punctual.contract import headers as names
+from punctual.contract.message import Message
 from punctual.contract.request import Headers, Op, Parked, Reason, Refusal, Request
-from punctual.contract.times import parse_duration, parse_time
+from punctual.contract.times import parse_duration, parse_time, write_time
 
 _OPS: dict[str, Op] = {
     "schedule": "schedule",
@@ -19,6 +20,9 @@ _ID_BYTES = 256
 _DIGITS = 15
 #: What is looked up for each record.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
+_DUE, _SOURCE = names.DUE, names.SOURCE
+#: What a dead letter says itself, and when its order was given: sent again, it is a new one.
+_LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
 #: What a request says at least: where and when.
 _USUAL = 2
 
@@ -57,6 +61,52 @@ def decode(record: Record) -> Request:
     elif op != "cancel":
         request.due_ms = _due(said, users, stamp_ms)
     return request
+
+
+def delivery(message: Message, due_ms: int) -> Headers:
+    """Return the headers of a delivery that is due at `due_ms`: the user's own, then id, due time and source."""
+    return [
+        *message.headers,
+        (_ID, message.id.encode()),
+        (_DUE, b"%d" % due_ms),
+        (_SOURCE, message.source.encode()),
+    ]
+
+
+def again(message: Message, due_ms: int) -> Headers:
+    """Return the headers of a request for the same message, due at `due_ms`: the user's own, then what it asks for."""
+    said: list[tuple[str, str | None]] = [
+        (names.ID, message.id),
+        (names.TO, message.to),
+        (names.AT, write_time(due_ms)),
+        (names.TO_PARTITION, None if message.partition is None else str(message.partition)),
+        (names.TO_CLUSTER, message.cluster),
+        (names.MAX_LATE, None if message.max_late_ms is None else str(message.max_late_ms)),
+        (names.IF_LATE, message.if_late),
+        (names.DEDUPE, None if message.dedupe_ms is None else str(message.dedupe_ms)),
+        (names.ON_FAILURE, message.on_failure),
+    ]
+    return [*message.headers, *((name, value.encode()) for name, value in said if value is not None)]
+
+
+def kept(record: Record) -> Headers:
+    """Return the headers that a dead letter keeps of a record that was refused: all but an earlier letter's own."""
+    return [(names.legible(name), value) for name, value in record.headers if name not in _LEFT_OUT]
+
+
+def callback(record: Record) -> tuple[str, Headers]:
+    """Return the URL that is to be told that a record was refused, "" for none, and the user's own headers.
+
+    Nothing else about the record has to make sense.
+    """
+    url = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
+    users = [(names.legible(name), value) for name, value in record.headers if url and not name.startswith(_PREFIX)]
+    return url.decode(errors="replace"), users
+
+
+def failure(reason: Reason, sentence: str, source: str) -> Headers:
+    """Return what a dead letter says itself, after the headers that it keeps."""
+    return [(names.REASON, reason.value.encode()), (names.ERROR, sentence.encode()), (_SOURCE, source.encode())]
 
 
 def _op(said: dict[str, str]) -> Op:

@@ -116,6 +116,13 @@ def test_a_single_broker_needs_no_second_replica() -> None:
     assert Settings.from_env({"DELAY_REPLICATION_FACTOR": "1"}).min_insync_replicas == 2
 
 
+def test_inputs_have_their_dialects_and_what_comes_from_elsewhere_has_our_own() -> None:
+    settings = Settings.from_env({"DELAY_INPUTS": "orders=native"})
+
+    assert settings.inputs == {"delay-requests": "native", "orders": "native"}
+    assert {settings.dialect(topic).name for topic in (*settings.inputs, settings.forwards, "gone")} == {"native"}
+
+
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
     with pytest.raises(SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: the dialects are native"):
         Settings.from_env({"DELAY_INPUTS": "orders=klingon"})

@@ -2,6 +2,7 @@
 
 from app.steps import dead_letters
 from punctual.contract import native
+from punctual.contract.dialects import NATIVE
 from punctual.contract.request import Reason
 from tables import Entry
 from tests.punctual.contract.records import NOW, FakeRecord
@@ -12,7 +13,7 @@ LIMIT = 1 << 20
 
 def test_a_refused_record_keeps_key_value_and_headers_and_gets_the_reason() -> None:
     record = FakeRecord([("b", b"1"), ("delay-to", b"x"), ("b", None)], b"k", None)
-    dead_letter = dead_letters.refused("dead", LIMIT, record, Reason.MISSING_DUE, "When is it due?")
+    dead_letter = dead_letters.refused(NATIVE, "dead", LIMIT, record, Reason.MISSING_DUE, "When is it due?")
 
     assert (dead_letter.topic, dead_letter.partition, dead_letter.key, dead_letter.value) == ("dead", 3, b"k", None)
     assert dead_letter.headers == [
@@ -26,8 +27,8 @@ def test_a_refused_record_keeps_key_value_and_headers_and_gets_the_reason() -> N
 
 
 def test_a_letter_that_fails_again_does_not_gather_reasons() -> None:
-    first = dead_letters.refused("dead", LIMIT, FakeRecord([("a", b"1")]), Reason.MISSING_DUE, "When?")
-    again = dead_letters.refused("dead", LIMIT, FakeRecord(first.headers, offset=99), Reason.MALFORMED, "What?")
+    first = dead_letters.refused(NATIVE, "dead", LIMIT, FakeRecord([("a", b"1")]), Reason.MISSING_DUE, "When?")
+    again = dead_letters.refused(NATIVE, "dead", LIMIT, FakeRecord(first.headers, offset=99), Reason.MALFORMED, "What?")
 
     assert again.headers == [
         ("a", b"1"),
@@ -85,7 +86,7 @@ def size(headers: list[tuple[str, bytes | None]], *parts: bytes | None) -> int:
 
 def test_a_letter_that_would_be_too_large_drops_its_value_and_says_so() -> None:
     record = FakeRecord([("a", b"1")], b"k", b"v" * 10_000)
-    dead_letter = dead_letters.refused("dead", 10_000, record, Reason.MALFORMED, "What?")
+    dead_letter = dead_letters.refused(NATIVE, "dead", 10_000, record, Reason.MALFORMED, "What?")
 
     assert (dead_letter.key, dead_letter.value) == (b"k", None)
     assert dead_letter.headers[0] == ("a", b"1")
@@ -96,7 +97,7 @@ def test_a_letter_that_would_be_too_large_drops_its_value_and_says_so() -> None:
 
 def test_a_letter_whose_headers_are_too_large_keeps_only_the_reason() -> None:
     record = FakeRecord([("ü" * 9_000, None)], b"k", b"v")
-    dead_letter = dead_letters.refused("dead", 10_000, record, Reason.MALFORMED, "What?")
+    dead_letter = dead_letters.refused(NATIVE, "dead", 10_000, record, Reason.MALFORMED, "What?")
 
     assert (dead_letter.key, dead_letter.value) == (None, None)
     assert [name for name, _ in dead_letter.headers] == ["delay-reason", "delay-error", "delay-source"]
@@ -106,6 +107,6 @@ def test_whatever_the_record_its_letter_fits() -> None:
     limit = 5_000
     for length in range(3_000, 6_000, 7):
         for record in (FakeRecord([], None, b"v" * length), FakeRecord([("h", b"x" * length)], b"k", b"v" * 100)):
-            dead_letter = dead_letters.refused("dead", limit, record, Reason.MALFORMED, "What?")
+            dead_letter = dead_letters.refused(NATIVE, "dead", limit, record, Reason.MALFORMED, "What?")
 
             assert size(dead_letter.headers, dead_letter.key, dead_letter.value) + 100 < limit

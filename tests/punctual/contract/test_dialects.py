@@ -1,0 +1,49 @@
+"""What each dialect promises, whatever its headers are called."""
+
+import pytest
+
+from punctual.contract import headers as names
+from punctual.contract.dialects import DIALECTS, NATIVE, OF_ROWS, Dialect
+from punctual.contract.request import Headers, Reason
+from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.shapes import SCHEDULES
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+USERS: Headers = [("a", b"1"), ("a", None)]
+
+
+def test_each_dialect_goes_by_its_name_and_rows_are_spoken_of_in_one_of_them() -> None:
+    assert {name: dialect.name for name, dialect in DIALECTS.items()} == {"native": "native"}
+    assert OF_ROWS is DIALECTS["native"]
+
+
+@every_dialect
+def test_what_is_asked_again_is_what_was_asked(dialect: Dialect) -> None:
+    asked = NATIVE.decode(SCHEDULES["everything"])
+    again = dialect.decode(FakeRecord(dialect.again(asked, NOW + 7), asked.key, asked.value, partition=0))
+
+    asked.due_ms = NOW + 7
+    assert again == asked
+
+
+@every_dialect
+def test_a_letter_that_fails_again_keeps_nothing_of_what_the_first_said_itself(dialect: Dialect) -> None:
+    said = [*USERS, *dialect.failure(Reason.MALFORMED, "Why.", "orders-0-1")]
+
+    assert dialect.kept(FakeRecord(said)) == USERS
+
+
+@every_dialect
+def test_users_headers_come_first_in_a_delivery_and_are_told_to_a_callback(dialect: Dialect) -> None:
+    asked = NATIVE.decode(SCHEDULES["everything"])
+    users = asked.headers
+
+    assert dialect.delivery(asked, NOW)[: len(users)] == users
+    assert dialect.callback(FakeRecord(dialect.again(asked, NOW))) == (asked.on_failure, users)
+    assert dialect.callback(FakeRecord(USERS)) == ("", [])
+
+
+def test_native_words_are_names_of_headers() -> None:
+    words = NATIVE.words
+
+    assert {words.partition, words.cluster, words.max_late, words.on_failure} < names.REQUEST
