@@ -17,6 +17,7 @@ from app.faust_host.library_logs import silent
 from app.guarantee import dispatcher_and_journal
 from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
+from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.kafka import Cluster, Sender
 from app.ownership.assignment import Ownership, Stages
@@ -29,15 +30,15 @@ from app.partition.state import State
 from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.watchdog import Watchdog
-from app.reports.census import Census
 from app.reports.latest import Reports
-from app.reports.progress import VERSION, ProgressReporter
+from app.reports.progress import ProgressReporter
+from app.reports.reader import ProgressReader
+from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
 from app.route import named
 from app.settings import Settings
-from app.steps.row_version import RowVersion
 from app.topics import TopicLimits, ensure
-from app.web.progress import ProgressReader
+from app.version import VERSION
 from app.web.state import Recovery
 from tables import DelayTable
 

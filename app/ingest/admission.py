@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
-from app.reports.census import Census
 from app.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 

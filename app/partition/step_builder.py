@@ -8,8 +8,8 @@ from app.ingest.ingest import Ingest
 from app.ingest.policy import Policy
 from app.partition.ports import Topics
 from app.steps.context import Context
+from app.steps.downgrade import Downgrade
 from app.steps.outcomes import Outcome, Outcomes
-from app.steps.row_version import Downgrade
 from app.steps.step import Step
 from punctual.contract.native import Record
 from punctual.contract.request import Refusal

@@ -6,8 +6,8 @@ import platform
 from collections.abc import Collection
 from importlib.metadata import version
 
-from app.reports.progress import VERSION
 from app.settings import Settings
+from app.version import VERSION
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
+from app.reports.reader import STALE_AFTER_MS, Report
 from app.settings import Settings
-from app.web.overview import STALE_AFTER_MS
-from app.web.progress import Report
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from app.partition.state import State
 from app.reports import excerpt
 from app.reports.agreement import fingerprint
 from app.settings import Settings
+from app.version import VERSION
 from tables import PartitionStore, keys
 from tables.entry import VERSION as VERSION_READ
 
@@ -33,11 +33,6 @@ _BATCH_BYTES = 64 * 1024
 #: A partition that begins is silent for so many reports before its last one is repeated: it may be older than the last
 #: one that its former owner has written, which is read with some delay.
 _SILENT = 3
-
-try:
-    VERSION = version("punctual")
-except PackageNotFoundError:  # run from a tree that is not installed
-    VERSION = "0"
 
 encode = msgspec.json.Encoder().encode
 

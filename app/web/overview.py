@@ -2,15 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
+from app.reports.reader import STALE_AFTER_MS, Report
 from app.web.percentiles import Percentiles, percentiles
-from app.web.progress import Report
 
 # Workers report every second: ten missed reports are an outage and not a busy moment.
-STALE_AFTER_MS: Final = 10_000
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol, TypedDict
 
-from app.web.progress import ProgressReader
+from app.reports.reader import ProgressReader
 
 
 class Recovery(TypedDict):

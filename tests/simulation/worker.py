@@ -23,9 +23,9 @@ from app.partition.partition import Partition
 from app.partition.services import Services
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
+from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
 from app.settings import Settings
-from app.steps.row_version import RowVersion
 from app.steps.step import Step
 from app.topics import TopicLimits
 from tables import DelayTable

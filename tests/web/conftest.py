@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.web.progress import ProgressReader, Report, decode_progress
+from app.reports.reader import ProgressReader, Report, decode_progress
 from app.web.state import Recovery
 
 NOW_MS = 1_800_000_000_000

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from app.reports.reader import Report
 from app.web.overview import Destination, Partition, overview
-from app.web.progress import Report
 
 NOW_MS = 1_800_000_000_000
 

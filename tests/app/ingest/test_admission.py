@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from app.ingest.admission import SUFFIXES, Admission
+from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.ingest.policy import Policy
-from app.reports.census import Census
 from app.settings import Settings
 from punctual.contract.request import Parked, Refusal, Request
 from tests.app.fake_kafka import ScriptedCluster

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from app.reports.agreement import Agreement, fingerprint
+from app.reports.reader import ProgressRecord, Report
 from app.settings import Settings
-from app.web.progress import ProgressRecord, Report
 
 NOW_MS = 1_800_000_000_000
 OURS = {"DELAY_DESTINATIONS": "orders,reminders", "PORT": "6066"}

@@ -12,9 +12,9 @@ from app.kafka.metadata.reader import PartitionReader, Stored
 from app.reports import latest as reports_module
 from app.reports import watermark as module
 from app.reports.latest import Reports
+from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
 from app.settings import Settings
-from app.steps.row_version import RowVersion
 from tests.app.stage import Stage
 
 PARTITIONS = 4

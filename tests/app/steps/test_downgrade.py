@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.steps.row_version import Downgrade
+from app.steps.downgrade import Downgrade
 from app.steps.step import Step
 from tables import PartitionStore
 from tables.entry import decode

@@ -15,6 +15,9 @@ from app.process.foreign_records import passed_over
 
 logger = logging.getLogger(__name__)
 
+#: Partitions report every second: a report that is older says that nobody works on its partition.
+STALE_AFTER_MS: Final = 10_000
+
 RETRY_SECONDS: Final = 1.0
 
 # The contract gives the topic one partition: the newest report is then the last one, whoever wrote it.

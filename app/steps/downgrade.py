@@ -1,33 +1,16 @@
-"""Which version of a row is written, and rows written again for a downgrade (docs/decisions/0010)."""
+"""Rows that are written again in an older version, so that older workers can read them (docs/decisions/0010)."""
 
 import logging
 from collections.abc import Callable
 
-from app.reports.latest import Reports
-from app.settings import Settings
 from app.steps.step import Step
 from tables import Entry, PartitionStore
-from tables.entry import VERSION, decode, encode
+from tables.entry import decode, encode
 
 log = logging.getLogger(__name__)
 
 #: Rows looked at for a step, about a millisecond, and bytes of them that are written again with it.
 _LOOKS, _BYTES = 1_000, 128 * 1024
-
-
-class RowVersion:
-    """The version of rows that every worker of the installation reads, or the one that the settings want."""
-
-    def __init__(self, settings: Settings, reports: Reports) -> None:
-        """Go by what `reports` say of other workers."""
-        self._wanted, self._reports = settings.row_version, reports
-
-    def __call__(self) -> int:
-        """Return the version to write now: an installation that nobody has reported of has no older workers."""
-        if self._wanted:
-            return self._wanted
-        lowest = self._reports.lowest_version
-        return VERSION if lowest is None else min(VERSION, lowest)
 
 
 class Downgrade:

@@ -1,0 +1,20 @@
+"""Which version of a row is written: the newest that every worker reads (docs/decisions/0010)."""
+
+from app.reports.latest import Reports
+from app.settings import Settings
+from tables.entry import VERSION
+
+
+class RowVersion:
+    """The version of rows that every worker of the installation reads, or the one that the settings want."""
+
+    def __init__(self, settings: Settings, reports: Reports) -> None:
+        """Go by what `reports` say of other workers."""
+        self._wanted, self._reports = settings.row_version, reports
+
+    def __call__(self) -> int:
+        """Return the version to write now: an installation that nobody has reported of has no older workers."""
+        if self._wanted:
+            return self._wanted
+        lowest = self._reports.lowest_version
+        return VERSION if lowest is None else min(VERSION, lowest)
