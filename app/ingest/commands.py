@@ -1,0 +1,72 @@
+"""Commands: what cancel, reschedule and deliver-now do to a message that is pending, being sent, or not there."""
+
+from collections.abc import Mapping
+
+from app.ingest.pending_rows import PendingRows
+from app.steps.context import Context
+from app.steps.events import Event, Kind
+from app.steps.order_memory import order_of
+from app.steps.step import Step
+from app.steps.transitions import cancelled, move
+from punctual.contract.native import Record
+from punctual.contract.request import Request
+from tables import Command, Entry, Orders, keys
+
+
+class Commands:
+    """Applies the commands that come to one partition."""
+
+    def __init__(self, context: Context, rows: PendingRows, crcs: Mapping[str, int]) -> None:
+        """Serve the partition of a context; `crcs` are the checksums of the input topics' names."""
+        self._rows, self._crcs = rows, crcs
+        self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
+
+    def apply(self, step: Step, record: Record, asked: Request) -> None:
+        """Add to `step` what a command does."""
+        key, command = step.ids[asked.id], self._command(record, asked)
+        if key is None:
+            self._miss(step, asked, command)
+            return
+        entry = self._rows.entry(step, key)
+        # What moved a message that is cancelled had nothing left to move.
+        shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
+        if command.order.precedes(shaped):
+            self._say(step, "stale", asked, key, entry)
+        elif asked.if_due_ms is not None and asked.if_due_ms != keys.due_of(key):
+            self._say(step, "conflict", asked, key, entry)
+        elif key in self._claims or entry.commands:
+            self._rows.record(step, key, entry, command)
+        elif asked.op == "cancel":
+            cancelled(step, key, entry, asked.source)
+            self._memory.end(step, key, entry, command)
+        else:
+            row = move(step, key, entry, command)
+            moved = step.changes.puts[row][0]
+            if self._cold.settle(step, row, asked.source, asked.stamp_ms):
+                self._memory.end(step, row, moved)
+
+    def _miss(self, step: Step, asked: Request, command: Command) -> None:
+        """Leave a command for an id that is not pending to the cold tier, and to a request that comes late."""
+        known = self._memory.of(step, asked.id)
+        if known is not None and _is_stale(command, known):
+            step.tell(Event("stale", asked.id, step.now_ms, asked.source, by=asked.source))
+            return
+        if self._cold.there:
+            self._cold.defer(step, asked)
+        else:
+            step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
+        self._memory.wait(step, asked.id, command)
+
+    def _command(self, record: Record, asked: Request) -> Command:
+        assert asked.op != "schedule", "a schedule is no command"
+        crc, stamp_ms = self._crcs[record.topic], order_of(asked).stamp_ms
+        return Command(asked.op, asked.source, asked.due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
+
+    def _say(self, step: Step, event: Kind, asked: Request, key: bytes, entry: Entry) -> None:
+        step.tell(Event(event, entry.id, step.now_ms, entry.source, due=keys.due_of(key), to=entry.to, by=asked.source))
+
+
+def _is_stale(command: Command, known: Orders) -> bool:
+    """Whether a later order has ended its message, or moved it."""
+    later = [one for one in known.waiting if one.moves and command.moves and command.order.precedes(one.order)]
+    return bool(later) or known.has_ended(command.order)

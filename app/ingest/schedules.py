@@ -1,0 +1,180 @@
+"""Schedules: a request becomes a row, or loses to a later order for its id, or is known already."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from app.ingest.history import History
+from app.ingest.pending_rows import PendingRows
+from app.ingest.policy import Policy
+from app.ingest.refusals import Refusals
+from app.ingest.rows import content, reminded, row_of
+from app.steps.context import Context
+from app.steps.events import Event, Kind
+from app.steps.order_memory import order_of
+from app.steps.step import Step
+from app.steps.transitions import ended
+from punctual.contract.native import Record
+from punctual.contract.request import Parked, Refusal, Request
+from tables import Command, Entry, Order, Orders, keys
+from tables.entry import encode
+from tables.orders import in_order
+
+
+class Schedules:
+    """Takes in the messages that come to one partition, from their senders or back from the cold tier."""
+
+    def __init__(
+        self, context: Context, policy: Policy, rows: PendingRows, refusals: Refusals, crcs: Mapping[str, int]
+    ) -> None:
+        """Serve the partition of a context; `crcs` are the checksums of the input topics' names."""
+        self._settings, self._store, self._claims = context.settings, context.store, context.claims
+        self._cold, self._memory = context.cold, context.memory
+        self._policy, self._rows, self._refusals, self._crcs = policy, rows, refusals, crcs
+        self._history = History(context.store, context.memory)
+
+    def schedule(self, step: Step, record: Record, asked: Request) -> None:
+        """Add to `step` what becomes of a message. Raises Refusal."""
+        entry = row_of(asked)
+        raw = encode(entry, step.version)
+        self._rows.check_size(len(raw))
+        before = step.ids[asked.id]
+        remembered = step.changes.orders or self._store.orders.may_have(asked.id)
+        known = self._memory.of(step, asked.id) if remembered else None
+        if known is not None or before is not None:
+            self._contend(step, record, asked, entry, known, before)
+        elif self._history.delivered_before(step, asked):
+            self._duplicate(step, asked)
+        else:
+            step.tell(Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to))
+            if self._cold.there:
+                self._hold(step, record, asked, entry, asked.due_ms, raw)
+            else:
+                step.put(keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic]), entry, raw)
+
+    def take_back(
+        self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
+    ) -> None:
+        """Take in a message that the cold tier sends back, unless it did not know the latest about its id."""
+        self._cold.assure_there()
+        if self._cold.is_stale(step, parked):
+            self._duplicate(step, asked, "stale-promotion")
+            return
+        known = self._history.standing(step, asked, parked)
+        if known:
+            self._duplicate(step, asked)
+            if known == "here":
+                self._cold.confirm(step, asked)
+            return
+        try:
+            self._policy.check(asked, step.broker_ms)
+            if asked.cluster is None:
+                self._policy.assure_topic(asked, partitions_of(asked.to))
+            self.schedule(step, record, asked)
+        except Refusal as refusal:
+            key = keys.row_key(max(0, asked.due_ms), record.offset, self._crcs[record.topic])
+            self._refusals.refuse_parked(step, key, row_of(asked), refusal)
+        self._cold.confirm(step, asked)
+
+    def _contend(
+        self, step: Step, record: Record, asked: Request, entry: Entry, known: Orders | None, before: bytes | None
+    ) -> None:
+        """Take in a request whose id has had other orders: `known` are those remembered, `before` is a pending row."""
+        order, there = order_of(asked), None if before is None else self._rows.entry(step, before)
+        lost = known.ended if known is not None and known.has_ended(order) else None
+        if known is not None and lost is not None and known.cancelled:
+            self._lose(step, asked, entry, "cancelled", lost.source)
+            return
+        sent = self._history.delivered_before(step, asked) if before is None else self._is_sent(before, asked, entry)
+        if sent:
+            self._duplicate(step, asked)
+            return
+        if there is not None and order.precedes(there.asked):
+            lost = there.asked
+        if lost is not None:
+            self._lose(step, asked, entry, "replaced", lost.source)
+            return
+        step.tell(_accepted(step, asked))
+        commands = known.waiting if known is not None else ()
+        if before is not None and there is not None:
+            commands += self._replace(step, before, there, asked, order)
+        if known is not None and asked.parked is not None:
+            entry = reminded(entry, known)
+        self._meet(step, record, asked, entry, [one for one in in_order(commands) if order.precedes(one.order)])
+
+    def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
+        """End a request at once that comes after a later order for its id."""
+        step.tell(_accepted(step, asked))
+        ended(step, event, asked.due_ms, entry, by=by)
+
+    def _replace(self, step: Step, key: bytes, entry: Entry, asked: Request, order: Order) -> tuple[Command, ...]:
+        """End a pending message in favour of a later request; return the commands on it that are later still.
+
+        If it is being sent, the outcome of that ends it; those commands are not for it any more.
+        """
+        later = tuple(one for one in entry.commands if one.op != "replace" and order.precedes(one.order))
+        left = tuple(one for one in entry.commands if one not in later)
+        if entry.moved is not None and order.precedes(entry.moved):
+            moved = Command("reschedule", entry.moved.source, keys.due_of(key), stamp_ms=entry.moved.stamp_ms)
+            later = (moved, *later)
+        if key in self._claims or entry.commands:
+            entry = msgspec.structs.replace(entry, commands=left)
+            self._rows.record(step, key, entry, Command("replace", asked.source, stamp_ms=order.stamp_ms))
+        else:
+            step.remove(key, entry)
+            ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
+        return later
+
+    def _meet(self, step: Step, record: Record, asked: Request, entry: Entry, commands: Sequence[Command]) -> None:
+        """Hold a message that commands have waited for, as they want it."""
+        due_ms, last = asked.due_ms, None
+        for place, command in enumerate(commands):
+            if command.if_due_ms not in (None, due_ms):
+                ended(step, "conflict", due_ms, entry, by=command.source)
+            elif command.op == "cancel":
+                ended(step, "cancelled", due_ms, entry, by=command.source)
+                self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
+                if self._cold.there and asked.parked is None:  # what the tier has of the id was replaced
+                    self._cold.keep(step, asked.id, command.source, command.stamp_ms)
+                for left in commands[place + 1 :]:
+                    step.tell(Event("unknown", asked.id, step.now_ms, left.source, by=left.source))
+                    self._memory.wait(step, asked.id, left)
+                return
+            else:
+                due_ms, last = command.due_ms, command
+                entry = msgspec.structs.replace(entry, moved=command.order)
+                ended(step, "rescheduled", due_ms, entry, by=command.source)
+        self._hold(step, record, asked, entry, due_ms, encode(entry, step.version), last)
+
+    def _hold(
+        self,
+        step: Step,
+        record: Record,
+        asked: Request,
+        entry: Entry,
+        due_ms: int,
+        raw: bytes,
+        moved: Command | None = None,
+    ) -> None:
+        """Put the row of an accepted message that is due as asked, or as a later command has `moved` it; or park it."""
+        row, by = keys.row_key(due_ms, record.offset, self._crcs[record.topic]), moved or asked
+        parks = self._cold.there and asked.parked is None
+        if parks and self._cold.park(step, due_ms, entry, len(raw), by.source, by.stamp_ms):
+            self._memory.end(step, row, entry)
+        else:
+            step.put(row, entry, raw)
+
+    def _is_sent(self, row: bytes, asked: Request, entry: Entry) -> bool:
+        """Return whether the same message is being sent, and to be known again within its dedupe window."""
+        window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
+        sent = self._claims.get(row)
+        if not window_ms or sent is None or keys.due_of(row) != asked.due_ms:
+            return False
+        return content(sent) == content(entry)
+
+    def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
+        step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
+
+
+def _accepted(step: Step, asked: Request) -> Event:
+    return Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
