@@ -1,7 +1,9 @@
 """Where Faust is bent, and aiokafka's consumer with it: each place names the upstream line that it answers.
 
-    consumer      chunks of records instead of single ones, the fetch loop, positions to commit, and the handover of
-                  assigned partitions, which stands where Faust's recovery stands
+    chunk         records in chunks instead of single ones
+    consumer      the fetch loop, and positions to commit
+    group_intake  partitions are sought and opened as each is ready
+    handover      of assigned partitions, which stands where Faust's recovery stands
     group         a member that comes back with another address, and a coordinator that has ended
     commands      the command line: `worker` alone
     library_logs  what the libraries log at each step of theirs
