@@ -1,0 +1,101 @@
+"""Claims, held rows and the cursor of a partition: every row is dealt with once, and none is passed over for good."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from app.partition.in_flight import InFlight
+from app.route import ANY, CALLBACK
+from app.steps.outcomes import Delivered, Unsent
+from app.steps.step import Step
+from tests.tables.rows import NOW, entry, filled, key
+
+FIRST, SECOND = (None, "orders", 0), ("other", "orders", 1)
+
+
+def test_a_row_has_one_outcome_and_its_claim_lasts_until_that_is_committed() -> None:
+    rows = InFlight()
+    rows.claim(key(1), entry("a"), FIRST)
+    rows.claim(key(2), entry("b"), FIRST)
+
+    delivered = Delivered([(key(1), 7)], "orders", 0, 5)
+    assert rows.answered(replace(delivered, rows=[(key(1), 7), (key(3), 8)])) == delivered
+    assert rows.answered(delivered) == replace(delivered, rows=[])
+    assert rows.answered(Unsent(key(2))) == Unsent(key(2))
+    assert rows.answered(Unsent(key(2))) is None
+    assert set(rows.claims) == {key(1), key(2)}
+    rows.settle([key(1)])
+    assert set(rows.claims) == {key(2)}
+
+
+def test_rows_whose_route_is_blocked_take_no_room_from_the_others() -> None:
+    rows = InFlight()
+    for number, route in enumerate((FIRST, FIRST, SECOND, None)):
+        rows.claim(key(number), entry(), route)
+
+    assert rows.sending(lambda route: route == FIRST) == 2
+    rows.settle([key(0), key(1)])
+    assert rows.sending(lambda _: False) == 2
+    assert list(rows.routes) == [SECOND]
+
+
+def test_the_cursor_goes_back_to_the_first_row_that_waits_for_a_route() -> None:
+    rows = InFlight()
+    for number in (5, 3, 9):
+        rows.hold(key(number), entry(), FIRST)
+    rows.move_on(key(20))
+
+    assert not rows.quiet
+    assert rows.held_routes(callbacks=False) == [FIRST]
+    rows.go_back(FIRST)
+    assert rows.cursor == key(3)
+    assert rows.quiet
+
+
+def test_a_message_without_a_key_waits_for_any_partition_of_its_topic() -> None:
+    rows = InFlight()
+    rows.hold(key(1), msgspec.structs.replace(entry(), key=None), FIRST)
+    rows.hold(key(2), entry(), ("host", "", CALLBACK))
+
+    assert rows.held_routes() == [(None, "orders", ANY), ("host", "", CALLBACK)]
+    assert rows.held_routes(callbacks=True) == [("host", "", CALLBACK)]
+    assert rows.held_ms() == {"orders": 1, "": 2}
+
+
+def test_a_row_that_a_step_changes_is_fired_when_that_is_committed() -> None:
+    rows, step = InFlight(), Step(NOW)
+    step.changes.remove(key(4), entry())
+    rows.begin_step(step)
+
+    assert rows.busy(key(4))
+    assert not rows.busy(key(5))
+    rows.move_on(key(9))
+    assert not rows.quiet
+    rows.end_step()
+    assert rows.cursor == key(4)
+    assert not rows.busy(key(4))
+
+
+def test_the_cursor_goes_back_to_what_a_step_has_put() -> None:
+    rows = InFlight()
+    rows.move_on(key(9))
+    rows.begin_step(Step(NOW))
+    rows.end_step(key(6))
+
+    assert rows.cursor == key(6)
+
+
+def test_the_oldest_row_is_one_that_nothing_has_dealt_with(tmp_path: Path) -> None:
+    store, rows = filled(tmp_path / "0.db", {key(number): entry(str(number)) for number in (1, 2, 3)}), InFlight()
+
+    assert rows.oldest(store) == key(1)
+    rows.move_on(key(3))
+    assert rows.oldest(store) is None
+    rows.hold(key(2), entry("2"), FIRST)
+    assert rows.oldest(store) == key(2)
+    rows.claim(key(1), entry("1"), FIRST)
+    assert rows.oldest(store) == key(1)
+    rows.clear()
+    assert rows.oldest(store) == key(1)
+    store.close()
