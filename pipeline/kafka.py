@@ -225,5 +225,6 @@ def _named(error: Py4JJavaError, bootstrap: str) -> Exception:
 
 
 def sentence(error: PySparkException) -> str:
-    """Return the first line of what Spark says."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    """Return the first line of what Spark says, or the cause that Java has for it."""
+    first, *others = str(error).splitlines() or [type(error).__name__]
+    return others[0].removeprefix(": ") if others and others[0].startswith(": ") else first

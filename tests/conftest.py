@@ -8,12 +8,22 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.embedded import broker_or_given
 
+#: What starts Spark: it takes both of two cores, so that one process of the suite runs all of it.
+_SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
 
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the broker, so that nobody has to remember to."""
+    """Mark what needs the broker, so that nobody has to remember to; keep files together, and Spark first, apart."""
     for item in items:
         if "bootstrap" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
+        item.add_marker(pytest.mark.xdist_group("spark" if _is_spark(item) else item.path.name))
+    items.sort(key=lambda item: not _is_spark(item))
+
+
+def _is_spark(item: pytest.Item) -> bool:
+    return item.path.relative_to(item.config.rootpath).as_posix().startswith(_SPARK)
 
 
 @pytest.fixture(scope="session")
