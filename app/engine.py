@@ -175,7 +175,7 @@ class Engine:
 
         Those of an earlier generation are dropped: what came before them may have been, and will be read again.
         """
-        records = chunk.release()
+        records = chunk.unwrap()
         consumer, partition = self._app.consumer, self.ownership.partitions.get(chunk.partition)
         if partition is None or chunk.generation != self.ownership.generation:
             return

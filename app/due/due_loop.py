@@ -156,7 +156,7 @@ class DueLoop:
         for route in in_flight.held_routes(callbacks=True):
             if self._callbacks.full(route):
                 continue
-            found, _ = partition.store.due(now, in_flight.release(route), self._settings.fire_batch)
+            found, _ = partition.store.due(now, in_flight.pop_held(route), self._settings.fire_batch)
             for key, raw in found:
                 if key >= in_flight.cursor:  # they are still to come
                     break

@@ -36,7 +36,7 @@ class Chunk:
         self._records = records
         self.serialized_key_size = self.serialized_value_size = 0
 
-    def release(self) -> Sequence[Any]:
+    def unwrap(self) -> Sequence[Any]:
         """Return the records, once: what Faust keeps of a chunk is in a cycle, and collected much later."""
         records, self._records = self._records, ()
         return records

@@ -61,7 +61,7 @@ class InFlight:
         """Return whether a row is being sent and has no outcome yet."""
         return key in self._unanswered
 
-    def settle(self, rows: Iterable[bytes]) -> None:
+    def end(self, rows: Iterable[bytes]) -> None:
         """End the claims of rows: the step that has their outcome is committed, or they were not sent after all."""
         ended = Counter[Route]()
         claims, routes = self.claims, self._routes
@@ -101,7 +101,7 @@ class InFlight:
         """Return the routes that rows wait for: only those of `callbacks`, or all others, or any."""
         return [route for route in self._held if callbacks is None or (route[2] == CALLBACK) is callbacks]
 
-    def release(self, route: Route) -> bytes:
+    def pop_held(self, route: Route) -> bytes:
         """Return the first row that waited for a route; none does any more."""
         return self._held.pop(route)
 

@@ -204,7 +204,7 @@ class Partition:
                 self.tell(Unsent(row))
             else:
                 self.in_flight.hold(row, entry, route)
-                self.in_flight.settle([row])
+                self.in_flight.end([row])
 
     def skip_settled(self) -> None:
         """Let the store begin its scans at the cursor, if nothing before it is left."""
@@ -275,7 +275,7 @@ class Partition:
 
     def _finish(self, step: Step) -> None:
         """Take note of a committed step."""
-        self.in_flight.settle(step.fired)
+        self.in_flight.end(step.fired)
         self.steps_read += bool(step.changes.positions)
         lowest = min(step.changes.fresh, default=None)
         if lowest is not None and keys.due_of(lowest) <= step.now_ms + _SOON_MS:

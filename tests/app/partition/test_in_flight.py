@@ -25,7 +25,7 @@ def test_a_row_has_one_outcome_and_its_claim_lasts_until_that_is_committed() -> 
     assert rows.answered(Unsent(key(2))) == Unsent(key(2))
     assert rows.answered(Unsent(key(2))) is None
     assert set(rows.claims) == {key(1), key(2)}
-    rows.settle([key(1)])
+    rows.end([key(1)])
     assert set(rows.claims) == {key(2)}
 
 
@@ -35,7 +35,7 @@ def test_rows_whose_route_is_blocked_take_no_room_from_the_others() -> None:
         rows.claim(key(number), entry(), route)
 
     assert rows.sending(lambda route: route == FIRST) == 2
-    rows.settle([key(0), key(1)])
+    rows.end([key(0), key(1)])
     assert rows.sending(lambda _: False) == 2
     assert list(rows.routes) == [SECOND]
 
