@@ -83,7 +83,7 @@ class PartitionStore:
         self.told: ExpiringIndex[Told] = ExpiringIndex(self._db, keys.TOLD, decode_told)
         self.foreign = ForeignWrites(self._db)
         #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.
-        self.low = b""
+        self._low = b""
         self._ahead = ReadAhead(self._db)
         self._ids = IdIndex(self._db)
         self._steps = StepNumbers(self._db)
@@ -127,15 +127,19 @@ class PartitionStore:
         And, from the same look, a key before which no other row lies, None if none follows: its due time is when to
         look again, unless something changes.
         """
-        return self._ahead.due(keys.due_bound(now_ms), max(start, self.low), limit)
+        return self._ahead.due(keys.due_bound(now_ms), max(start, self._low), limit)
+
+    def begin_at(self, key: bytes) -> None:
+        """Look for rows from `key` on: none before it is left, until one is put there."""
+        self._low = key
 
     def next_row(self, start: bytes) -> bytes | None:
         """Return the first row key at or after `start`, or None."""
-        return next(self._db.keys(max(start, self.low), keys.ROWS_END), None)
+        return next(self._db.keys(max(start, self._low), keys.ROWS_END), None)
 
     def count(self, from_ms: int, to_ms: int, limit: int) -> int:
         """Count rows due in a span by looking at them, at most `limit`."""
-        start = max(keys.row_key(from_ms, 0, 0), self.low)
+        start = max(keys.row_key(from_ms, 0, 0), self._low)
         return sum(1 for _ in itertools.islice(self._db.keys(start, keys.due_bound(to_ms)), limit))
 
     def rows(self) -> Iterator[tuple[bytes, Entry]]:
@@ -145,7 +149,7 @@ class PartitionStore:
 
     def raw_rows(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Go through rows from a key on, undecoded. The database must not be closed or written to meanwhile."""
-        return self._db.items(max(start, self.low), keys.ROWS_END)
+        return self._db.items(max(start, self._low), keys.ROWS_END)
 
     @property
     def row_version(self) -> int:
@@ -176,7 +180,7 @@ class PartitionStore:
                 self.counts.add(entry.to, key, 1)
             elif entry.replaced:
                 drop(batch, key, entry)
-        self.low = min((self.low, *changes.fresh))
+        self._low = min((self._low, *changes.fresh))
         for topic, position in changes.positions.items():
             batch.put(keys.POSITION + topic.encode(), position_bytes(position))
             self.positions[topic] = position
@@ -217,7 +221,7 @@ class PartitionStore:
             batch.put(key, value)
             if before is None:
                 self.counts.add(entry.to, key, 1)
-                self.low = min(self.low, key)
+                self._low = min(self._low, key)
             self._ids.replay(key, entry)
         elif before is not None:
             entry = decode(before)

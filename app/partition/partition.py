@@ -209,7 +209,7 @@ class Partition:
     def skip_settled(self) -> None:
         """Let the store begin its scans at the cursor, if nothing before it is left."""
         if self.in_flight.quiet:
-            self.store.low = self.in_flight.cursor
+            self.store.begin_at(self.in_flight.cursor)
 
     def is_hurried(self, now: float) -> bool:
         """Return whether there is a hurry at `now`, by the loop's clock."""

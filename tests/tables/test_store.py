@@ -145,13 +145,13 @@ def test_counts_are_right_after_a_replay_in_which_rows_come_and_go(tmp_path: Pat
 # reads that stay short ----------------------------------------------------------------------------------------------
 def test_what_is_new_below_the_low_water_mark_is_seen(tmp_path: Path) -> None:
     store = filled(tmp_path / "x.db", {key(10): entry()})
-    store.low = key(10)
+    store.begin_at(key(10))
     changes = Changes()
     put(changes, key(5), entry("b"))
     apply(store, changes)
 
     assert store.next_row(b"") == key(5)
-    store.low = key(10)
+    store.begin_at(key(10))
     store.replay([(key(7), encode(entry("c")))], store.offset + 1, NOW)
     assert store.next_row(b"") == key(7)
 
@@ -165,7 +165,7 @@ def test_looking_at_the_head_does_not_wade_through_what_has_been_delivered(tmp_p
     put(changes, key(NOW + 1), entry("head"))
     apply(store, changes)
     wading = shortest(lambda: store.next_row(b""))
-    store.low = key(NOW, number)
+    store.begin_at(key(NOW, number))
 
     assert store.next_row(b"") == key(NOW + 1)
     assert [row for row, _ in store.due(NOW + 1, b"", 10)[0]] == [key(NOW + 1)]

@@ -75,6 +75,6 @@ async def test_when_all_is_dealt_with_reads_begin_past_what_is_gone(tmp_path: Pa
         await stage.settle()
         stage.fire()
 
-        assert stage.stores[0].low > keys.row_key(stage.clock.wall - 5, 0, 0)
+        assert stage.stores[0]._low > keys.row_key(stage.clock.wall - 5, 0, 0)
         await stage.schedule("b", 7)
         assert stage.fire() == ["b"]
