@@ -117,7 +117,7 @@ class Journal:
             await self._correct(partition, store, await self._foreign(partition, store, end), end, now_ms)
 
     async def rewrite(self, partition: int, now_ms: int) -> None:
-        """Write the truth about the keys in doubt to the changelog again: compaction keeps the last word."""
+        """Write the truth about keys that others wrote to the changelog again: compaction keeps the last word."""
         store = self._table.stores[partition]
         waiting = sorted(store.foreign.keys)
         while waiting:
@@ -132,7 +132,7 @@ class Journal:
             await self._append(partition, batch, now_ms, last=not waiting)
 
     async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
-        """Write truths to the changelog, where they change nothing here; with the `last` no key is in doubt."""
+        """Write truths to the changelog, where they change nothing here; with the `last` all keys are right."""
         ack = await self._sender.submit(self._settings.changelog, partition, batch)
         store = self._table.stores[partition]
         if last:

@@ -8,7 +8,7 @@ import contextlib
 import fnmatch
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from app.commit.adaptive_timeout import AdaptiveTimeout
 from app.commit.journal import Journal
@@ -22,25 +22,10 @@ from app.kafka.transactions.coordinator import Fenced, IdForbidden
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.transaction import Transactions, Untaken
-from app.route import Route
+from app.steps.delivery import Delivery
 from app.steps.outcomes import Delivered
 from app.steps.step import Step
 from tables import Changes
-
-
-class Delivery(Protocol):
-    """Rows on their way to one destination partition, in a batch of the step's transaction."""
-
-    route: Route
-    batch: Batch
-    rows: Sequence[tuple[Any, bytes]]
-    sent_ms: int
-
-    def taken(self) -> None:
-        """Hear that the destination takes messages."""
-
-    def refused(self, error: SendError) -> None:
-        """Hear that the destination will never take it."""
 
 
 class TransactionalJournal(Journal):

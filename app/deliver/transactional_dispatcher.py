@@ -78,7 +78,7 @@ class TransactionalDispatcher(Dispatcher):
         if delivery is None or not delivery.append(row, entry, now):
             fresh = TransactionalDeliveryBatch(route, self)
             fresh.append(row, entry, now)
-            partition.fire(fresh)
+            partition.enqueue(fresh)
         self._failures.trying(route)
 
     def _submit(self, delivery: DeliveryBatch, *, first: bool = False) -> None:
@@ -86,7 +86,7 @@ class TransactionalDispatcher(Dispatcher):
             super()._submit(delivery, first=first)
             return
         owner, _ = delivery.rows[0]
-        owner.fire(delivery, first=first)
+        owner.enqueue(delivery, first=first)
 
     def failed(self, route: Route, error: Untaken) -> None:
         """Let messages wait for a destination that has not taken a batch, and for those that will not either.

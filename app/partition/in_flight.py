@@ -49,12 +49,12 @@ class InFlight:
     def answered(self, outcome: Outcome) -> Outcome | None:
         """Return what an outcome says of rows that still wait for one, None if there are none."""
         if isinstance(outcome, Delivered):
-            outcome = replace(outcome, rows=[row for row in outcome.rows if row[0] in self._unanswered])
-            self._unanswered.difference_update([key for key, _ in outcome.rows])
-        elif outcome.row not in self._unanswered:
+            rows = [row for row in outcome.rows if row[0] in self._unanswered]
+            self._unanswered.difference_update([key for key, _ in rows])
+            return replace(outcome, rows=rows) if rows else None
+        if outcome.row not in self._unanswered:
             return None
-        else:
-            self._unanswered.discard(outcome.row)
+        self._unanswered.discard(outcome.row)
         return outcome
 
     def waits(self, key: bytes) -> bool:

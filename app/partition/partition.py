@@ -6,6 +6,7 @@ committed is gathered into the next one: the busier, the larger the steps.
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -15,13 +16,14 @@ from app.ingest.policy import Policy
 from app.kafka.transactions.transaction import Untaken
 from app.partition.in_flight import InFlight
 from app.partition.pacing import Pacing
-from app.partition.ports import Delivery, Firing
+from app.partition.ports import Firing
 from app.partition.services import Services
 from app.partition.state import State
 from app.partition.step_builder import Chunk, StepBuilder
 from app.partition.step_deliveries import StepDeliveries
 from app.route import Route
 from app.steps.context import Context
+from app.steps.delivery import Delivery
 from app.steps.order_memory import OrderMemory
 from app.steps.outcomes import Outcome, Unsent
 from app.steps.step import Step
@@ -36,6 +38,8 @@ _MUCH_BYTES, _MUCH_FOR_S = 32 * 1024, 0.1
 #: Where a message was due so soon after the step that took it in, there is a hurry so long: it may be the rule.
 _SOON_MS, _SOON_FOR_S = 20, 1.0
 _CHECK_ALONE_S = 5.0
+#: Lives are told apart over all partitions of a process: one that comes back is another object with its old number.
+_LIVES = itertools.count(1)
 
 
 class Partition:
@@ -55,7 +59,7 @@ class Partition:
         self._pacing = Pacing(exactly_once=services.settings.exactly_once)
         self._state, self._reason = State.RESTORING, ""
         self.in_flight = InFlight()
-        #: Counts lives, from one start to the next, and steps that have taken records in.
+        #: The number of this life, from one start to the next, and how many steps have taken records in.
         self.life = self.steps_read = 0
         self._inbox, self._outcomes = deque[Chunk](), deque[Outcome]()
         self._deliveries = StepDeliveries(self.in_flight.claims)
@@ -104,7 +108,7 @@ class Partition:
         self._context = Context.of(self.number, self._settings, self._services.limits, store, self.claims)
         self._builder = StepBuilder(self._context, self._policy, self._services.topics, self._inbox, self._outcomes)
         self._closing = False
-        self.life += 1
+        self.life = next(_LIVES)
         #: Where each input goes on: records only ever come from there on.
         self._next = {topic: position.offset for topic, position in store.positions.items()}
         self.catch_up()
@@ -181,7 +185,7 @@ class Partition:
             self._outcomes.append(answered)
             self._wake.set()
 
-    def fire(self, delivery: Delivery, *, first: bool = False) -> None:
+    def enqueue(self, delivery: Delivery, *, first: bool = False) -> None:
         """Take deliveries that are to be part of a step (exactly once), `first` before those that wait."""
         self._deliveries.add(delivery, first=first)
         self._wake.set()

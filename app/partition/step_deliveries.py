@@ -3,9 +3,9 @@
 from collections import deque
 
 from app.kafka.transactions.transaction import Untaken
-from app.partition.ports import Delivery
 from app.partition.step_builder import STEP_BYTES
 from app.route import Route
+from app.steps.delivery import Delivery
 from app.steps.step import Step
 from tables import Entry
 

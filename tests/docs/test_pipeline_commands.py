@@ -36,3 +36,14 @@ def test_a_command_is_understood(page: str, words: str) -> None:
         parser(JOBS).parse_args(given)
     except SystemExit as error:
         pytest.fail(f"{page}: {words} ends with code {error.code}")
+
+
+@pytest.mark.parametrize("page", ["bulk.md", "cold-tier.md", "ledger.md"])
+def test_who_ships_the_pipeline_to_a_cluster_ships_what_it_imports(page: str) -> None:
+    imported = set()
+    for module in (_TREE / "pipeline").rglob("*.py"):
+        imported |= set(re.findall(r"^from (\w+)", module.read_text(), re.MULTILINE))
+    ours = {path.name for path in _TREE.iterdir() if (path / "__init__.py").is_file()} - {"tests", "benchmarks"}
+    [said] = re.findall(r"(?:# app/.*zipped|needs the packages .* too)", (_TREE / "docs" / "how-to" / page).read_text())
+
+    assert set(re.findall(r"\b(app|pipeline|punctual|tables)\b", said)) == (imported & ours) | {"pipeline"}

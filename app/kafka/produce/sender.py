@@ -28,7 +28,7 @@ from app.process.fatal import end_process
 log = logging.getLogger(__name__)
 
 #: Partitions a request: with batches of half a MiB that is far below socket.request.max.bytes (100 MiB).
-_REQUEST_LANES = 32
+_REQUEST_QUEUES = 32
 #: Steps of all partitions begin together, yet what they write comes some turns of the loop apart.
 _LINGER_S = 0.001
 _BACKOFF_S, _BACKOFF_MAX_S = 0.02, 2.0
@@ -179,8 +179,8 @@ class Sender:
             queue.flying, queue.producer = True, queue.producer or self._producer
             requests[leader, self._requests.connection(queue)].append(queue)
         for (leader, connection), queues in requests.items():
-            for begin in range(0, len(queues), _REQUEST_LANES):
-                self._spawn(self._requests.send(leader, connection, queues[begin : begin + _REQUEST_LANES]))
+            for begin in range(0, len(queues), _REQUEST_QUEUES):
+                self._spawn(self._requests.send(leader, connection, queues[begin : begin + _REQUEST_QUEUES]))
         if unknown:
             for queue in unknown:
                 queue.flying = True

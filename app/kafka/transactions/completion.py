@@ -58,9 +58,19 @@ class Ended(NamedTuple):
 class CompletedId(TransactionalId):
     """A transactional id whose last transaction has ended everywhere before the next one begins."""
 
-    def __init__(self, cluster: Cluster, transactional_id: str, again: TopicPartition) -> None:
-        """Know of none; `again` is a partition in which nothing is written by transactions."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        again: TopicPartition,
+        still_ours: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Know of none; `again` is a partition in which nothing is written by transactions.
+
+        `still_ours` raises Fenced if somebody takes the partition over, before something is ended again.
+        """
         super().__init__(cluster, transactional_id)
+        self._still_ours = still_ours
         self._again, self._abort_marker = again, AbortMarker(cluster, f"{transactional_id}-end")
         self._ended: Ended | None = None
         #: How the last owner's last transaction was ended; and the last epoch of one that is known to be aborted.
@@ -68,16 +78,10 @@ class CompletedId(TransactionalId):
         #: Partitions that had no leader when the id was taken over: something may be open there.
         self._unseen = frozenset[TopicPartition]()
 
-    async def take_over(
-        self,
-        home: TopicPartition,
-        hanging: HangingTransactions,
-        still_ours: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
+    async def take_over(self, home: TopicPartition, hanging: HangingTransactions) -> None:
         """Get an epoch as a new owner, and see that the last owner's last transaction has ended in each partition.
 
-        `home` is part of every transaction; `hanging` sees it and all others. `still_ours` sees that nobody is taking
-        over in the meantime, before something is ended again. Raises Fenced.
+        `home` is part of every transaction; `hanging` sees it and all others. Raises Fenced.
         """
         producer, self._committed, self._aborted = await self._fence()
         self._ended, self._unseen = None, frozenset()
@@ -89,8 +93,6 @@ class CompletedId(TransactionalId):
         tps = frozenset(found.by_producer.get(producer, ()))
         if self._unseen:
             tps |= {home}  # the coordinator is to know how it ended as long as that may matter
-        if tps and still_ours is not None:
-            await still_ours()
         await self._end_in(tps, committed=self._committed)
         await self._abort_marker.clear()
         if tps and not self._unseen:
@@ -191,6 +193,8 @@ class CompletedId(TransactionalId):
 
     async def _end_again(self, committed: bool, tps: frozenset[TopicPartition]) -> None:  # noqa: FBT001 - as Ended has it
         tps = await self._led(tps)
+        if self._still_ours is not None:
+            await self._still_ours()  # a new owner may have looked already: its epoch would abort what follows
         log.info("transactional id %s: ended again in %s, for a broker was away", self._id, sorted(tps))
         again = {self._again} if committed else set()
         while tps and (refused := await self._join({*tps, *again}, None)) is not None:

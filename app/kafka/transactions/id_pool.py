@@ -47,7 +47,7 @@ class TransactionalIdPool:
         may have others. `stuck` hears of one that does not take a marker, and gives what is to be called when it has.
         """
         connections, ids = ConnectionGroup(name), [f"{name}-{number}" if number else name for number in range(_IDS)]
-        self._all = [Transactions(cluster, id_, again, connections) for id_ in ids]
+        self._all = [Transactions(cluster, id_, again, self._sees_none_taken, connections) for id_ in ids]
         self._name, self._home, self._hanging, self._stuck = name, home, hanging, stuck
         self._free: deque[Transactions] = deque()
         self._mending: dict[Transactions, asyncio.Task[None]] = {}
@@ -64,7 +64,7 @@ class TransactionalIdPool:
         self._free.clear()
         self._begun = None
         for transactions in self._all:
-            self._mend(transactions, transactions.take_over(self._home, self._hanging, self._sees_none_taken))
+            self._mend(transactions, transactions.take_over(self._home, self._hanging))
         while self._mending:
             await asyncio.wait(self._mending.values(), timeout=_FENCE_S)
             self._raise_failed()
@@ -88,11 +88,13 @@ class TransactionalIdPool:
         Raises Untaken, after which the transaction has been aborted, or Fenced.
         """
         while True:
-            transactions = self._begun or await self._current()
-            self._begun = None
+            begun, self._begun = self._begun, None
+            transactions = begun or await self._current()
             try:
                 done = await work(transactions)
             except Stuck:
+                if begun is not None:  # under another id the first part would be missing; only a first request is Stuck
+                    raise
                 self._leave_aside(transactions, self._retake_watched(transactions, 0))
             except Untaken as untaken:
                 if transactions.untouched:
@@ -177,13 +179,7 @@ class TransactionalIdPool:
         self._mending.clear()
 
     async def _retake(self, transactions: Transactions) -> None:
-        """Get an id's next epoch, and see that no other id has been taken: the new owner need not wait for this one.
-
-        It may have looked already how this one's last transaction ended: then nothing is to be ended again, for its
-        epoch would abort that, and with it what was committed.
-        """
-        if transactions.doubtful:
-            await self._sees_none_taken()
+        """Get an id's next epoch, and see that no other id has been taken: the new owner need not wait for this one."""
         await transactions.settle()
         await transactions.renew()
         await self._sees_none_taken()

@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from typing import Any
 
 import aiokafka.errors as kafka
@@ -112,10 +112,15 @@ class Transactions(CompletedId):
     """Makes one transaction after the other under one transactional id."""
 
     def __init__(
-        self, cluster: Cluster, transactional_id: str, again: TopicPartition, connections: ConnectionGroup | None = None
+        self,
+        cluster: Cluster,
+        transactional_id: str,
+        again: TopicPartition,
+        still_ours: Callable[[], Awaitable[None]] | None = None,
+        connections: ConnectionGroup | None = None,
     ) -> None:
-        """Prepare; init() or take_over() comes first. `again` is as CompletedId wants it."""
-        super().__init__(cluster, transactional_id, again)
+        """Prepare; init() or take_over() comes first. `again` and `still_ours` are as CompletedId wants them."""
+        super().__init__(cluster, transactional_id, again, still_ours)
         self._sequences: dict[TopicPartition, int] = {}
         self._connections = connections or ConnectionGroup(transactional_id)
 

@@ -71,6 +71,17 @@ async def looking(tmp_path: Path) -> AsyncIterator[Looking]:
         yield Looking(stage.partition)
 
 
+def test_a_partition_that_comes_back_is_not_taken_for_the_one_that_was_here_before(looking: Looking) -> None:
+    looking.look(1.0)
+    again = Partition(0, looking.partition._services, looking.partition._firing)
+    again.life, again._lost_inputs = looking.partition.life + 1, looking.partition._lost_inputs
+    again.go_live()
+    looking.look(1.0)
+    looking.partition = again
+    assert not looking.look(2.5), "nothing was heard for longer, but by another"
+    assert looking.look(1.0)
+
+
 def test_a_partition_whose_inputs_are_answered_for_is_seen(looking: Looking) -> None:
     assert not looking.look(60, *TOPICS)
 

@@ -78,3 +78,12 @@ async def test_when_all_is_dealt_with_reads_begin_past_what_is_gone(tmp_path: Pa
         assert stage.stores[0]._low > keys.row_key(stage.clock.wall - 5, 0, 0)
         await stage.schedule("b", 7)
         assert stage.fire() == ["b"]
+
+
+async def test_no_two_lives_have_a_number_whatever_partition_they_are_of(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 2) as stage:
+        lives = [partition.life for partition in stage.partitions.values()]
+        await stage.partition.pause(0)
+        stage.begin(0)
+
+        assert len({*lives, stage.partition.life}) == 3

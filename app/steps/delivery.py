@@ -1,0 +1,39 @@
+"""Deliveries that are part of a step: exactly once, they are in its transaction."""
+
+from typing import Any, Protocol
+
+from app.kafka import Batch
+from app.kafka.errors import SendError
+from app.kafka.transactions.transaction import Untaken
+from app.route import Route
+from tables import Entry
+
+
+class Delivery(Protocol):
+    """Claimed rows on their way to one destination partition, in one batch."""
+
+    route: Route
+    batch: Batch
+    #: Each row's partition and key.
+    rows: list[tuple[Any, bytes]]
+    sent_ms: int
+
+    def append(self, row: tuple[Any, bytes], entry: Entry, now_ms: int) -> bool:
+        """Add a row; False if it doesn't fit any more."""
+        ...
+
+    def taken(self) -> None:
+        """Hear that the destination takes messages."""
+
+    def refused(self, error: SendError) -> None:
+        """Hear that the destination will never take it."""
+
+    def failed(self, error: Untaken) -> None:
+        """Hear that one of those in its transaction, itself or another, has not been taken."""
+
+    def struck(self, error: Untaken) -> bool:
+        """Return whether it cannot be delivered for the reason that `error` gives."""
+        ...
+
+    def untaken(self, error: Untaken) -> None:
+        """Hear that the destination has not taken them."""
