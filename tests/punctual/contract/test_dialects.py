@@ -5,7 +5,9 @@ import pytest
 from punctual.contract import headers as names
 from punctual.contract.dialects import DIALECTS, NATIVE, OF_ROWS, Dialect
 from punctual.contract.request import Headers, Reason
+from tests.punctual.contract.foreign import SET
 from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.refused import REFUSED
 from tests.punctual.contract.shapes import SCHEDULES
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
@@ -13,14 +15,15 @@ USERS: Headers = [("a", b"1"), ("a", None)]
 
 
 def test_each_dialect_goes_by_its_name_and_rows_are_spoken_of_in_one_of_them() -> None:
-    assert {name: dialect.name for name, dialect in DIALECTS.items()} == {"native": "native"}
+    assert all(dialect.name == name for name, dialect in DIALECTS.items())
+    assert DIALECTS.keys() == {"native", *SET} == {"native", *REFUSED}
     assert OF_ROWS is DIALECTS["native"]
 
 
 @every_dialect
-def test_what_is_asked_again_is_what_was_asked(dialect: Dialect) -> None:
+def test_what_is_asked_again_on_the_requests_topic_is_what_was_asked(dialect: Dialect) -> None:
     asked = NATIVE.decode(SCHEDULES["everything"])
-    again = dialect.decode(FakeRecord(dialect.again(asked, NOW + 7), asked.key, asked.value, partition=0))
+    again = NATIVE.decode(FakeRecord(dialect.again(asked, NOW + 7), asked.key, asked.value, partition=0))
 
     asked.due_ms = NOW + 7
     assert again == asked

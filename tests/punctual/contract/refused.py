@@ -1,0 +1,73 @@
+"""What each dialect refuses: the reason code, a part of the sentence, and a record."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from tests.punctual.contract.foreign import (
+    COUNTDOWN,
+    beside,
+)
+from tests.punctual.contract.records import FakeRecord
+
+
+class Case(NamedTuple):
+    reason: str
+    says: str
+    record: FakeRecord
+    #: How the input is set, if not as the others of its dialect.
+    setting: str = ""
+
+
+def _json(base: FakeRecord, text: str) -> FakeRecord:
+    return replace(base, value=text.encode())
+
+
+def _common(base: FakeRecord, due: str, *, keyed: bool = False) -> dict[str, Case]:
+    """What native headers beside any dialect may not say; `due` is what says when in it."""
+    other = {"delay_id": b"other"}
+    return {
+        "an unknown native header": Case("malformed", "'delay-topic'", beside(base, delay_topic=b"x")),
+        "the cold tier's word": Case("malformed", "cold tier", beside(base, delay_parked=b"1,1")),
+        "two due times": Case("ambiguous-due", f"{due} and delay-after are both there", beside(base, delay_after=b"1")),
+        "another operation": Case("malformed", "delay-op is 'explode'", beside(base, delay_op=b"explode")),
+        "an empty id": Case("malformed", "delay-id ''", beside(base, delay_id=b""))
+        if keyed
+        else Case("bad-id", "0 bytes", beside(base, delay_id=b"")),
+        "no text": Case("malformed", "not UTF-8", beside(base, delay_to=b"\xff")),
+        **({"another id": Case("malformed", "the record's key is", beside(base, **other))} if keyed else {}),
+    }
+
+
+REFUSED: dict[str, dict[str, Case]] = {
+    "countdown": {
+        **_common(COUNTDOWN, "`$.countdown`"),
+        "no JSON": Case("malformed", "JSON is malformed", _json(COUNTDOWN, "hello")),
+        "no object": Case("malformed", "Expected `object`, got `array`", _json(COUNTDOWN, "[]")),
+        "null": Case("malformed", "null", replace(COUNTDOWN, value=None)),
+        "no UTF-8": Case("malformed", "UTF-8", replace(COUNTDOWN, value=b'{"message":"\xff"}')),
+        "layers": Case("malformed", "layers", _json(COUNTDOWN, '{"message":' + "[" * 9_000 + "]" * 9_000 + "}")),
+        "a number for a topic": Case("malformed", "`$.topic`", _json(COUNTDOWN, '{"topic":1,"message":1}')),
+        "no topic": Case("missing-destination", "`$.topic`", _json(COUNTDOWN, '{"message":"","countdown":1}')),
+        "no message": Case("malformed", "`$.message` is missing", _json(COUNTDOWN, '{"topic":"t","countdown":1}')),
+        "no countdown": Case("missing-due", "`$.countdown`", _json(COUNTDOWN, '{"topic":"t","message":1}')),
+        "a countdown of text": Case(
+            "malformed", '`$.countdown` is "1"', _json(COUNTDOWN, '{"topic":"t","message":1,"countdown":"1"}')
+        ),
+        "a negative one": Case(
+            "malformed", "`$.countdown` is -1", _json(COUNTDOWN, '{"topic":"t","message":1,"countdown":-1}')
+        ),
+        "an endless one": Case(
+            "malformed", "31,000 years", _json(COUNTDOWN, '{"topic":"t","message":1,"countdown":1e999999}')
+        ),
+        "a megabyte of digits": Case(
+            "malformed", "64 digits", _json(COUNTDOWN, '{"topic":"t","message":1,"countdown":1.' + "1" * 500_000 + "}")
+        ),
+        "two countdowns": Case(
+            "ambiguous-due", "`$.countdown` is there", _json(COUNTDOWN, '{"message":1,"countdown":1,"countdown":1}')
+        ),
+        "two topics": Case(
+            "malformed", "`$.topic` is there twice", _json(COUNTDOWN, '{"topic":"t","message":[1.5],"topic":"t"}')
+        ),
+        "another destination": Case("malformed", "`$.topic` is 'T'", beside(COUNTDOWN, delay_to=b"x")),
+    },
+}
