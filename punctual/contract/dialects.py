@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 from punctual.contract import (
+    airtel,
     countdown,
     native,
 )
@@ -37,6 +38,8 @@ class Dialect:
     kept: Callable[[Record], Headers] = native.kept
     #: Of a record that was refused, the URL that is to be told, if any, and the user's own headers.
     callback: Callable[[Record], tuple[str, Headers]] = native.callback
+    #: The body of a failure callback for a message that was accepted, due then; None makes it the usual one.
+    returned: Callable[[Message, int], bytes | None] | None = None
     #: What a dead letter says itself: reason, sentence, and the source of what it is about.
     failure: Callable[[Reason, str, str], Headers] = native.failure
     #: What may follow its name in DELAY_INPUTS, in this order: keywords of `decode`.
@@ -51,6 +54,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     for dialect in (
         NATIVE,
         Dialect("countdown", countdown.WORDS, countdown.decode),
+        Dialect("airtel", airtel.WORDS, airtel.decode, callback=airtel.callback, returned=airtel.returned),
     )
 }
 #: Rows do not say in which dialect they were asked for: what is written about them is in this one until they do.

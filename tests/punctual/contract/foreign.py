@@ -18,6 +18,7 @@ from tests.punctual.contract.records import NOW, FakeRecord
 #: How an input of each dialect is set.
 SET = {
     "countdown": "countdown",
+    "airtel": "airtel",
 }
 DUE = NOW + 60_000
 
@@ -30,6 +31,10 @@ def record(*headers: tuple[str, bytes | None], key: bytes | None = b"k", value: 
 COUNTDOWN = record(
     ("CALLER_SERVICE", b"S"),
     value=b'{\n    "topic": "T",\n    "message": "<message body>",\n    "countdown": 120\n}',
+)
+AIRTEL = record(
+    value=b'{\n"topic": "topic_name",\n"key": "key",\n"value": {},\n"headers": {},\n"postTime": 12312031310,\n'
+    b'"failurePostCallbackUrl": ""\n}',
 )
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tests.punctual.contract.foreign import (
+    AIRTEL,
     COUNTDOWN,
     beside,
 )
@@ -69,5 +70,43 @@ REFUSED: dict[str, dict[str, Case]] = {
             "malformed", "`$.topic` is there twice", _json(COUNTDOWN, '{"topic":"t","message":[1.5],"topic":"t"}')
         ),
         "another destination": Case("malformed", "`$.topic` is 'T'", beside(COUNTDOWN, delay_to=b"x")),
+    },
+    "airtel": {
+        **_common(AIRTEL, "`$.postTime`"),
+        "no JSON": Case("malformed", "JSON is malformed", _json(AIRTEL, "hello")),
+        "no topic": Case("missing-destination", "`$.topic`", _json(AIRTEL, '{"value":"","postTime":1}')),
+        "no value": Case("malformed", "`$.value` is missing", _json(AIRTEL, '{"topic":"t","postTime":1}')),
+        "no time": Case("missing-due", "`$.postTime`", _json(AIRTEL, '{"topic":"t","value":1}')),
+        "text for a time": Case(
+            "malformed",
+            "Expected `int | null`, got `str` - at `$.postTime`",
+            _json(AIRTEL, '{"topic":"t","value":1,"postTime":"1893456000000"}'),
+        ),
+        "seconds": Case("malformed", "like seconds", _json(AIRTEL, '{"topic":"t","value":1,"postTime":1893456000}')),
+        "thousands of digits": Case(
+            "malformed",
+            "out of range - at `$.postTime`",
+            _json(AIRTEL, '{"topic":"t","value":1,"postTime":' + "1" * 9_000 + "}"),
+        ),
+        "a negative time": Case("malformed", "`$.postTime`", _json(AIRTEL, '{"topic":"t","value":1,"postTime":-1}')),
+        "two times": Case(
+            "ambiguous-due", "`$.postTime` is there twice", _json(AIRTEL, '{"postTime":1,"value":1,"postTime":1}')
+        ),
+        "a header that is no text": Case(
+            "malformed", "`$.headers[...]`", _json(AIRTEL, '{"topic":"t","value":1,"postTime":1,"headers":{"a":1}}')
+        ),
+        "a native header in the JSON": Case(
+            "malformed",
+            "`$.headers` has 'delay-id'",
+            _json(AIRTEL, '{"topic":"t","value":1,"postTime":1,"headers":{"delay-id":"a"}}'),
+        ),
+        "two addresses": Case(
+            "malformed",
+            "`$.failurePostCallbackUrl` is 'https://a'",
+            beside(
+                _json(AIRTEL, '{"topic":"t","value":1,"postTime":1,"failurePostCallbackUrl":"https://a"}'),
+                delay_on_failure=b"https://b",
+            ),
+        ),
     },
 }
