@@ -8,6 +8,7 @@ from typing import Any, Final
 from punctual.contract import (
     airtel,
     countdown,
+    etf1,
     native,
 )
 from punctual.contract import headers as names
@@ -55,6 +56,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         NATIVE,
         Dialect("countdown", countdown.WORDS, countdown.decode),
         Dialect("airtel", airtel.WORDS, airtel.decode, callback=airtel.callback, returned=airtel.returned),
+        Dialect("etf1", etf1.WORDS, etf1.decode, options=("grace",)),
     )
 }
 #: Rows do not say in which dialect they were asked for: what is written about them is in this one until they do.

@@ -19,6 +19,7 @@ from tests.punctual.contract.records import NOW, FakeRecord
 SET = {
     "countdown": "countdown",
     "airtel": "airtel",
+    "etf1": "etf1",
 }
 DUE = NOW + 60_000
 
@@ -35,6 +36,18 @@ COUNTDOWN = record(
 AIRTEL = record(
     value=b'{\n"topic": "topic_name",\n"key": "key",\n"value": {},\n"headers": {},\n"postTime": 12312031310,\n'
     b'"failurePostCallbackUrl": ""\n}',
+)
+ETF1 = replace(
+    record(
+        ("scheduler-epoch", b"1893456000"),
+        ("scheduler-target-topic", b"online-videos"),
+        ("scheduler-target-key", b"vid1"),
+        ("customer-header", b"dummy"),
+        key=b"vid1-online",
+        value=b'"video 1"',
+    ),
+    timestamp=1_607_918_336_000,
+    topic="schedules",
 )
 
 

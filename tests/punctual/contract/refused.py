@@ -6,7 +6,9 @@ from typing import NamedTuple
 from tests.punctual.contract.foreign import (
     AIRTEL,
     COUNTDOWN,
+    ETF1,
     beside,
+    but,
 )
 from tests.punctual.contract.records import FakeRecord
 
@@ -107,6 +109,26 @@ REFUSED: dict[str, dict[str, Case]] = {
                 _json(AIRTEL, '{"topic":"t","value":1,"postTime":1,"failurePostCallbackUrl":"https://a"}'),
                 delay_on_failure=b"https://b",
             ),
+        ),
+    },
+    "etf1": {
+        **_common(ETF1, "scheduler-epoch", keyed=True),
+        "no key": Case("bad-id", "the record's key is empty or missing", replace(ETF1, key=None)),
+        "a blank key": Case("bad-id", "the record's key is empty or missing", replace(ETF1, key=b" \t")),
+        "a key that is no text": Case("bad-id", "not UTF-8", replace(ETF1, key=b"\xff")),
+        "a long key": Case("bad-id", "257 bytes", replace(ETF1, key=b"k" * 257)),
+        "no epoch": Case("missing-due", "scheduler-epoch", but(ETF1, scheduler_epoch=None)),
+        "an epoch that is none": Case("malformed", "scheduler-epoch: 'soon'", but(ETF1, scheduler_epoch=b"soon")),
+        "a negative epoch": Case("malformed", "scheduler-epoch: '-1'", but(ETF1, scheduler_epoch=b"-1")),
+        "milliseconds": Case("malformed", "like milliseconds", but(ETF1, scheduler_epoch=b"1893456000000")),
+        "no destination": Case("missing-destination", "target-topic", but(ETF1, scheduler_target_topic=None)),
+        "a topic that is no text": Case("malformed", "target-topic is not", but(ETF1, scheduler_target_topic=b"\xff")),
+        "null for something else": Case(
+            "malformed", "the value is null, which cancels", beside(replace(ETF1, value=None), delay_op=b"deliver-now")
+        ),
+        "a cancel with a message": Case("malformed", "delay-op is cancel", beside(ETF1, delay_op=b"cancel")),
+        "a message of the past": Case(
+            "too-late", "it was due 6000 ms before", but(ETF1, scheduler_epoch=b"1607918330"), "etf1:PT5S"
         ),
     },
 }
