@@ -9,6 +9,7 @@ from punctual.contract import (
     airtel,
     countdown,
     etf1,
+    karafka,
     native,
 )
 from punctual.contract import headers as names
@@ -57,6 +58,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         Dialect("countdown", countdown.WORDS, countdown.decode),
         Dialect("airtel", airtel.WORDS, airtel.decode, callback=airtel.callback, returned=airtel.returned),
         Dialect("etf1", etf1.WORDS, etf1.decode, options=("grace",)),
+        Dialect("karafka", karafka.WORDS, karafka.decode),
     )
 }
 #: Rows do not say in which dialect they were asked for: what is written about them is in this one until they do.

@@ -20,6 +20,7 @@ SET = {
     "countdown": "countdown",
     "airtel": "airtel",
     "etf1": "etf1",
+    "karafka": "karafka",
 }
 DUE = NOW + 60_000
 
@@ -48,6 +49,15 @@ ETF1 = replace(
     ),
     timestamp=1_607_918_336_000,
     topic="schedules",
+)
+KARAFKA = record(
+    ("schedule_schema_version", b"1.0.0"),
+    ("schedule_target_epoch", b"1893456000"),
+    ("schedule_source_type", b"schedule"),
+    ("schedule_target_topic", b"orders"),
+    ("schedule_target_key", b"order-17"),
+    ("trace", b"1"),
+    key=b"orders-7d5a0ff5",
 )
 
 

@@ -7,6 +7,7 @@ from tests.punctual.contract.foreign import (
     AIRTEL,
     COUNTDOWN,
     ETF1,
+    KARAFKA,
     beside,
     but,
 )
@@ -129,6 +130,40 @@ REFUSED: dict[str, dict[str, Case]] = {
         "a cancel with a message": Case("malformed", "delay-op is cancel", beside(ETF1, delay_op=b"cancel")),
         "a message of the past": Case(
             "too-late", "it was due 6000 ms before", but(ETF1, scheduler_epoch=b"1607918330"), "etf1:PT5S"
+        ),
+    },
+    "karafka": {
+        **_common(KARAFKA, "schedule_target_epoch", keyed=True),
+        "no key": Case("bad-id", "the record's key", replace(KARAFKA, key=None)),
+        "no version": Case("malformed", "versions 1.x.x", but(KARAFKA, schedule_schema_version=None)),
+        "the next version": Case("malformed", "'2.0.0'", but(KARAFKA, schedule_schema_version=b"2.0.0")),
+        "no type": Case("malformed", "schedule_source_type is ''", but(KARAFKA, schedule_source_type=None)),
+        "another type": Case("malformed", "'pause'", but(KARAFKA, schedule_source_type=b"pause")),
+        "no epoch": Case("missing-due", "schedule_target_epoch", but(KARAFKA, schedule_target_epoch=None)),
+        "milliseconds": Case("malformed", "like milliseconds", but(KARAFKA, schedule_target_epoch=b"1893456000000")),
+        "two epochs": Case("ambiguous-due", "there twice", beside(KARAFKA, ("schedule_target_epoch", b"1"))),
+        "no destination": Case("missing-destination", "target_topic", but(KARAFKA, schedule_target_topic=None)),
+        "two operations": Case("malformed", "delay-op is cancel", beside(KARAFKA, delay_op=b"cancel")),
+        "a cancel that is none": Case(
+            "malformed",
+            "schedule_source_type is cancel, which cancels, and delay-op is reschedule",
+            beside(but(KARAFKA, schedule_source_type=b"cancel"), delay_op=b"reschedule"),
+        ),
+        "a key for the partition": Case(
+            "malformed", "no other key", beside(KARAFKA, ("schedule_target_partition_key", b"x"))
+        ),
+        "a partition and its key": Case(
+            "malformed",
+            "both there",
+            beside(KARAFKA, ("schedule_target_partition_key", b"order-17"), ("schedule_target_partition", b"1")),
+        ),
+        "a partition that is no number": Case(
+            "malformed", "whole number", beside(KARAFKA, ("schedule_target_partition", b"-1"))
+        ),
+        "another partition": Case(
+            "malformed",
+            "schedule_target_partition is '1', and delay-to-partition '2'",
+            beside(KARAFKA, ("schedule_target_partition", b"1"), delay_to_partition=b"2"),
         ),
     },
 }
