@@ -11,6 +11,7 @@ from punctual.contract import (
     etf1,
     karafka,
     native,
+    nats,
 )
 from punctual.contract import headers as names
 from punctual.contract.message import Message
@@ -59,6 +60,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         Dialect("airtel", airtel.WORDS, airtel.decode, callback=airtel.callback, returned=airtel.returned),
         Dialect("etf1", etf1.WORDS, etf1.decode, options=("grace",)),
         Dialect("karafka", karafka.WORDS, karafka.decode),
+        Dialect("nats", nats.WORDS, nats.decode),
     )
 }
 #: Rows do not say in which dialect they were asked for: what is written about them is in this one until they do.

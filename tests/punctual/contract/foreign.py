@@ -21,6 +21,7 @@ SET = {
     "airtel": "airtel",
     "etf1": "etf1",
     "karafka": "karafka",
+    "nats": "nats",
 }
 DUE = NOW + 60_000
 
@@ -58,6 +59,13 @@ KARAFKA = record(
     ("schedule_target_key", b"order-17"),
     ("trace", b"1"),
     key=b"orders-7d5a0ff5",
+)
+NATS = record(
+    ("Nats-Schedule", b"@at 2009-11-10T23:00:00Z"),
+    ("Nats-Schedule-TTL", b"5m"),
+    ("Nats-Schedule-Target", b"$SCHED.trigger.update_orders"),
+    key=b"$SCHED.update_orders",
+    value=b"body",
 )
 
 

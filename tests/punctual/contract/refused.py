@@ -8,6 +8,7 @@ from tests.punctual.contract.foreign import (
     COUNTDOWN,
     ETF1,
     KARAFKA,
+    NATS,
     beside,
     but,
 )
@@ -165,5 +166,37 @@ REFUSED: dict[str, dict[str, Case]] = {
             "schedule_target_partition is '1', and delay-to-partition '2'",
             beside(KARAFKA, ("schedule_target_partition", b"1"), delay_to_partition=b"2"),
         ),
+    },
+    "nats": {
+        **_common(NATS, "Nats-Schedule", keyed=True),
+        "no subject": Case("bad-id", "the record's key", replace(NATS, key=None)),
+        "an interval": Case("malformed", "recurring", but(NATS, Nats_Schedule=b"@every 1m")),
+        "cron": Case("malformed", "recurring", but(NATS, Nats_Schedule=b"0 0 9 * * *")),
+        "a time without a zone": Case("malformed", "zone", but(NATS, Nats_Schedule=b"@at 2030-01-01T00:00:00")),
+        "a time in digits": Case("malformed", "RFC 3339", but(NATS, Nats_Schedule=b"@at 1893456000000")),
+        "no schedule": Case("missing-due", "Nats-Schedule is missing", but(NATS, Nats_Schedule=None)),
+        "no target": Case("missing-destination", "Nats-Schedule-Target", but(NATS, Nats_Schedule_Target=None)),
+        "two schedules": Case("ambiguous-due", "there twice", beside(NATS, ("nats-schedule", b"@hourly"))),
+        "a zone": Case("malformed", "for cron", beside(NATS, ("Nats-Schedule-Time-Zone", b"UTC"))),
+        "another subject's message": Case("malformed", "looked up", beside(NATS, ("Nats-Schedule-Source", b"a"))),
+        "a schedule that ends": Case("malformed", "cancel it instead", beside(NATS, ("Nats-TTL", b"1h"))),
+        "a rollup of all": Case("malformed", "it can be sub", beside(NATS, ("Nats-Schedule-Rollup", b"all"))),
+        "a purge with a schedule": Case(
+            "malformed", "stops one", beside(NATS, ("Nats-Scheduler", b"a"), ("Nats-Schedule-Next", b"purge"))
+        ),
+        "a purge of nothing": Case("malformed", "beside", replace(NATS, headers=[("Nats-Schedule-Next", b"purge")])),
+        "a purge on a condition": Case(
+            "malformed",
+            "delay-if-due",
+            replace(
+                NATS,
+                headers=[
+                    ("Nats-Scheduler", b"a"),
+                    ("Nats-Schedule-Next", b"purge"),
+                    ("Nats-Expected-Last-Subject-Sequence", b"7"),
+                ],
+            ),
+        ),
+        "a life that is none": Case("malformed", "Nats-Schedule-TTL is 'long'", but(NATS, Nats_Schedule_TTL=b"long")),
     },
 }
