@@ -12,6 +12,7 @@ from punctual.contract import (
     karafka,
     native,
     nats,
+    spring,
 )
 from punctual.contract import headers as names
 from punctual.contract.message import Message
@@ -61,6 +62,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         Dialect("etf1", etf1.WORDS, etf1.decode, options=("grace",)),
         Dialect("karafka", karafka.WORDS, karafka.decode),
         Dialect("nats", nats.WORDS, nats.decode),
+        Dialect("spring", spring.WORDS, spring.decode, options=("to",)),
     )
 }
 #: Rows do not say in which dialect they were asked for: what is written about them is in this one until they do.

@@ -22,6 +22,7 @@ SET = {
     "etf1": "etf1",
     "karafka": "karafka",
     "nats": "nats",
+    "spring": "spring:orders",
 }
 DUE = NOW + 60_000
 
@@ -66,6 +67,12 @@ NATS = record(
     ("Nats-Schedule-Target", b"$SCHED.trigger.update_orders"),
     key=b"$SCHED.update_orders",
     value=b"body",
+)
+SPRING = record(
+    ("retry_topic-attempts", b"\x02"),
+    ("retry_topic-original-timestamp", b"\x01\x9b\x76\xda\xa8\x00"),
+    ("retry_topic-backoff-timestamp", b"\x01\x9b\x76\xdb\x92\x60"),
+    ("kafka_original-topic", b"orders"),
 )
 
 

@@ -9,6 +9,7 @@ from tests.punctual.contract.foreign import (
     ETF1,
     KARAFKA,
     NATS,
+    SPRING,
     beside,
     but,
 )
@@ -40,6 +41,24 @@ def _common(base: FakeRecord, due: str, *, keyed: bool = False) -> dict[str, Cas
         else Case("bad-id", "0 bytes", beside(base, delay_id=b"")),
         "no text": Case("malformed", "not UTF-8", beside(base, delay_to=b"\xff")),
         **({"another id": Case("malformed", "the record's key is", beside(base, **other))} if keyed else {}),
+    }
+
+
+def _fixed(base: FakeRecord, due: str) -> dict[str, Case]:
+    return {
+        **_common(base, due),
+        "another destination": Case("malformed", "and delay-to 'x'", beside(base, delay_to=b"x")),
+        "a cancel of nothing": Case(
+            "bad-id", "delay-id is empty or missing", replace(base, headers=[("delay-op", b"cancel")])
+        ),
+        "a new time that is none": Case(
+            "missing-due",
+            f"{due} is missing",
+            replace(base, headers=[("delay-op", b"reschedule"), ("delay-id", b"a")]),
+        ),
+        "a cancel with a time": Case(
+            "malformed", f"delay-op is cancel, and {due}", beside(base, delay_op=b"cancel", delay_id=b"a")
+        ),
     }
 
 
@@ -198,5 +217,13 @@ REFUSED: dict[str, dict[str, Case]] = {
             ),
         ),
         "a life that is none": Case("malformed", "Nats-Schedule-TTL is 'long'", but(NATS, Nats_Schedule_TTL=b"long")),
+    },
+    "spring": {
+        **_fixed(SPRING, "retry_topic-backoff-timestamp"),
+        "an empty time": Case("malformed", "is empty", but(SPRING, retry_topic_backoff_timestamp=b"")),
+        "a negative time": Case("malformed", "is -1", but(SPRING, retry_topic_backoff_timestamp=b"\xff" * 8)),
+        "a text that is no time": Case(
+            "malformed", "is no time", but(SPRING, retry_topic_backoff_timestamp=b"2030-01-01T00:00:00.123")
+        ),
     },
 }
