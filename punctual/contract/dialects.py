@@ -8,6 +8,7 @@ from typing import Any, Final
 from punctual.contract import (
     airtel,
     countdown,
+    deliver_after,
     etf1,
     karafka,
     native,
@@ -63,6 +64,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         Dialect("karafka", karafka.WORDS, karafka.decode),
         Dialect("nats", nats.WORDS, nats.decode),
         Dialect("spring", spring.WORDS, spring.decode, options=("to",)),
+        Dialect("deliver-after", deliver_after.WORDS, deliver_after.decode, options=("to",)),
     )
 }
 #: Rows do not say in which dialect they were asked for: what is written about them is in this one until they do.

@@ -23,6 +23,7 @@ SET = {
     "karafka": "karafka",
     "nats": "nats",
     "spring": "spring:orders",
+    "deliver-after": "deliver-after:orders",
 }
 DUE = NOW + 60_000
 
@@ -74,6 +75,7 @@ SPRING = record(
     ("retry_topic-backoff-timestamp", b"\x01\x9b\x76\xdb\x92\x60"),
     ("kafka_original-topic", b"orders"),
 )
+DELIVER_AFTER = record(("deliverAfter", b"%d" % DUE), ("user", None))
 
 
 def decode(setting: str, asked: FakeRecord) -> Request:

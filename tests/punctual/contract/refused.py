@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tests.punctual.contract.foreign import (
     AIRTEL,
     COUNTDOWN,
+    DELIVER_AFTER,
     ETF1,
     KARAFKA,
     NATS,
@@ -225,5 +226,12 @@ REFUSED: dict[str, dict[str, Case]] = {
         "a text that is no time": Case(
             "malformed", "is no time", but(SPRING, retry_topic_backoff_timestamp=b"2030-01-01T00:00:00.123")
         ),
+    },
+    "deliver-after": {
+        **_fixed(DELIVER_AFTER, "deliverAfter"),
+        "an empty time": Case("malformed", "deliverAfter is ''", but(DELIVER_AFTER, deliverAfter=b"")),
+        "no digits": Case("malformed", "in ASCII digits", but(DELIVER_AFTER, deliverAfter=b"2030-01-01T00:00:00Z")),
+        "seconds": Case("malformed", "like seconds", but(DELIVER_AFTER, deliverAfter=b"1893456000")),
+        "two times": Case("ambiguous-due", "there twice", beside(DELIVER_AFTER, ("deliverAfter", b"1"))),
     },
 }
