@@ -13,6 +13,7 @@ from punctual.contract import (
     karafka,
     native,
     nats,
+    publish_after,
     spring,
 )
 from punctual.contract import headers as names
@@ -65,6 +66,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         Dialect("nats", nats.WORDS, nats.decode),
         Dialect("spring", spring.WORDS, spring.decode, options=("to",)),
         Dialect("deliver-after", deliver_after.WORDS, deliver_after.decode, options=("to",)),
+        Dialect("publish-after", publish_after.WORDS, publish_after.decode, options=("to", "header")),
     )
 }
 #: Rows do not say in which dialect they were asked for: what is written about them is in this one until they do.

@@ -24,6 +24,7 @@ SET = {
     "nats": "nats",
     "spring": "spring:orders",
     "deliver-after": "deliver-after:orders",
+    "publish-after": "publish-after:orders",
 }
 DUE = NOW + 60_000
 
@@ -76,6 +77,7 @@ SPRING = record(
     ("kafka_original-topic", b"orders"),
 )
 DELIVER_AFTER = record(("deliverAfter", b"%d" % DUE), ("user", None))
+PUBLISH_AFTER = record(("publish-after-ts", b"%d" % DUE), ("user", b"\xff"))
 
 
 def decode(setting: str, asked: FakeRecord) -> Request:

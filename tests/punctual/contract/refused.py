@@ -10,6 +10,7 @@ from tests.punctual.contract.foreign import (
     ETF1,
     KARAFKA,
     NATS,
+    PUBLISH_AFTER,
     SPRING,
     beside,
     but,
@@ -233,5 +234,11 @@ REFUSED: dict[str, dict[str, Case]] = {
         "no digits": Case("malformed", "in ASCII digits", but(DELIVER_AFTER, deliverAfter=b"2030-01-01T00:00:00Z")),
         "seconds": Case("malformed", "like seconds", but(DELIVER_AFTER, deliverAfter=b"1893456000")),
         "two times": Case("ambiguous-due", "there twice", beside(DELIVER_AFTER, ("deliverAfter", b"1"))),
+    },
+    "publish-after": {
+        **_fixed(PUBLISH_AFTER, "publish-after-ts"),
+        "no time": Case("malformed", "is no time", but(PUBLISH_AFTER, publish_after_ts=b"2022-09-01 00:00:00")),
+        "seconds": Case("malformed", "like seconds", but(PUBLISH_AFTER, publish_after_ts=b"1893456000")),
+        "no UTF-8": Case("malformed", "not UTF-8", but(PUBLISH_AFTER, publish_after_ts=b"\xff")),
     },
 }
