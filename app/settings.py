@@ -11,7 +11,7 @@ from typing import Any
 
 from app.errors import SettingInvalid
 from app.settings_values import one_of, pairs, patterns, servers, topic_name, urls, whole, words
-from punctual.contract.dialects import DIALECTS, NATIVE, Dialect
+from punctual.contract.dialects import NATIVE, Dialect, dialect_of
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 from tables.keys import topic_crc
@@ -98,9 +98,13 @@ class Settings:
         return settings
 
     def _check(self) -> None:
-        for topic, dialect in self.inputs.items():
-            if dialect not in DIALECTS:
-                raise SettingInvalid("DELAY_INPUTS", f"{topic}={dialect}", f"the dialects are {', '.join(DIALECTS)}")
+        for topic, text in self.inputs.items():
+            try:
+                to = dialect_of(text).to
+            except ValueError as error:
+                raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", str(error)) from error
+            if to in self.internal_topics:
+                raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", f"{to} is an internal topic; deliver to yours")
         crcs = {topic_crc(topic): topic for topic in (*self.inputs, self.forwards)}
         if len(crcs) <= len(self.inputs):
             raise SettingInvalid("DELAY_INPUTS", ",".join(self.inputs), "two names have the same CRC-32; rename one")
@@ -184,12 +188,12 @@ class Settings:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Input topics and their dialects, the requests topic first."""
+        """Input topics and their dialects, each with what follows its name, the requests topic first."""
         return {self.requests: NATIVE.name, **self.extra_inputs}
 
     def dialect(self, topic: str) -> Dialect:
         """Return the dialect of an input topic; what comes from elsewhere, as forwards do, is spoken of in our own."""
-        return DIALECTS[self.extra_inputs.get(topic, NATIVE.name)]
+        return dialect_of(self.extra_inputs.get(topic, NATIVE.name))
 
     @property
     def internal_topics(self) -> frozenset[str]:

@@ -1,6 +1,6 @@
 """What is lost, as requests that bring it back: the same id, content and policies, its due time absolute."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from pipeline.ledger.records import place, source
 from pipeline.ledger.tables import OTHERS, REQUESTS
 from punctual.contract import headers as names
 from punctual.contract import native
+from punctual.contract.dialects import NATIVE, dialect_of
 from punctual.contract.home import home_partition
 from punctual.contract.request import Headers, Refusal, Request
 
@@ -66,7 +67,9 @@ def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataF
 def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
     """Return the sources of what is lost whose id has been scheduled or cancelled since: that is what its sender wants.
 
-    `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing.
+    `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing, nor
+    those of other dialects than the native one, whose ids the ledger does not know: the worker decides there, by when
+    each was asked.
     """
     anew = F.col("op").isin("schedule", "cancel") & (F.col("stamp_ms") >= since_ms)
     nothing = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate", "conflict", "stale"))
@@ -78,11 +81,18 @@ def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0
     return both.where("later > first").select("source").distinct()
 
 
-def again(lost: DataFrame, asked: DataFrame, inputs: tuple[str, ...], partitions: int) -> DataFrame:
+def again(
+    lost: DataFrame,
+    asked: DataFrame,
+    inputs: tuple[str, ...],
+    partitions: int,
+    dialects: Mapping[str, str] | None = None,
+) -> DataFrame:
     """Return what brings back what is lost: columns source, key, value, headers, and partition: the home of its id.
 
     `lost` is `reconcile.lost.LOST`, `asked` the requests that it was. What these don't fit is left out: a source that
-    is another record's by now.
+    is another record's by now. `dialects` are those of inputs that are not native, as DELAY_INPUTS has them; what is
+    sent is native in any case.
     """
     rows = lost.select("source", F.col("id").alias("lost_id"), F.col("due_ms").alias("lost_due_ms"))
     fields = ("topic", "partition", "offset", "stamp_ms", "key", "value", "headers")
@@ -90,7 +100,7 @@ def again(lost: DataFrame, asked: DataFrame, inputs: tuple[str, ...], partitions
 
     def sent(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
-            found = (_sent(row, inputs, partitions) for row in batch.to_pylist())
+            found = (_sent(row, inputs, partitions, dialects or {}) for row in batch.to_pylist())
             yield pa.RecordBatch.from_pylist([row for row in found if row is not None], schema=_SENT)
 
     return both.mapInArrow(sent, _SENT_DDL)
@@ -109,14 +119,17 @@ class _Asked:
     headers: Sequence[tuple[str, bytes | None]]
 
 
-def _sent(row: dict[str, Any], inputs: tuple[str, ...], partitions: int) -> dict[str, Any] | None:
+def _sent(
+    row: dict[str, Any], inputs: tuple[str, ...], partitions: int, dialects: Mapping[str, str]
+) -> dict[str, Any] | None:
     place = (row["topic"], row["partition"], row["offset"], row["stamp_ms"])
     headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
     try:
-        asked = native.decode(_Asked(*place, row["key"], row["value"], headers))
+        dialect = dialect_of(dialects.get(row["topic"], NATIVE.name))
+        asked = dialect.decode(_Asked(*place, row["key"], row["value"], headers))
     except Refusal:
         return None
-    if asked.id != row["lost_id"]:
+    if asked.id != row["lost_id"] or asked.op != "schedule":
         return None
     if row["lost_due_ms"] is not None:
         asked.due_ms = row["lost_due_ms"]

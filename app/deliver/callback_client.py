@@ -64,7 +64,8 @@ class CallbackClient:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(_TIMEOUT_S))
         try:
-            headers = {"Content-Type": "application/json", "Idempotency-Key": entry.source}
+            said = {name: (value or b"").decode() for name, value in entry.headers}
+            headers = {"Content-Type": "application/json", "Idempotency-Key": entry.source, **said}
             async with self._session.post(
                 entry.url or "", data=entry.value, headers=headers, allow_redirects=False
             ) as answer:

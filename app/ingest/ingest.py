@@ -17,7 +17,6 @@ from app.ingest.schedules import Schedules
 from app.steps.context import Context
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import forward, request
-from punctual.contract.dialects import DIALECTS
 from punctual.contract.home import home_partition
 from punctual.contract.native import Record
 from punctual.contract.request import Refusal, Request
@@ -36,6 +35,7 @@ class Ingest:
         self._number, self._policy = context.number, policy
         self._store, self._memory = context.store, context.memory
         self._refusals = Refusals(context.number, settings, context.limits)
+        self._dialect = settings.dialect
         self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
         self._rows = rows = PendingRows(context)
@@ -52,7 +52,7 @@ class Ingest:
         stamp_ms = max(position.stamp_ms, self._memory.claimed(topic))
         latest_ms = step.broker_ms + AHEAD_MS
         forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
-        decode = forward.decode if forwarded else DIALECTS[self._inputs[topic]].decode
+        decode = forward.decode if forwarded else self._dialect(topic).decode
         found: list[Read] = []
         append = found.append
         for record in records:

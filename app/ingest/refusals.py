@@ -57,7 +57,8 @@ class Refusals:
             return
         failed = Entry(source, "", record.key, record.value, users, source, on_failure=url)
         row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))
-        callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row)
+        body = None if dialect.returned is None else record.value
+        callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row, body)
 
     def _may_call(self, url: str | None) -> bool:
         """Return whether the settings allow a URL."""

@@ -13,6 +13,7 @@ import msgspec
 import yarl
 
 from app.steps.step import Step
+from punctual.contract.headers import REASON
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
 from tables.entry import encode
@@ -69,14 +70,17 @@ def _is_below(path: str, target: yarl.URL) -> bool:
     return fnmatch.fnmatchcase(target.raw_path_qs, path) and _DOUBTFUL.search(target.raw_path) is None
 
 
-def queue(step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, limit: int) -> None:
+def queue(
+    step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, limit: int, body: bytes | None = None
+) -> None:
     """Add to `step` the callback of a message that failed, if it asks for one; the key of its `row` lends the rest.
 
-    A callback that would be larger than `limit` bytes leaves the message's content out and says so.
+    A dialect may have a `body` of its own, beside which a header has the reason. A callback that would be larger than
+    `limit` bytes leaves the message's content out and says so, in the usual body.
     """
     if entry.on_failure is None:
         return
-    waiting = _waiting(entry, reason, sentence)
+    waiting = _waiting(entry, reason, sentence) if body is None else _returned(entry, reason, body)
     raw = encode(waiting, step.version)
     if len(raw) > limit:
         sentence += " (Key, value and headers are left out here: the callback would be too large.)"
@@ -102,6 +106,11 @@ def _waiting(entry: Entry, reason: Reason, sentence: str) -> Entry:
         }
     )
     return Entry(entry.id, "", None, body, [], entry.source, url=entry.on_failure)
+
+
+def _returned(entry: Entry, reason: Reason, body: bytes) -> Entry:
+    """Return the row of a callback that has its dialect's body."""
+    return Entry(entry.id, "", None, body, [(REASON, reason.value.encode())], entry.source, url=entry.on_failure)
 
 
 def _text(raw: bytes | None) -> Any:

@@ -138,8 +138,16 @@ class Outcomes:
                 outcome.sentence,
             )
         )
-        callbacks.queue(step, outcome.row, entry, outcome.reason, outcome.sentence, self._limits.row)
+        self._call_back(step, outcome, entry)
         ended(step, "rejected", keys.due_of(outcome.row), entry, reason=outcome.reason.value)
+
+    def _call_back(self, step: Step, outcome: Rejected, entry: Entry) -> None:
+        """Queue the failure callback of a message, in the words of the input that its source names."""
+        due_ms, body = keys.due_of(outcome.row), None
+        returned = self._settings.dialect(entry.source.rsplit("-", 2)[0]).returned
+        if entry.on_failure is not None and returned is not None:
+            body = returned(entry, due_ms)
+        callbacks.queue(step, outcome.row, entry, outcome.reason, outcome.sentence, self._limits.row, body)
 
     def _uncalled(self, step: Step, outcome: Uncalled, entry: Entry) -> None:
         """Try a callback again later, or leave it at the dead letter."""

@@ -3,12 +3,14 @@
 import argparse
 
 from pipeline.context import Context
+from pipeline.errors import OptionInvalid
 from pipeline.jobs.every import add_every, repeat
 from pipeline.lake import Lake
 from pipeline.ledger import KIND
 from pipeline.ledger.compaction import compact, parts
 from pipeline.ledger.intake import take_in
 from pipeline.progress import progress
+from punctual.contract.dialects import NATIVE, dialect_of
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def add_ledger(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that keeps the ledger."""
     parser.add_argument("ledger", help="directory of the ledger: local, HDFS or S3A")
-    parser.add_argument("--inputs", default="", metavar="A,B", help="input topics beside the requests, as the worker's")
+    parser.add_argument("--inputs", default="", metavar="A,B=DIALECT", help="the worker's DELAY_INPUTS")
     parser.add_argument("--no-values", action="store_true", help="leave out keys, values and headers of requests")
     parser.add_argument("--accept-gap", action="store_true", help="go on though Kafka has deleted records unread")
 
@@ -39,10 +41,25 @@ def _once(context: Context, options: argparse.Namespace) -> None:
             compact(lake)
 
 
+def other_inputs(options: argparse.Namespace) -> dict[str, str]:
+    """Return the input topics that `--inputs` names, and their dialects: without one a topic is native.
+
+    Raises OptionInvalid.
+    """
+    pairs = (each.strip().partition("=") for each in options.inputs.split(","))
+    inputs = {topic: text or NATIVE.name for topic, _, text in pairs if topic}
+    for topic, text in inputs.items():
+        try:
+            dialect_of(text)
+        except ValueError as error:
+            raise OptionInvalid(f"--inputs {topic}={text}: {error}.") from error
+    return inputs
+
+
 def keep(context: Context, options: argparse.Namespace) -> Lake:
     """Add what is new to the ledger that the options name, and return it."""
     lake = context.lake(options.ledger, KIND)
-    inputs = tuple(name for name in options.inputs.split(",") if name)
+    inputs = other_inputs(options)
     with progress(context.spark, "ledger"):
         counts = take_in(context, lake, inputs, values=not options.no_values, accept_gap=options.accept_gap)
     told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)

@@ -3,12 +3,14 @@
 import argparse
 import time
 import uuid
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import Context
 from pipeline.errors import LakeBusy, RescueTooLarge
+from pipeline.jobs.ledger import other_inputs
 from pipeline.jobs.reconcile import UNBALANCED, add_judged, duration, opened, table
 from pipeline.kept import kept
 from pipeline.lake import Lake
@@ -52,7 +54,7 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
             f"{count:,} seem lost, more than --limit {options.limit:,}: rather the ledger is wrong than the messages. "
             f"Were events lost, or deleted before they were read? If the messages are lost indeed, raise --limit."
         )
-    sent, overtaken = rescue(context, judge, lost, apply=options.apply)
+    sent, overtaken = rescue(context, judge, lost, other_inputs(options), apply=options.apply)
     print(f"{count:,} lost, {sent:,} of them {'sent again' if options.apply else 'would be sent again (--apply)'}")
     if overtaken:
         print(f"{overtaken:,} are not: their ids have been scheduled or cancelled since")
@@ -61,17 +63,23 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
     return 0 if options.apply and sent + overtaken == count else UNBALANCED
 
 
-def rescue(context: Context, judge: Judge, lost: DataFrame, *, apply: bool) -> tuple[int, int]:
+def rescue(
+    context: Context, judge: Judge, lost: DataFrame, dialects: Mapping[str, str] | None = None, *, apply: bool
+) -> tuple[int, int]:
     """Send what is lost again, if `apply`, and note it in the ledger; return how many can be, and are overtaken.
 
     What is overtaken is noted, and not sent: its id has been scheduled or cancelled since. That is also what a run
-    finds after one that was killed in between. Raises TopicMissing, KafkaUnreachable, LakeBusy.
+    finds after one that was killed in between. `dialects` are those of inputs, as DELAY_INPUTS has them.
+
+    Raises TopicMissing, KafkaUnreachable, LakeBusy.
     """
     snapshot = judge.snapshot
     asked = contents(judge.lake, context.kafka, lost)
     with (
         kept(overtaken(judge.lake, lost, asked, judge.since_ms)) as left,
-        kept(again(lost.join(left, "source", "left_anti"), asked, snapshot.inputs, snapshot.partitions)) as requests,
+        kept(
+            again(lost.join(left, "source", "left_anti"), asked, snapshot.inputs, snapshot.partitions, dialects)
+        ) as requests,
     ):
         count, aside = requests.count(), left.count()
         if apply and count:

@@ -6,6 +6,8 @@ then was either dealt with or is among those forwards, and the second time tells
 """
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -18,6 +20,7 @@ from pipeline.ledger import records
 from pipeline.ledger.lateness import histogram
 from pipeline.ledger.progress import Listener, Snapshot, positions
 from pipeline.ledger.tables import EVENT_TABLES, table_of
+from punctual.contract.dialects import NATIVE
 
 #: So many rows make a file of a run; compaction makes larger ones.
 _ROWS = 250_000
@@ -26,20 +29,26 @@ _OPEN_S, _LOOK_S = 5.0, 0.1
 
 
 def take_in(
-    context: Context, lake: Lake, inputs: tuple[str, ...] = (), *, values: bool = True, accept_gap: bool = False
+    context: Context,
+    lake: Lake,
+    inputs: Mapping[str, str] = MappingProxyType({}),
+    *,
+    values: bool = True,
+    accept_gap: bool = False,
 ) -> dict[str, int]:
     """Add to the ledger what is new, in one commit; return how many rows of each kind.
 
     Args:
         context: the installation.
         lake: its ledger.
-        inputs: its input topics beside the requests.
+        inputs: its input topics beside the requests, and their dialects.
         values: keep key, value and headers of requests, for a rescue after the topic's retention.
         accept_gap: go on though Kafka has deleted records that were never read.
 
     Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
     """
-    return _Run(context, lake, accept_gap=accept_gap).take_in((context.topic("requests"), *inputs), values=values)
+    every = {context.topic("requests"): NATIVE.name, **inputs}
+    return _Run(context, lake, accept_gap=accept_gap).take_in(every, values=values)
 
 
 class _Run:
@@ -49,8 +58,9 @@ class _Run:
         self._added: dict[str, DataFrame] = {}
         self._ends: dict[str, Offsets] = {}
 
-    def take_in(self, inputs: tuple[str, ...], *, values: bool) -> dict[str, int]:
-        seen = self._requests(inputs, values=values)
+    def take_in(self, dialects: Mapping[str, str], *, values: bool) -> dict[str, int]:
+        inputs = tuple(dialects)
+        seen = self._requests(dialects, values=values)
         snapshot = self._listen(inputs)
         topic = self._context.topic("events")
         new, done = self._new(topic), self._done(topic)
@@ -72,12 +82,12 @@ class _Run:
         self._ends[topic] = ends
         return new
 
-    def _requests(self, topics: tuple[str, ...], *, values: bool) -> Observation | None:
+    def _requests(self, dialects: Mapping[str, str], *, values: bool) -> Observation | None:
         """Add the requests of all inputs; return what will tell how many they were."""
         rows: DataFrame | None = None
         about = 0  # markers of transactions take offsets too: good for a number of files, not for an account
-        for topic in topics:
-            more = records.requests(self._new(topic), values=values)
+        for topic, dialect in dialects.items():
+            more = records.requests(self._new(topic), values=values, native=dialect == NATIVE.name)
             rows = more if rows is None else rows.unionByName(more)
             about += sum(self._ends[topic].values()) - sum(self._done(topic).values())
         if rows is None or not about:

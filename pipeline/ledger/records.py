@@ -26,13 +26,17 @@ def events(records: DataFrame) -> DataFrame:
     return rows.withColumn("event", F.when(readable, F.coalesce("event", F.lit("unreadable"))).otherwise("unreadable"))
 
 
-def requests(records: DataFrame, *, values: bool = True) -> DataFrame:
+def requests(records: DataFrame, *, values: bool = True, native: bool = True) -> DataFrame:
     """Return a row of `REQUESTS` for each record: without key, value and headers unless `values`.
 
     The op of what `promote` has sent is `promoted`: what gets lost on that way, it sends again itself. The id is null
     where the record's place is the id.
+
+    What another dialect says is not read here: those records have the op `foreign`, of which nothing is judged that
+    has left no event, and the id, destination and time that native headers say beside it. Their lives are in the
+    events as those of all others are.
     """
-    op = F.coalesce(text(names.OP), F.lit("schedule"))
+    op = F.coalesce(text(names.OP), F.lit("schedule")) if native else F.lit("foreign")
     kept = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
     return named(records).select(
         "topic",

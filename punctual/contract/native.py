@@ -15,7 +15,8 @@ _OPS: dict[str, Op] = {
     "deliver-now": "deliver-now",
 }
 _LATE_POLICIES = ("deliver", "drop", "dead-letter")
-_ID_BYTES = 256
+#: What an id's UTF-8 has at most.
+ID_BYTES = 256
 #: As in times.
 _DIGITS = 15
 #: What is looked up for each record.
@@ -44,8 +45,8 @@ def decode(record: Record) -> Request:
 
     Raises Refusal with one of the reason codes of records.md#dead-letters.
     """
-    said, users = _read(record)
-    op = _op(said) if _OP in said else "schedule"
+    said, users = read(record)
+    op = op_of(said) if _OP in said else "schedule"
     rare = op != "schedule" or len(said) - (_ID in said) > _USUAL
     source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
     id_ = _id(said, op, source)
@@ -55,11 +56,11 @@ def decode(record: Record) -> Request:
     else:
         request = Request(op, id_, source, stamp_ms, record.topic)
     if rare:
-        _rest(request, said, record)
+        read_rest(request, said, record)
     if op == "deliver-now":
         request.due_ms = stamp_ms
     elif op != "cancel":
-        request.due_ms = _due(said, users, stamp_ms)
+        request.due_ms = due_of(said, users, stamp_ms)
     return request
 
 
@@ -109,15 +110,16 @@ def failure(reason: Reason, sentence: str, source: str) -> Headers:
     return [(names.REASON, reason.value.encode()), (names.ERROR, sentence.encode()), (_SOURCE, source.encode())]
 
 
-def _op(said: dict[str, str]) -> Op:
+def op_of(said: dict[str, str]) -> Op:
+    """Return what `names.OP`, which is there, asks for. Raises Refusal."""
     op = _OPS.get(said[names.OP])
     if op is None:
         raise Refusal(Reason.MALFORMED, f"{names.OP} is {said[names.OP][:64]!r}, it can be {', '.join(_OPS)}.")
     return op
 
 
-def _read(record: Record) -> tuple[dict[str, str], Headers]:
-    """Return what is said to Punctual, and the user's own headers."""
+def read(record: Record) -> tuple[dict[str, str], Headers]:
+    """Return what is said to Punctual, and the user's own headers. Raises Refusal."""
     said: dict[str, str] = {}
     users: Headers = []
     ours = names.REQUEST
@@ -151,8 +153,8 @@ def _id(said: dict[str, str], op: str, source: str) -> str:
         if op != "schedule":
             raise Refusal(Reason.BAD_ID, f"{op} needs {names.ID}, the id of the message it is for.")
         return source
-    if not id_ or (len(id_) > _ID_BYTES // 4 and len(id_.encode()) > _ID_BYTES):  # a character has at most 4 bytes
-        raise Refusal(Reason.BAD_ID, f"{names.ID} has {len(id_.encode())} bytes, it can have 1 to {_ID_BYTES}.")
+    if not id_ or (len(id_) > ID_BYTES // 4 and len(id_.encode()) > ID_BYTES):  # a character has at most 4 bytes
+        raise Refusal(Reason.BAD_ID, f"{names.ID} has {len(id_.encode())} bytes, it can have 1 to {ID_BYTES}.")
     return id_
 
 
@@ -164,8 +166,8 @@ def _to(said: dict[str, str], users: Headers) -> str:
     return to
 
 
-def _rest(request: Request, said: dict[str, str], record: Record) -> None:
-    """Read what few records say."""
+def read_rest(request: Request, said: dict[str, str], record: Record) -> None:
+    """Read what few records say. Raises Refusal."""
     request.if_due_ms = _number(said, names.IF_DUE)
     request.asked_at_ms = _number(said, names.ASKED_AT)
     if names.PARKED in said:
@@ -187,7 +189,8 @@ def _options(request: Request, said: dict[str, str]) -> None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: late by how much?")
 
 
-def _due(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
+def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
+    """Return when it is due, counted from `stamp_ms` where that is needed. Raises Refusal."""
     at, after = said.get(_AT), said.get(_AFTER)
     if at is not None and after is not None:
         raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both there. Send one of them.")

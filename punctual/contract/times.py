@@ -43,6 +43,20 @@ def parse_time(text: str) -> int:
     return seconds * 1000 + _milliseconds(fraction)
 
 
+def parse_seconds(text: str) -> int:
+    """Return in epoch milliseconds the epoch seconds that `text` says in ASCII digits.
+
+    Raises ValueError with a sentence, also for what can only be milliseconds.
+    """
+    if not (text.isascii() and text.isdigit()):
+        msg = f"{text[:64]!r} is no time. Write epoch seconds in ASCII digits: 1893456000"
+        raise ValueError(msg)
+    if len(text) >= _DIGITS_OF_SECONDS.stop:
+        msg = f"{text[:64]!r} looks like milliseconds or less, and epoch seconds are needed"
+        raise ValueError(msg)
+    return int(text) * 1000
+
+
 def write_time(due_ms: int) -> str:
     """Return epoch milliseconds in digits that parse_time reads: zeros keep old ones from looking like seconds."""
     text = str(due_ms)

@@ -123,6 +123,33 @@ def test_inputs_have_their_dialects_and_what_comes_from_elsewhere_has_our_own() 
     assert {settings.dialect(topic).name for topic in (*settings.inputs, settings.forwards, "gone")} == {"native"}
 
 
+def test_what_follows_a_dialects_name_is_bound_to_it() -> None:
+    settings = Settings.from_env(
+        {"DELAY_INPUTS": "orders.delayed=deliver-after:orders,late=publish-after:orders:after-ts"}
+    )
+
+    assert settings.inputs["late"] == "publish-after:orders:after-ts"
+    assert (settings.dialect("orders.delayed").name, settings.dialect("orders.delayed").to) == (
+        "deliver-after",
+        "orders",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a=spring", "spring needs the topic that its messages go to"),
+        ("a=spring:a", "a is an internal topic; deliver to yours"),
+        ("a=spring:b,b=native", "b is an internal topic"),
+        ("a=deliver-after:delay-events", "delay-events is an internal topic"),
+        ("a=etf1:later", "'later' is no duration"),
+    ],
+)
+def test_what_no_input_can_be_stops_the_start(text: str, why: str) -> None:
+    with pytest.raises(SettingInvalid, match=f"DELAY_INPUTS=a=.*: {why}"):
+        Settings.from_env({"DELAY_INPUTS": text})
+
+
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
     with pytest.raises(SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: the dialects are native"):
         Settings.from_env({"DELAY_INPUTS": "orders=klingon"})

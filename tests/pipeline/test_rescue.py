@@ -6,18 +6,21 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from pipeline.context import Context
-from pipeline.errors import EventsMissing, RescueTooLarge
+from pipeline.errors import EventsMissing, OptionInvalid, RescueTooLarge
 from pipeline.jobs import rescue
 from pipeline.ledger import KIND
 from pipeline.ledger.intake import take_in
 from pipeline.reconcile.lost import Judge
 from pipeline.rescue import again, contents
+from punctual.contract.native import decode
 from tests.pipeline.book import Book
 from tests.pipeline.conftest import PARTITIONS, Consume, Produce
 from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
+from tests.punctual.contract.records import FakeRecord
 
 HEADERS = [("trace", b"1"), ("trace", None), ("delay-max-late", b"PT1H"), ("delay-if-late", b"drop")]
 
@@ -132,6 +135,27 @@ def test_without_events_nothing_is_known(spark: SparkSession, tmp_path: Path) ->
     book.request(0, 1)
     with pytest.raises(EventsMissing, match="DELAY_EVENTS"):
         Judge(book.lake(spark, tmp_path)).require_events()
+
+
+def test_another_dialects_messages_are_rescued_as_native_requests_and_only_what_was_accepted_is_judged(
+    context: Context, teller: Teller, produce: Produce, consume: Consume, admin: AdminClient, tmp_path: Path
+) -> None:
+    schedules, due = context.topic("schedules"), (NOW_MS - HOUR_MS) // 1_000 * 1_000
+    admin.create_topics([NewTopic(schedules, PARTITIONS, 1)])[schedules].result(30)
+    said = {"scheduler-epoch": str(due // 1_000), "scheduler-target-topic": "orders", "scheduler-target-key": "k"}
+    produce(schedules, b"v", key="vid1", headers=list(said.items()), partition=1)
+    produce(schedules, None, key="vid2", partition=1)  # a cancel, whose event has another source
+    teller.event("accepted", f"{schedules}-1-0", "vid1", due=due)
+    teller.progress(positions={schedules: 2, teller.requests: 0})
+
+    ledger = options(str(tmp_path), "--apply", "--inputs", f"{schedules}=etf1")
+    assert rescue.run(context, ledger) == 0
+    [sent] = consume(teller.requests)
+    asked = decode(FakeRecord(sent.headers() or [], sent.key(), sent.value()))
+    assert (asked.id, asked.to, asked.due_ms, asked.key, asked.value) == ("vid1", "orders", due, b"k", b"v")
+    assert ("scheduler-topic", schedules.encode()) in asked.headers
+    with pytest.raises(OptionInvalid, match="--inputs a=klingon: the dialects are native"):
+        rescue.run(context, options(str(tmp_path), "--inputs", "a=klingon"))
 
 
 def _cancel(id_: str) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.app.stage import Stage
+from tests.punctual.contract.records import FakeRecord
 
 
 @dataclass
@@ -21,8 +22,10 @@ class Host:
     most: int = 0
     taken: int = 0
     answers: asyncio.Event = field(default_factory=asyncio.Event)
+    posts: list[tuple[bytes, dict[str, str]]] = field(default_factory=list)
 
-    async def take(self, _: web.Request) -> web.Response:
+    async def take(self, request: web.Request) -> web.Response:
+        self.posts.append((await request.read(), dict(request.headers)))
         self.now += 1
         self.most = max(self.most, self.now)
         await self.answers.wait()
@@ -94,6 +97,18 @@ async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Pat
         assert not list(stage.stores[0].rows())
         assert not stage.partition.in_flight.held_routes()
         assert not stage.due._callbacks._under_way
+
+
+async def test_a_body_in_the_words_of_its_dialect_has_the_reason_beside_it(tmp_path: Path) -> None:
+    async with serving(answers=True) as host, staged(tmp_path, DELAY_INPUTS="posts=airtel") as stage:
+        asked = f'{{"topic":"orders", "failurePostCallbackUrl":"{host.url}"}}'.encode()
+        await stage.take(0, [FakeRecord([], None, asked, "posts", 0, 0, stage.clock.wall)])
+        stage.clock.pass_by(1)
+        await until(stage, lambda: host.taken)
+
+        [(body, headers)] = host.posts
+        assert (body, headers["delay-reason"]) == (asked, "malformed")
+        assert (headers["Content-Type"], headers["Idempotency-Key"]) == ("application/json", "posts-0-0")
 
 
 async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_answers(

@@ -1,11 +1,15 @@
 """What each dialect promises, whatever its headers are called."""
 
+import re
+
 import pytest
 
 from punctual.contract import headers as names
-from punctual.contract.dialects import DIALECTS, NATIVE, OF_ROWS, Dialect
+from punctual.contract.dialects import DIALECTS, NATIVE, OF_ROWS, Dialect, dialect_of
 from punctual.contract.request import Headers, Reason
+from tests.punctual.contract.foreign import SET
 from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.refused import REFUSED
 from tests.punctual.contract.shapes import SCHEDULES
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
@@ -13,14 +17,15 @@ USERS: Headers = [("a", b"1"), ("a", None)]
 
 
 def test_each_dialect_goes_by_its_name_and_rows_are_spoken_of_in_one_of_them() -> None:
-    assert {name: dialect.name for name, dialect in DIALECTS.items()} == {"native": "native"}
+    assert all(dialect.name == name for name, dialect in DIALECTS.items())
+    assert DIALECTS.keys() == {"native", *SET} == {"native", *REFUSED}
     assert OF_ROWS is DIALECTS["native"]
 
 
 @every_dialect
-def test_what_is_asked_again_is_what_was_asked(dialect: Dialect) -> None:
+def test_what_is_asked_again_on_the_requests_topic_is_what_was_asked(dialect: Dialect) -> None:
     asked = NATIVE.decode(SCHEDULES["everything"])
-    again = dialect.decode(FakeRecord(dialect.again(asked, NOW + 7), asked.key, asked.value, partition=0))
+    again = NATIVE.decode(FakeRecord(dialect.again(asked, NOW + 7), asked.key, asked.value, partition=0))
 
     asked.due_ms = NOW + 7
     assert again == asked
@@ -41,6 +46,32 @@ def test_users_headers_come_first_in_a_delivery_and_are_told_to_a_callback(diale
     assert dialect.delivery(asked, NOW)[: len(users)] == users
     assert dialect.callback(FakeRecord(dialect.again(asked, NOW))) == (asked.on_failure, users)
     assert dialect.callback(FakeRecord(USERS)) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("klingon", "the dialects are native, countdown, airtel, etf1, karafka, nats, spring, deliver-after, publish-"),
+        ("Native", "the dialects are native"),
+        ("", "the dialects are native"),
+        ("airtel:orders", "airtel takes nothing after its name"),
+        ("etf1:PT1S:orders", "etf1 takes grace after its name"),
+        ("etf1:soon", "'soon' is no duration"),
+        ("spring", "spring needs the topic that its messages go to: spring:orders"),
+        ("spring:", "no topic can have the name ''"),
+        ("deliver-after:or ders", "no topic can have the name 'or ders'"),
+        ("publish-after:orders:", "a header's name is needed that does not begin with delay-, not ''"),
+        ("publish-after:orders:delay-at", "a header's name is needed that does not begin with delay-"),
+    ],
+)
+def test_what_no_input_can_be_set_to_is_said_in_a_sentence(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        dialect_of(text)
+
+
+def test_an_inputs_options_are_bound_to_its_dialect() -> None:
+    assert dialect_of("native") is NATIVE
+    assert (dialect_of("spring:orders").to, dialect_of("etf1:PT1S").to) == ("orders", None)
 
 
 def test_native_words_are_names_of_headers() -> None:

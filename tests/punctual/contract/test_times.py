@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from punctual.contract.times import parse_duration, parse_time, write_time
+from punctual.contract.times import parse_duration, parse_seconds, parse_time, write_time
 
 LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
@@ -221,6 +221,22 @@ def test_digits_are_milliseconds_as_they_are(number: int) -> None:
 
 @given(st.text(max_size=40) | st.from_regex(r"P[0-9WDTHMS.,]{0,30}", fullmatch=True))
 def test_whatever_a_header_says_it_is_read_or_refused_within_bounds(text: str) -> None:
-    for parse in (parse_time, parse_duration):
+    for parse in (parse_time, parse_duration, parse_seconds):
         with suppress(ValueError):
             assert 0 <= parse(text) < 10**15
+
+
+def test_seconds_are_digits_and_what_has_more_of_them_is_no_second() -> None:
+    assert [parse_seconds(text) for text in ("0", "1893456000", "99999999999")] == [
+        0,
+        1_893_456_000_000,
+        99_999_999_999_000,
+    ]
+    for text, why in (
+        ("100000000000", "looks like milliseconds"),
+        ("-1", "is no time"),
+        ("²", "is no time"),
+        ("", "is no"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            parse_seconds(text)

@@ -1,0 +1,121 @@
+"""The dialect of JSON with a post time.
+
+It is `{"topic", "key"?, "value", "headers"?, "postTime", "failurePostCallbackUrl"?}`, the time in epoch milliseconds.
+Key, value and headers of the delivery are those of the JSON; of the record's own headers only native ones are read.
+"""
+
+import contextlib
+from typing import Final
+
+import msgspec
+
+from punctual.contract import beside, native
+from punctual.contract import headers as names
+from punctual.contract.beside import Own
+from punctual.contract.json_body import Reader, content
+from punctual.contract.message import Message
+from punctual.contract.native import Record
+from punctual.contract.request import Headers, Reason, Refusal, Request
+from punctual.contract.words import Words
+
+WORDS: Final = Words(to="`$.topic`", due="`$.postTime`", on_failure="`$.failurePostCallbackUrl`")
+_LATEST_MS = 10**15
+#: Seconds have ten digits from 2001 to 2286, and nine before. The example that senders go by has eleven.
+_SECONDS = range(10**8, 10**10)
+
+
+class _Body(msgspec.Struct, rename="camel"):
+    topic: str | None = None
+    key: str | None = None
+    value: msgspec.Raw = msgspec.Raw()
+    headers: dict[str, str] | None = None
+    post_time: int | None = None
+    failure_post_callback_url: str | None = None
+
+
+class _Failure(msgspec.Struct, rename="camel"):
+    failure_post_callback_url: str | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_body = Reader(_Body, "postTime")
+_failure = Reader(_Failure, "")
+
+
+def decode(record: Record) -> Request:
+    """Return the request that a record makes. Raises Refusal."""
+    said, _ = beside.read(record)
+    if beside.is_command(said):
+        return beside.request(record, WORDS, said, Own(), None, None, [])
+    body = _body.read(record)
+    own = Own(to=body.topic, due_ms=_due_ms(body.post_time), on_failure=body.failure_post_callback_url or None)
+    key = None if body.key is None else body.key.encode()
+    value = content(body.value, "$.value")
+    return beside.request(record, WORDS, said, own, key, value, _headers(body.headers))
+
+
+def callback(record: Record) -> tuple[str, Headers]:
+    """Return the URL that is to be told that a record was refused, "" for none, and the record's own headers.
+
+    The JSON may name it, or a header; where they contradict each other nobody is told.
+    """
+    by_header, _ = native.callback(record)
+    try:
+        by_body = _failure.read(record).failure_post_callback_url or ""
+    except Refusal:
+        by_body = ""
+    if by_header and by_body and by_header != by_body:
+        return "", []
+    url = by_header or by_body
+    prefix = names.PREFIX
+    users = [(names.legible(name), value) for name, value in record.headers if url and not name.startswith(prefix)]
+    return url, users
+
+
+def returned(message: Message, due_ms: int) -> bytes | None:
+    """Return the JSON that asks for a message, due then, as its sender gets it back; None if that is not possible.
+
+    Rows have its parts alone. A value that is compact JSON is that again, any other is text: sent once more, what is
+    delivered has the same bytes.
+    """
+    try:
+        return _encode(
+            _Body(
+                message.to,
+                None if message.key is None else message.key.decode(),
+                _json(message.value or b""),
+                {name: (value or b"").decode() for name, value in message.headers},
+                due_ms,
+                message.on_failure,
+            )
+        )
+    except UnicodeDecodeError:  # what a dialect of other headers has asked for, before the input was set to this one
+        return None
+
+
+def _json(value: bytes) -> msgspec.Raw:
+    if not value.startswith(b'"'):
+        with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+            if msgspec.json.format(value, indent=-1) == value:
+                return msgspec.Raw(value)
+    return msgspec.Raw(_encode(value.decode()))
+
+
+def _due_ms(post_time: int | None) -> int | None:
+    if post_time is None:
+        return None
+    if not 0 <= post_time < _LATEST_MS:
+        sentence = "`$.postTime` must be epoch milliseconds: from 0 on, and of up to 15 digits."
+        raise Refusal(Reason.MALFORMED, sentence)
+    if post_time in _SECONDS:
+        sentence = f"`$.postTime` is {post_time}, which looks like seconds: epoch milliseconds are needed."
+        raise Refusal(Reason.MALFORMED, sentence)
+    return post_time
+
+
+def _headers(given: dict[str, str] | None) -> Headers:
+    for name in given or ():
+        if name.startswith(names.PREFIX):
+            sentence = f"`$.headers` has {name[:64]!r}: headers of the record say what is for Punctual. Put it there."
+            raise Refusal(Reason.MALFORMED, sentence)
+    return [(name, value.encode()) for name, value in (given or {}).items()]

@@ -1,0 +1,138 @@
+"""Native headers beside another dialect: they say what it cannot say, and never the same again.
+
+A part that both say alike, an id or a destination, is no contradiction; a due time is said once in any case.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from punctual.contract import headers as names
+from punctual.contract import native
+from punctual.contract.native import Record
+from punctual.contract.request import Headers, Op, Reason, Refusal, Request
+from punctual.contract.words import Words
+
+T = TypeVar("T")
+
+_DUE = (names.AT, names.AFTER)
+
+
+@dataclass(slots=True)
+class Own:
+    """What a record says in its dialect; None where it says nothing."""
+
+    id: str | None = None
+    to: str | None = None
+    due_ms: int | None = None
+    partition: int | None = None
+    on_failure: str | None = None
+    #: What makes a cancel of it, as a clause of a sentence; empty if it is none.
+    cancels: str = ""
+    #: Whether it is due as soon as it is there if nothing says when.
+    at_once: bool = False
+
+
+def read(record: Record) -> tuple[dict[str, str], Headers]:
+    """Return what a record's native headers say, and its other headers. Raises Refusal.
+
+    The id beside `names.DUE` is that of the delivery that the record was before: programs hand on what they have
+    received, several of them perhaps the same message. It is none that has been asked for, unless by a command.
+    """
+    said, users = native.read(record)
+    if names.PARKED in said:
+        sentence = f"{names.PARKED} is what the cold tier sends to the requests topic, and here is another input."
+        raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
+    if names.ID in said and names.OP not in said and any(name == names.DUE for name, _ in record.headers):
+        del said[names.ID]
+    return said, users
+
+
+def is_command(said: dict[str, str]) -> bool:
+    """Return whether native headers make a command of a record, so that its value says nothing. Raises Refusal."""
+    return names.OP in said and native.op_of(said) != "schedule"
+
+
+def request(
+    record: Record, words: Words, said: dict[str, str], own: Own, key: bytes | None, value: bytes | None, users: Headers
+) -> Request:
+    """Return the request that a record makes by what it says in its dialect, which has these `words`, and natively.
+
+    `key`, `value` and `users` are those of the delivery. Raises Refusal.
+    """
+    op = _op(said, words, own)
+    source = f"{record.topic}-{record.partition}-{record.offset}"
+    asked = Request(op, _id(said, words, own, op, source), source, record.timestamp, record.topic)
+    if op == "schedule":
+        asked.to = _once(names.TO, said.get(names.TO), own.to, words.to) or ""
+        if not asked.to:
+            raise Refusal(Reason.MISSING_DESTINATION, f"{words.to} is missing: name the topic to deliver to.")
+        asked.key, asked.value, asked.headers = key, value, users
+    native.read_rest(asked, said, record)
+    if op == "schedule":
+        asked.partition = _once(names.TO_PARTITION, asked.partition, own.partition, words.partition)
+        asked.on_failure = _once(names.ON_FAILURE, asked.on_failure, own.on_failure, words.on_failure)
+    if op == "deliver-now":
+        asked.due_ms = record.timestamp
+    elif op != "cancel":
+        asked.due_ms = _due(said, words, own, op, record.timestamp)
+    return asked
+
+
+def key_id(record: Record) -> str | None:
+    """Return the id that a record's key is, None if it is blank. Raises Refusal."""
+    try:
+        id_ = (record.key or b"").decode()
+    except UnicodeDecodeError as error:
+        raise Refusal(Reason.BAD_ID, "the record's key is its id, and it is not UTF-8.") from error
+    return id_ if id_.strip() else None
+
+
+def _op(said: dict[str, str], words: Words, own: Own) -> Op:
+    op: Op = native.op_of(said) if names.OP in said else "cancel" if own.cancels else "schedule"
+    if own.cancels and op != "cancel":
+        sentence = f"{own.cancels}, which cancels, and {names.OP} is {op}. Leave one of them out."
+        raise Refusal(Reason.MALFORMED, sentence)
+    if op != "schedule" and not own.cancels:
+        # A new due time may be said in either way.
+        there = words.to if own.to is not None else words.due if own.due_ms is not None and op != "reschedule" else ""
+        if there:
+            sentence = f"{names.OP} is {op}, and {there} asks for a message. Leave one of them out."
+            raise Refusal(Reason.MALFORMED, sentence)
+    return op
+
+
+def _id(said: dict[str, str], words: Words, own: Own, op: Op, source: str) -> str:
+    id_ = _once(names.ID, said.get(names.ID), own.id, words.id)
+    if id_ is None:
+        if op == "schedule" and words.id == names.ID:
+            return source
+        raise Refusal(Reason.BAD_ID, f"{words.id} is empty or missing, and it is the id of the message.")
+    length = len(id_.encode())
+    if not 0 < length <= native.ID_BYTES:
+        called = names.ID if names.ID in said else words.id
+        raise Refusal(Reason.BAD_ID, f"{called} has {length} bytes, as an id it can have 1 to {native.ID_BYTES}.")
+    return id_
+
+
+def _due(said: dict[str, str], words: Words, own: Own, op: Op, stamp_ms: int) -> int:
+    given = [name for name in _DUE if name in said]
+    if own.due_ms is None:
+        if given:
+            return native.due_of(said, [], stamp_ms)
+        if own.at_once and op == "schedule":
+            return stamp_ms
+        raise Refusal(Reason.MISSING_DUE, f"{words.due} is missing: when is it due?")
+    if given:
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{words.due} and {given[0]} are both there. Send one of them.")
+    return own.due_ms
+
+
+def _once(name: str, given: T | None, own: T | None, called: str) -> T | None:
+    """Return what the native header `name` has `given`, or a dialect says as its `own`.
+
+    Raises Refusal if they are not the same.
+    """
+    if own is not None and given is not None and own != given:
+        sentence = f"{called} is {str(own)[:64]!r}, and {name} {str(given)[:64]!r}. Leave one of them out."
+        raise Refusal(Reason.MALFORMED, sentence)
+    return given if own is None else own

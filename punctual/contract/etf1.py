@@ -1,0 +1,61 @@
+"""The dialect of the `scheduler-*` headers: the record's key is the id, and a null value cancels.
+
+Deliveries carry all headers of the record, and scheduler-timestamp, scheduler-key and scheduler-topic after them.
+"""
+
+from typing import Final
+
+from punctual.contract import beside
+from punctual.contract.beside import Own
+from punctual.contract.fields import parsed, text_of
+from punctual.contract.native import Record
+from punctual.contract.request import Headers, Reason, Refusal, Request
+from punctual.contract.times import parse_seconds
+from punctual.contract.words import Words
+
+EPOCH: Final = "scheduler-epoch"
+TARGET_TOPIC: Final = "scheduler-target-topic"
+TARGET_KEY: Final = "scheduler-target-key"
+TIMESTAMP: Final = "scheduler-timestamp"
+KEY: Final = "scheduler-key"
+TOPIC: Final = "scheduler-topic"
+
+WORDS: Final = Words(id="the record's key", to=TARGET_TOPIC, due=EPOCH)
+
+
+def decode(record: Record, grace: int | None = None) -> Request:
+    """Return the request that a record makes. Raises Refusal.
+
+    What was due more than `grace` ms before its record is refused as too late; None delivers it.
+    """
+    said, users = beside.read(record)
+    own = Own(id=beside.key_id(record))
+    if record.value is None:
+        own.cancels = "the value is null"
+        return beside.request(record, WORDS, said, own, None, None, [])
+    own.to, own.due_ms = _text(users, TARGET_TOPIC), _due_ms(users)
+    after: Headers = [
+        (TIMESTAMP, b"%d" % (record.timestamp // 1000)),
+        (KEY, record.key),
+        (TOPIC, record.topic.encode()),
+    ]
+    asked = beside.request(record, WORDS, said, own, _first(users, TARGET_KEY), record.value, [*users, *after])
+    if grace is not None and asked.op == "schedule" and asked.due_ms < record.timestamp - grace:
+        late_ms = record.timestamp - asked.due_ms
+        sentence = f"it was due {late_ms} ms before its record was written, DELAY_INPUTS allows {grace} on this input."
+        raise Refusal(Reason.TOO_LATE, f"{sentence} Send it earlier, or allow more.")
+    return asked
+
+
+def _first(users: Headers, name: str) -> bytes | None:
+    """Return the value of the first header of a name: the others say nothing."""
+    return next((value for one, value in users if one == name), None)
+
+
+def _text(users: Headers, name: str) -> str | None:
+    return text_of(name, _first(users, name)) or None
+
+
+def _due_ms(users: Headers) -> int | None:
+    text = _text(users, EPOCH)
+    return None if text is None else parsed(EPOCH, text, parse_seconds)

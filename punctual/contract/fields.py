@@ -1,0 +1,50 @@
+"""Headers of other dialects that say something once: looked up, with a refusal if they are there twice or no text."""
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from punctual.contract.request import Headers, Reason, Refusal
+
+T = TypeVar("T")
+
+
+def fields(users: Headers, prefix: str, due: str, fold: Callable[[str], str] = str) -> dict[str, str]:
+    """Return the headers whose names begin with a prefix, as text; `due` is the one that says when.
+
+    Names are compared as `fold` makes them. Raises Refusal.
+    """
+    found: dict[str, str] = {}
+    for name, value in users:
+        known = fold(name)
+        if not known.startswith(prefix):
+            continue
+        if known in found:
+            reason = Reason.AMBIGUOUS_DUE if known == due else Reason.MALFORMED
+            raise Refusal(reason, f"the header {name[:64]} is there twice. Send it once.")
+        found[known] = text_of(name, value)
+    return found
+
+
+def text_of(name: str, value: bytes | None) -> str:
+    """Return a header's value as text. Raises Refusal."""
+    try:
+        return (value or b"").decode()
+    except UnicodeDecodeError as error:
+        raise Refusal(Reason.MALFORMED, f"the header {name[:64]} is not UTF-8.") from error
+
+
+def parsed(name: str, text: str, parse: Callable[[str], T]) -> T:
+    """Return what a header's text says. Raises Refusal where `parse` raises ValueError."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise Refusal(Reason.MALFORMED, f"{name}: {error}.") from error
+
+
+def last(users: Iterable[tuple[str, bytes | None]], name: str) -> bytes | None:
+    """Return the value of the last header of a name, None if there is none."""
+    found = None
+    for one, value in users:
+        if one == name:
+            found = value
+    return found

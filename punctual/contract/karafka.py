@@ -1,0 +1,85 @@
+"""The dialect of the `schedule_*` headers: the record's key is the id, and `schedule_source_type` says what it does.
+
+Deliveries carry all headers of the record, and where it was after them.
+"""
+
+import re
+from typing import Final
+
+from punctual.contract import beside
+from punctual.contract.beside import Own
+from punctual.contract.fields import fields, parsed
+from punctual.contract.native import Record
+from punctual.contract.request import Headers, Reason, Refusal, Request
+from punctual.contract.times import parse_seconds
+from punctual.contract.words import Words
+
+VERSION: Final = "schedule_schema_version"
+TYPE: Final = "schedule_source_type"
+EPOCH: Final = "schedule_target_epoch"
+TOPIC: Final = "schedule_target_topic"
+KEY: Final = "schedule_target_key"
+PARTITION: Final = "schedule_target_partition"
+PARTITION_KEY: Final = "schedule_target_partition_key"
+SOURCE: Final = "schedule_source_"
+
+WORDS: Final = Words(id="the record's key", to=TOPIC, due=EPOCH, partition=PARTITION)
+_PREFIX = "schedule_"
+_SCHEMA = re.compile(r"(\d{1,9})\.\d{1,9}\.\d{1,9}", re.ASCII)
+_MAJOR = "1"
+#: A tombstone is what the scheduler itself has written when it had sent the message: nothing is to be sent any more.
+_CANCELS = ("cancel", "tombstone")
+
+
+def decode(record: Record) -> Request:
+    """Return the request that a record makes. Raises Refusal."""
+    said, users = beside.read(record)
+    own = Own(id=beside.key_id(record))
+    given = fields(users, _PREFIX, EPOCH)
+    if beside.is_command(said) and TYPE not in given:
+        own.due_ms, own.to = _due_ms(given), given.get(TOPIC)
+        return beside.request(record, WORDS, said, own, None, None, [])
+    _check_version(given)
+    kind = given.get(TYPE, "")
+    if kind in _CANCELS:
+        own.cancels = f"{TYPE} is {kind}"
+        return beside.request(record, WORDS, said, own, None, None, [])
+    if kind != "schedule":
+        can = ", ".join(("schedule", *_CANCELS))
+        raise Refusal(Reason.MALFORMED, f"{TYPE} is {kind[:64]!r}, it can be {can}.")
+    own.to, own.due_ms, own.partition = given.get(TOPIC) or None, _due_ms(given), _partition(given)
+    key = given[KEY].encode() if KEY in given else None
+    place: Headers = [
+        (f"{SOURCE}topic", record.topic.encode()),
+        (f"{SOURCE}partition", b"%d" % record.partition),
+        (f"{SOURCE}offset", b"%d" % record.offset),
+        (f"{SOURCE}key", record.key),
+    ]
+    return beside.request(record, WORDS, said, own, key, record.value, [*users, *place])
+
+
+def _check_version(given: dict[str, str]) -> None:
+    version = given.get(VERSION, "")
+    match = _SCHEMA.fullmatch(version)
+    if match is None or match[1] != _MAJOR:
+        sentence = f"{VERSION} is {version[:64]!r}, and versions {_MAJOR}.x.x are understood."
+        raise Refusal(Reason.MALFORMED, sentence)
+
+
+def _due_ms(given: dict[str, str]) -> int | None:
+    return parsed(EPOCH, given[EPOCH], parse_seconds) if EPOCH in given else None
+
+
+def _partition(given: dict[str, str]) -> int | None:
+    """Return the partition to deliver to; the key of a partition must be the message's own, which chooses it."""
+    if PARTITION_KEY in given and given[PARTITION_KEY] != given.get(KEY):
+        sentence = f"{PARTITION_KEY} is not {KEY}, and no other key can choose the partition."
+        raise Refusal(Reason.MALFORMED, f"{sentence} Name the partition in {PARTITION} instead.")
+    text = given.get(PARTITION)
+    if text is None:
+        return None
+    if PARTITION_KEY in given:
+        raise Refusal(Reason.MALFORMED, f"{PARTITION} and {PARTITION_KEY} are both there. Send one of them.")
+    if not (text.isascii() and text.isdigit()) or len(text) > len("2147483647"):
+        raise Refusal(Reason.MALFORMED, f"{PARTITION} is {text[:64]!r}, it must be a whole number in ASCII digits.")
+    return int(text)

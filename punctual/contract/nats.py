@@ -1,0 +1,99 @@
+"""The dialect of the `Nats-Schedule*` headers: the record's key is the subject of the schedule, and its id.
+
+What it says of schedules, of what is expected, and of how long messages live does not travel on. A delivery says which
+schedule has made it, that this one is over, and how long the message is to live.
+"""
+
+import re
+from typing import Final
+
+from punctual.contract import beside
+from punctual.contract.beside import Own
+from punctual.contract.fields import fields, parsed
+from punctual.contract.native import Record
+from punctual.contract.request import Headers, Reason, Refusal, Request
+from punctual.contract.times import parse_time
+from punctual.contract.words import Words
+
+SCHEDULE: Final = "Nats-Schedule"
+TARGET: Final = "Nats-Schedule-Target"
+TTL: Final = "Nats-Schedule-TTL"
+ZONE: Final = "Nats-Schedule-Time-Zone"
+SOURCE: Final = "Nats-Schedule-Source"
+ROLLUP: Final = "Nats-Schedule-Rollup"
+NEXT: Final = "Nats-Schedule-Next"
+SCHEDULER: Final = "Nats-Scheduler"
+LIVES: Final = "Nats-TTL"
+ROLLS_UP: Final = "Nats-Rollup"
+PURGE: Final = "purge"
+
+WORDS: Final = Words(id="the record's key", to=TARGET, due=SCHEDULE)
+_PREFIX = "nats-"
+_STRIPPED = ("nats-schedule", "nats-expected-", "nats-msg-id", "nats-ttl", "nats-rollup")
+_LIFE = re.compile(r"never|\d{1,18}|(?:\d{1,18}(?:\.\d{1,9})?(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+#: What cannot be had here, and why.
+_IMPOSSIBLE = {
+    ZONE: "it is for cron, and the time of @at has a zone of its own",
+    SOURCE: "the last message of another subject cannot be looked up: send the body itself",
+    LIVES: "a schedule does not end by itself: cancel it instead",
+}
+
+
+def decode(record: Record) -> Request:
+    """Return the request that a record makes. Raises Refusal."""
+    said, users = beside.read(record)
+    given = fields(users, _PREFIX, SCHEDULE.lower(), str.lower)
+    if NEXT.lower() in given or SCHEDULER.lower() in given:
+        return beside.request(record, WORDS, said, _purge(given), None, None, [])
+    own = Own(id=beside.key_id(record), to=_get(given, TARGET) or None, due_ms=_due_ms(given))
+    for name, why in _IMPOSSIBLE.items():
+        if name.lower() in given:
+            raise Refusal(Reason.MALFORMED, f"{name}: {why}. Leave it out.")
+    return beside.request(record, WORDS, said, own, record.key, record.value, _travelling(record, given, users))
+
+
+def _get(given: dict[str, str], name: str) -> str | None:
+    return given.get(name.lower())
+
+
+def _purge(given: dict[str, str]) -> Own:
+    """Return what stops the schedule that a message names."""
+    subject, then = _get(given, SCHEDULER), _get(given, NEXT)
+    if then != PURGE or not subject:
+        raise Refusal(Reason.MALFORMED, f"{NEXT} can be {PURGE}, beside {SCHEDULER}: the subject of what is to stop.")
+    if SCHEDULE.lower() in given:
+        sentence = f"{SCHEDULE} asks for a message, and {NEXT} stops one."
+        raise Refusal(Reason.MALFORMED, f"{sentence} Leave one of them out.")
+    if any(name.startswith("nats-expected-") for name in given):
+        sentence = "Nats-Expected-*: sequences are not known here."
+        raise Refusal(Reason.MALFORMED, f"{sentence} Let the due time decide: delay-if-due.")
+    return Own(id=subject, cancels=f"{NEXT} is {PURGE}")
+
+
+def _due_ms(given: dict[str, str]) -> int | None:
+    schedule = _get(given, SCHEDULE)
+    if schedule is None:
+        return None
+    at, _, text = schedule.partition(" ")
+    if at != "@at":
+        sentence = f"{SCHEDULE} is {schedule[:64]!r}: recurring messages are not possible here."
+        raise Refusal(Reason.MALFORMED, f"{sentence} Ask for one at a time: @at 2030-01-31T08:00:00Z.")
+    if text.isdigit():
+        raise Refusal(Reason.MALFORMED, f"{SCHEDULE} is {schedule[:64]!r}: @at takes RFC 3339 with a zone.")
+    return parsed(SCHEDULE, text, parse_time)
+
+
+def _travelling(record: Record, given: dict[str, str], users: Headers) -> Headers:
+    """Return the headers of the delivery."""
+    made: Headers = [(SCHEDULER, record.key), (NEXT, PURGE.encode())]
+    life, rollup = _get(given, TTL), _get(given, ROLLUP)
+    if life is not None:
+        if not _LIFE.fullmatch(life):
+            sentence = f"{TTL} is {life[:64]!r}, it can be seconds, a duration such as 5m, or never."
+            raise Refusal(Reason.MALFORMED, sentence)
+        made.append((LIVES, life.encode()))
+    if rollup is not None:
+        if rollup != "sub":
+            raise Refusal(Reason.MALFORMED, f"{ROLLUP} is {rollup[:64]!r}, it can be sub.")
+        made.append((ROLLS_UP, b"sub"))
+    return [*(header for header in users if not header[0].lower().startswith(_STRIPPED)), *made]

@@ -1,0 +1,33 @@
+"""The dialect of a header whose name is set for the input: it says when, the input's setting where it goes.
+
+Key, value and headers are delivered unchanged. Without the header a record is due as soon as it is there.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from punctual.contract import beside
+from punctual.contract.beside import Own
+from punctual.contract.fields import last, parsed, text_of
+from punctual.contract.native import Record
+from punctual.contract.request import Request
+from punctual.contract.times import parse_time
+from punctual.contract.words import Words
+
+PUBLISH_AFTER: Final = "publish-after-ts"
+
+WORDS: Final = Words(to="the destination of DELAY_INPUTS", due=PUBLISH_AFTER)
+
+
+def decode(record: Record, to: str | None = None, header: str = PUBLISH_AFTER) -> Request:
+    """Return the request that a record makes, for the destination `to` of its input. Raises Refusal.
+
+    The last `header` of the name counts, and an empty one says nothing, as for its own scheduler.
+    """
+    said, users = beside.read(record)
+    text = text_of(header, last(users, header))
+    own = Own(due_ms=parsed(header, text, parse_time) if text else None, at_once=True)
+    if not beside.is_command(said):
+        own.to = to
+    words = replace(WORDS, due=header)
+    return beside.request(record, words, said, own, record.key, record.value, users)

@@ -1,0 +1,171 @@
+"""Messages of other systems' clients, as their own documentation has them, and what tells whether one is taken well."""
+
+import contextlib
+from dataclasses import replace
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+from app.ingest.rows import row_of
+from punctual.contract import headers as names
+from punctual.contract import native, request
+from punctual.contract.dialects import dialect_of
+from punctual.contract.request import Headers, Refusal, Request
+from tables.entry import decode as decode_row
+from tables.entry import encode as encode_row
+from tests.punctual.contract.records import NOW, FakeRecord
+
+#: How an input of each dialect is set.
+SET = {
+    "countdown": "countdown",
+    "airtel": "airtel",
+    "etf1": "etf1",
+    "karafka": "karafka",
+    "nats": "nats",
+    "spring": "spring:orders",
+    "deliver-after": "deliver-after:orders",
+    "publish-after": "publish-after:orders",
+}
+DUE = NOW + 60_000
+
+
+def record(*headers: tuple[str, bytes | None], key: bytes | None = b"k", value: bytes | None = b"v") -> FakeRecord:
+    """Return a record on some input."""
+    return FakeRecord(list(headers), key, value, topic="foreign")
+
+
+COUNTDOWN = record(
+    ("CALLER_SERVICE", b"S"),
+    value=b'{\n    "topic": "T",\n    "message": "<message body>",\n    "countdown": 120\n}',
+)
+AIRTEL = record(
+    value=b'{\n"topic": "topic_name",\n"key": "key",\n"value": {},\n"headers": {},\n"postTime": 12312031310,\n'
+    b'"failurePostCallbackUrl": ""\n}',
+)
+ETF1 = replace(
+    record(
+        ("scheduler-epoch", b"1893456000"),
+        ("scheduler-target-topic", b"online-videos"),
+        ("scheduler-target-key", b"vid1"),
+        ("customer-header", b"dummy"),
+        key=b"vid1-online",
+        value=b'"video 1"',
+    ),
+    timestamp=1_607_918_336_000,
+    topic="schedules",
+)
+KARAFKA = record(
+    ("schedule_schema_version", b"1.0.0"),
+    ("schedule_target_epoch", b"1893456000"),
+    ("schedule_source_type", b"schedule"),
+    ("schedule_target_topic", b"orders"),
+    ("schedule_target_key", b"order-17"),
+    ("trace", b"1"),
+    key=b"orders-7d5a0ff5",
+)
+NATS = record(
+    ("Nats-Schedule", b"@at 2009-11-10T23:00:00Z"),
+    ("Nats-Schedule-TTL", b"5m"),
+    ("Nats-Schedule-Target", b"$SCHED.trigger.update_orders"),
+    key=b"$SCHED.update_orders",
+    value=b"body",
+)
+SPRING = record(
+    ("retry_topic-attempts", b"\x02"),
+    ("retry_topic-original-timestamp", b"\x01\x9b\x76\xda\xa8\x00"),
+    ("retry_topic-backoff-timestamp", b"\x01\x9b\x76\xdb\x92\x60"),
+    ("kafka_original-topic", b"orders"),
+)
+DELIVER_AFTER = record(("deliverAfter", b"%d" % DUE), ("user", None))
+PUBLISH_AFTER = record(("publish-after-ts", b"%d" % DUE), ("user", b"\xff"))
+
+
+def decode(setting: str, asked: FakeRecord) -> Request:
+    """Decode a record on an input that is set like this."""
+    return dialect_of(setting).decode(asked)
+
+
+def but(asked: FakeRecord, **changes: bytes | None) -> FakeRecord:
+    """Return a record with other values of its headers, named with underscores for dashes; None leaves one out."""
+    left = {name.replace("_", "-"): value for name, value in changes.items()}
+    headers = [
+        (name, left.pop(key) if (key := name.replace("_", "-")) in left else value) for name, value in asked.headers
+    ]
+    return replace(asked, headers=[pair for pair in headers if pair[1] is not None])
+
+
+def beside(asked: FakeRecord, *more: tuple[str, bytes], **native_headers: bytes) -> FakeRecord:
+    """Return a record with more headers after its own, native ones named with underscores for dashes."""
+    ours = [(name.replace("_", "-"), value) for name, value in native_headers.items()]
+    return replace(asked, headers=[*asked.headers, *more, *ours])
+
+
+class Outcome(NamedTuple):
+    asked: Request | None
+    refusal: Refusal | None
+
+
+def outcome(setting: str, asked: FakeRecord) -> Outcome:
+    """Decode a record: it is a request that can be forwarded, held, delivered and asked again, or a refusal."""
+    try:
+        found = decode(setting, asked)
+    except Refusal as refusal:
+        return Outcome(None, _legible(refusal))
+    assert found.source == f"{asked.topic}-{asked.partition}-{asked.offset}"
+    assert request.decode(request.encode(found)) == found
+    row = row_of(found)
+    assert decode_row(encode_row(row, 2)) == row
+    if found.op == "schedule" and found.stamp_ms >= 0:  # what has no timestamp is refused by the worker
+        again = FakeRecord(native.again(row, min(found.due_ms, 10**14)), found.key, found.value)
+        assert native.decode(again).headers == found.headers
+        assert all(isinstance(name.encode(), bytes) for name, _ in native.delivery(row, found.due_ms))
+    return Outcome(found, None)
+
+
+def _legible(refusal: Refusal) -> Refusal:
+    assert refusal.sentence.endswith((".", "?"))
+    assert len(refusal.sentence.encode()) < 2_000
+    return refusal
+
+
+_OURS = sorted(names.REQUEST | names.IGNORED | {"delay-nonsense"})
+_SAID = [b"", b"0", b"1", b"-1", b"%d" % DUE, b"1893456000", b"PT1M", b"cancel", b"schedule", b"reschedule", b"\xff"]
+
+
+def records(
+    own: dict[str, list[bytes]], values: st.SearchStrategy[bytes | None] | None = None
+) -> st.SearchStrategy[FakeRecord]:
+    """Return records in which each header may be missing, there twice, sensible or anything."""
+    anything = st.binary(max_size=12)
+
+    def headers(name: str, said: list[bytes]) -> st.SearchStrategy[tuple[str, bytes | None]]:
+        return st.tuples(st.just(name), st.one_of(st.sampled_from(said), anything, st.none()))
+
+    known = [headers(name, [*said, *said, *_SAID]) for name, said in own.items()]
+    ours = [headers(name, _SAID) for name in _OURS]
+    users = st.tuples(st.text(max_size=8), anything)
+    mixed: st.SearchStrategy[Headers] = st.builds(
+        lambda *parts: [pair for part in parts for pair in part],
+        *(st.lists(one, max_size=1) for one in known),
+        st.lists(st.one_of(*known, *ours, users) if known else st.one_of(*ours, users), max_size=2),
+    )
+    content = st.one_of(st.none(), st.binary(max_size=20))
+    return st.builds(
+        FakeRecord,
+        mixed,
+        st.one_of(content, st.sampled_from([b"id", b"id", b" "])),
+        content if values is None else values,
+        topic=st.just("foreign"),
+        timestamp=st.sampled_from([NOW, NOW, -1]),
+    )
+
+
+def refusal_of(setting: str, asked: FakeRecord) -> Refusal:
+    """Return how a record is refused; fails if it is not."""
+    with contextlib.suppress(Refusal):
+        found = decode(setting, asked)
+        msg = f"it is not refused: {found}"
+        raise AssertionError(msg)
+    refusal = outcome(setting, asked).refusal
+    assert refusal is not None
+    return refusal

@@ -1,0 +1,119 @@
+"""JSON with a post time."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from punctual.contract.dialects import dialect_of
+from tests.punctual.contract.foreign import AIRTEL, DUE, SET, beside, decode, outcome, records, refusal_of
+from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.refused import REFUSED, Case
+
+NAME = "airtel"
+
+_PARTS = {
+    "topic": ['"t"', '"t"', "1", "null"],
+    "key": ['"k"', "null", "1"],
+    "value": ['"m"', '{"a":[1.0]}', "null", '"\\ud800"'],
+    "headers": ["{}", "null", '{"a":"b"}', '{"a":1}', '{"delay-id":"a"}'],
+    "postTime": [str(DUE), str(DUE), "-1", "1e3", "1893456000", "9" * 40, "true", "null"],
+    "failurePostCallbackUrl": ['""', '"https://a"', "7"],
+}
+VALUES = st.one_of(
+    st.none(),
+    st.binary(max_size=40),
+    st.fixed_dictionaries({}, optional={name: st.sampled_from(said) for name, said in _PARTS.items()}).map(
+        lambda body: ("{" + ",".join(f'"{name}":{text}' for name, text in body.items()) + "}").encode()
+    ),
+)
+
+
+def test_the_documented_message_is_accepted_as_it_stands() -> None:
+    asked = decode(NAME, AIRTEL)
+
+    assert (asked.op, asked.to, asked.due_ms) == ("schedule", "topic_name", 12_312_031_310)
+    assert (asked.key, asked.value, asked.headers, asked.on_failure) == (b"key", b"{}", [], None)
+    assert asked.id == asked.source == "foreign-3-42"
+
+
+def test_what_is_delivered_is_in_the_json_alone() -> None:
+    more = '"value":"v","key":null,"headers":{"b":"1","a":"\\u00e9"},"failurePostCallbackUrl":"https://a"'
+    asked = decode(NAME, replace(_with(more), headers=[("own", b"1")]))
+
+    assert (asked.due_ms, asked.key, asked.on_failure) == (DUE, None, "https://a")
+    assert asked.headers == [("b", b"1"), ("a", "é".encode())]
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ('""', b""),
+        ('"d\\u00e9j\\u00e0 \\ud83d\\ude00"', "déjà \U0001f600".encode()),
+        ("null", b"null"),
+        ("1.10000000000000000000000000000000001", b"1.10000000000000000000000000000000001"),
+        (
+            '{"a" : [1, 2e400 , 12345678901234567890123 ],\n"b":"x y"}',
+            b'{"a":[1,2e400,12345678901234567890123],"b":"x y"}',
+        ),
+    ],
+)
+def test_text_becomes_its_utf8_and_other_json_keeps_its_digits(text: str, content: bytes) -> None:
+    assert decode(NAME, _with(f'"value":{text}')).value == content
+
+
+def test_what_it_cannot_say_native_headers_say() -> None:
+    url = '"value":1,"failurePostCallbackUrl":"https://a"'
+    asked = decode(NAME, beside(_with(url), delay_id=b"a", delay_dedupe=b"PT1M", delay_on_failure=b"https://a"))
+    moved = decode(NAME, beside(replace(AIRTEL, value=None), delay_id=b"a", delay_op=b"reschedule", delay_after=b"1"))
+
+    assert (asked.id, asked.dedupe_ms, asked.on_failure) == ("a", 60_000, "https://a")
+    assert (moved.op, moved.id, moved.due_ms) == ("reschedule", "a", NOW + 1)
+
+
+def test_fields_deeper_inside_are_the_messages_own() -> None:
+    inside = '{"topic":"x","value":{"postTime":1,"postTime":2}}'
+
+    assert decode(NAME, _with(f'"value":{inside}')).value == inside.encode()
+
+
+def test_what_else_the_json_says_is_passed_over() -> None:
+    assert decode(NAME, _with('"value":1,"tries":{"deep":[1]}')).value == b"1"
+
+
+@pytest.mark.parametrize(
+    ("value", "header", "url"),
+    [
+        (b'{"failurePostCallbackUrl":"https://a"}', None, "https://a"),
+        (b'{"failurePostCallbackUrl":"https://a","postTime":"never"}', b"https://a", "https://a"),
+        (b'{"failurePostCallbackUrl":"https://a"}', b"https://b", ""),
+        (b'{"failurePostCallbackUrl":7}', b"https://b", "https://b"),
+        (b"no JSON", None, ""),
+        (None, None, ""),
+    ],
+)
+def test_a_refused_record_tells_the_address_that_it_names(value: bytes | None, header: bytes | None, url: str) -> None:
+    headers: list[tuple[str, bytes | None]] = [("user", b"1"), ("delay-on-failure", header)]
+
+    users = [("user", b"1")] if url else []
+    assert dialect_of(NAME).callback(replace(AIRTEL, value=value, headers=headers)) == (url, users)
+
+
+def _with(more: str) -> FakeRecord:
+    return replace(AIRTEL, value=f'{{"topic":"t","postTime":{DUE},{more}}}'.encode())
+
+
+@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
+def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
+    refusal = refusal_of(case.setting or SET[NAME], case.record)
+
+    assert refusal.reason == case.reason
+    assert case.says in refusal.sentence
+
+
+@given(records({}, VALUES))
+def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
+    refusal = outcome(SET[NAME], asked).refusal
+
+    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

@@ -1,0 +1,100 @@
+"""JSON with a countdown."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.punctual.contract.foreign import COUNTDOWN, SET, beside, decode, outcome, records, refusal_of
+from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.refused import REFUSED, Case
+
+NAME = "countdown"
+
+_PARTS = {
+    "topic": ['"t"', '"t"', "1", "null"],
+    "message": ['"m"', '{"a":[1.0]}', "null", '"\\ud800"'],
+    "countdown": ["1", "1.5", "-1", "1e999999", '"1"', "null", "true", "[]"],
+}
+VALUES = st.one_of(
+    st.none(),
+    st.binary(max_size=40),
+    st.fixed_dictionaries({}, optional={name: st.sampled_from(said) for name, said in _PARTS.items()}).map(
+        lambda body: ("{" + ",".join(f'"{name}":{text}' for name, text in body.items()) + "}").encode()
+    ),
+)
+
+
+def test_the_documented_message_is_due_when_it_has_counted_down() -> None:
+    asked = decode(NAME, COUNTDOWN)
+
+    assert (asked.op, asked.to, asked.due_ms) == ("schedule", "T", NOW + 120_000)
+    assert (asked.key, asked.value, asked.headers) == (b"k", b"<message body>", [("CALLER_SERVICE", b"S")])
+    assert asked.id == asked.source == "foreign-3-42"
+
+
+@pytest.mark.parametrize(
+    ("countdown", "span_ms"),
+    [("0", 0), ("1.5", 1_500), ("0.0001", 1), ("1e3", 1_000_000), ("1e-999999", 1), ("0e999999", 0), ("0.1", 100)],
+)
+def test_fractions_of_a_second_round_up(countdown: str, span_ms: int) -> None:
+    asked = decode(NAME, _with(f'"message":"","countdown":{countdown}'))
+
+    assert asked.due_ms == NOW + span_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ('""', b""),
+        ('"d\\u00e9j\\u00e0 \\ud83d\\ude00"', "déjà \U0001f600".encode()),
+        ("null", b"null"),
+        ("1.10000000000000000000000000000000001", b"1.10000000000000000000000000000000001"),
+        (
+            '{"a" : [1, 2e400 , 12345678901234567890123 ],\n"b":"x y"}',
+            b'{"a":[1,2e400,12345678901234567890123],"b":"x y"}',
+        ),
+    ],
+)
+def test_text_becomes_its_utf8_and_other_json_keeps_its_digits(text: str, content: bytes) -> None:
+    assert decode(NAME, _with(f'"countdown":1,"message":{text}')).value == content
+
+
+def test_what_it_cannot_say_native_headers_say() -> None:
+    asked = decode(NAME, beside(COUNTDOWN, delay_id=b"a", delay_to_partition=b"2", delay_max_late=b"PT1S"))
+    cancel = decode(NAME, replace(beside(COUNTDOWN, delay_id=b"a", delay_op=b"cancel"), value=None))
+
+    assert (asked.id, asked.partition, asked.max_late_ms) == ("a", 2, 1_000)
+    assert (cancel.op, cancel.id, cancel.value) == ("cancel", "a", None)
+
+
+def test_a_part_that_is_missing_may_be_said_natively() -> None:
+    asked = decode(NAME, beside(replace(COUNTDOWN, value=b'{"message":1}'), delay_to=b"t", delay_after=b"7"))
+
+    assert (asked.to, asked.due_ms) == ("t", NOW + 7)
+
+
+def test_the_id_that_a_delivery_came_with_is_not_asked_for() -> None:
+    asked = decode(NAME, beside(COUNTDOWN, delay_id=b"before", delay_due=b"1", delay_source=b"a-0-1"))
+
+    assert asked.id == asked.source
+
+
+def _with(more: str) -> FakeRecord:
+    return replace(COUNTDOWN, value=f'{{"topic":"t",{more}}}'.encode())
+
+
+@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
+def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
+    refusal = refusal_of(case.setting or SET[NAME], case.record)
+
+    assert refusal.reason == case.reason
+    assert case.says in refusal.sentence
+
+
+@given(records({}, VALUES))
+def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
+    refusal = outcome(SET[NAME], asked).refusal
+
+    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

@@ -1,0 +1,87 @@
+"""Schedules with `schedule_*` headers, whose key is the id."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from tests.punctual.contract.foreign import KARAFKA, SET, beside, but, decode, outcome, records, refusal_of
+from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.refused import REFUSED, Case
+
+NAME = "karafka"
+
+
+def test_a_schedule_is_delivered_with_its_headers_and_where_it_was() -> None:
+    asked = decode(NAME, KARAFKA)
+
+    assert (asked.op, asked.id, asked.to) == ("schedule", "orders-7d5a0ff5", "orders")
+    assert (asked.due_ms, asked.key, asked.value, asked.partition) == (1_893_456_000_000, b"order-17", b"v", None)
+    assert asked.headers == [
+        *KARAFKA.headers,
+        ("schedule_source_topic", b"foreign"),
+        ("schedule_source_partition", b"3"),
+        ("schedule_source_offset", b"42"),
+        ("schedule_source_key", b"orders-7d5a0ff5"),
+    ]
+
+
+@pytest.mark.parametrize("kind", [b"cancel", b"tombstone"])
+def test_a_cancel_and_the_schedulers_own_tombstone_cancel(kind: bytes) -> None:
+    headers = [("schedule_schema_version", b"1.0.0"), ("schedule_source_type", kind), ("schedule_source_offset", b"7")]
+    asked = decode(NAME, replace(KARAFKA, value=None, headers=headers))
+
+    assert (asked.op, asked.id) == ("cancel", "orders-7d5a0ff5")
+
+
+@pytest.mark.parametrize("version", [b"1.0.0", b"1.2.10"])
+def test_later_versions_of_the_same_schema_are_understood(version: bytes) -> None:
+    assert decode(NAME, but(KARAFKA, schedule_schema_version=version)).op == "schedule"
+
+
+def test_a_partition_or_the_messages_own_key_may_choose_it() -> None:
+    numbered = beside(KARAFKA, ("schedule_target_partition", b"3"))
+    keyed = beside(KARAFKA, ("schedule_target_partition_key", b"order-17"))
+
+    assert decode(NAME, numbered).partition == 3
+    assert decode(NAME, beside(numbered, delay_to_partition=b"3")).partition == 3
+    assert decode(NAME, keyed).partition is None
+
+
+def test_a_payload_may_be_null_and_a_key_missing() -> None:
+    asked = decode(NAME, replace(but(KARAFKA, schedule_target_key=None), value=None))
+
+    assert (asked.op, asked.key, asked.value) == ("schedule", None, None)
+
+
+def test_native_commands_take_the_key_for_the_id() -> None:
+    asked = decode(NAME, replace(KARAFKA, headers=[("delay-op", b"reschedule"), ("delay-after", b"5")]))
+
+    assert (asked.op, asked.id, asked.due_ms) == ("reschedule", "orders-7d5a0ff5", NOW + 5)
+
+
+@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
+def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
+    refusal = refusal_of(case.setting or SET[NAME], case.record)
+
+    assert refusal.reason == case.reason
+    assert case.says in refusal.sentence
+
+
+@given(
+    records(
+        {
+            "schedule_schema_version": [b"1.0.0"],
+            "schedule_source_type": [b"schedule", b"cancel", b"tombstone"],
+            "schedule_target_epoch": [b"1893456000"],
+            "schedule_target_topic": [b"orders"],
+            "schedule_target_key": [b"k"],
+            "schedule_target_partition": [b"1"],
+            "schedule_target_partition_key": [b"k"],
+        }
+    )
+)
+def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
+    refusal = outcome(SET[NAME], asked).refusal
+
+    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

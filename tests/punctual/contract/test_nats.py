@@ -1,0 +1,82 @@
+"""Schedules with `Nats-Schedule*` headers, whose key is the id."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from tests.punctual.contract.foreign import NATS, SET, beside, but, decode, outcome, records, refusal_of
+from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.refused import REFUSED, Case
+
+NAME = "nats"
+
+
+def test_the_documented_message_is_delivered_as_the_server_would() -> None:
+    asked = decode(NAME, beside(NATS, ("Nats-Msg-Id", b"1"), ("Nats-Expected-Last-Sequence", b"1"), ("trace", b"1")))
+
+    assert (asked.op, asked.id, asked.to) == ("schedule", "$SCHED.update_orders", "$SCHED.trigger.update_orders")
+    assert (asked.due_ms, asked.key, asked.value) == (1_257_894_000_000, b"$SCHED.update_orders", b"body")
+    assert asked.headers == [
+        ("trace", b"1"),
+        ("Nats-Scheduler", b"$SCHED.update_orders"),
+        ("Nats-Schedule-Next", b"purge"),
+        ("Nats-TTL", b"5m"),
+    ]
+
+
+def test_times_have_zones_and_names_any_case() -> None:
+    asked = decode(NAME, beside(but(NATS, Nats_Schedule=None), ("nats-schedule", b"@at 2030-01-31T08:00:00.5+01:00")))
+
+    assert asked.due_ms == 1_896_073_200_500
+
+
+@pytest.mark.parametrize("life", [b"never", b"60", b"1h30m", b"1.5s"])
+def test_the_life_and_rollup_of_what_is_made_are_told(life: bytes) -> None:
+    asked = decode(NAME, beside(but(NATS, Nats_Schedule_TTL=life), ("Nats-Schedule-Rollup", b"sub")))
+
+    assert asked.headers[2:] == [("Nats-TTL", life), ("Nats-Rollup", b"sub")]
+
+
+def test_a_message_that_stops_a_schedule_cancels_it() -> None:
+    headers = [("Nats-Scheduler", b"orders.7"), ("Nats-Schedule-Next", b"purge")]
+    asked = decode(NAME, replace(NATS, headers=headers, key=b"elsewhere"))
+
+    assert (asked.op, asked.id, asked.headers) == ("cancel", "orders.7", [])
+
+
+def test_native_commands_take_the_subject_for_the_id() -> None:
+    asked = decode(NAME, replace(NATS, headers=[("delay-op", b"cancel"), ("delay-if-due", b"7")]))
+
+    assert (asked.op, asked.id, asked.if_due_ms) == ("cancel", "$SCHED.update_orders", 7)
+
+
+def test_the_past_is_due_at_once() -> None:
+    assert decode(NAME, NATS).due_ms < NOW
+
+
+@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
+def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
+    refusal = refusal_of(case.setting or SET[NAME], case.record)
+
+    assert refusal.reason == case.reason
+    assert case.says in refusal.sentence
+
+
+@given(
+    records(
+        {
+            "Nats-Schedule": [b"@at 2030-01-01T00:00:00Z", b"@every 1m", b"@at 1"],
+            "Nats-Schedule-Target": [b"orders"],
+            "Nats-Schedule-TTL": [b"5m"],
+            "Nats-Schedule-Rollup": [b"sub"],
+            "Nats-Schedule-Next": [b"purge"],
+            "Nats-Scheduler": [b"a"],
+            "nats-ttl": [b"1"],
+        }
+    )
+)
+def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
+    refusal = outcome(SET[NAME], asked).refusal
+
+    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

@@ -1,0 +1,83 @@
+"""Retry topics, whose header says when in binary."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from tests.punctual.contract.foreign import DUE, SET, SPRING, beside, but, decode, outcome, records, refusal_of
+from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.refused import REFUSED, Case
+
+NAME = "spring"
+
+
+def test_a_retry_is_delivered_unchanged_to_the_inputs_destination() -> None:
+    asked = decode(SET[NAME], SPRING)
+
+    assert (asked.op, asked.to, asked.due_ms) == ("schedule", "orders", DUE)
+    assert (asked.key, asked.value, asked.headers) == (b"k", b"v", SPRING.headers)
+    assert asked.id == asked.source
+
+
+@pytest.mark.parametrize(
+    ("value", "due_ms"),
+    [
+        (DUE.to_bytes(8), DUE),
+        (DUE.to_bytes(6), DUE),
+        (b"\x00", 0),
+        (b"%d" % DUE, DUE),
+        (b"2026-01-01T00:01:00Z", DUE),
+    ],
+)
+def test_the_time_is_a_number_of_any_width_or_text(value: bytes, due_ms: int) -> None:
+    assert decode(SET[NAME], but(SPRING, retry_topic_backoff_timestamp=value)).due_ms == due_ms
+
+
+def test_the_last_retrys_time_counts() -> None:
+    assert decode(SET[NAME], beside(SPRING, ("retry_topic-backoff-timestamp", b"\x01"))).due_ms == 1
+
+
+def test_a_retry_of_what_punctual_has_delivered_is_a_message_of_its_own() -> None:
+    again = beside(SPRING, delay_id=b"foreign-1-1", delay_due=b"1", delay_source=b"foreign-1-1")
+    asked = decode(SET[NAME], again)
+
+    assert (asked.id, asked.headers) == (asked.source, SPRING.headers)
+
+
+def test_native_headers_say_what_it_cannot() -> None:
+    asked = decode(SET[NAME], beside(SPRING, delay_id=b"a", delay_to=b"orders", delay_to_cluster=b"emea"))
+    cancel = decode(SET[NAME], replace(SPRING, headers=[("delay-op", b"cancel"), ("delay-id", b"a")]))
+    later = decode(SET[NAME], replace(SPRING, headers=[("delay-after", b"7")]))
+
+    assert (asked.id, asked.to, asked.cluster) == ("a", "orders", "emea")
+    assert (cancel.op, cancel.id, cancel.to) == ("cancel", "a", "")
+    assert later.due_ms == NOW + 7
+
+
+def test_without_its_header_a_record_is_due_at_once() -> None:
+    asked = decode(SET[NAME], replace(SPRING, headers=[("user", None)]))
+
+    assert (asked.due_ms, asked.headers) == (NOW, [("user", None)])
+
+
+@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
+def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
+    refusal = refusal_of(case.setting or SET[NAME], case.record)
+
+    assert refusal.reason == case.reason
+    assert case.says in refusal.sentence
+
+
+@given(
+    records(
+        {
+            "retry_topic-backoff-timestamp": [DUE.to_bytes(8), DUE.to_bytes(6), b"%d" % DUE, b"\xff" * 8],
+            "deliverAfter": [],
+        }
+    )
+)
+def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
+    refusal = outcome(SET[NAME], asked).refusal
+
+    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}
