@@ -49,7 +49,7 @@ demo-pipeline: $(PIPELINE_STAMP)
 	@$(BIN)/python -m pipeline.demo
 
 test: $(TEST_STAMP)
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff format --check .
@@ -58,7 +58,7 @@ lint: $(TEST_STAMP)
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m 'not slow and not kafka'
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not kafka'
 
 simulate: $(TEST_STAMP)
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --first $(or $(FIRST),0)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from xdist.scheduler import LoadScopeScheduling
 
 from app.embedded import broker_or_given
 
@@ -12,18 +13,25 @@ from app.embedded import broker_or_given
 _SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the broker, so that nobody has to remember to; keep files together, and Spark first, apart."""
+    """Mark what needs the broker, so that nobody has to remember to; begin with Spark, which takes longest."""
     for item in items:
         if "bootstrap" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
-        item.add_marker(pytest.mark.xdist_group("spark" if _is_spark(item) else item.path.name))
-    items.sort(key=lambda item: not _is_spark(item))
+    items.sort(key=lambda item: not item.nodeid.startswith(_SPARK))
 
 
-def _is_spark(item: pytest.Item) -> bool:
-    return item.path.relative_to(item.config.rootpath).as_posix().startswith(_SPARK)
+class ByFile(LoadScopeScheduling):
+    """Hands the tests of a file to one process, and all that start Spark."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith(_SPARK) else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    """Return how pytest-xdist shares the tests among its processes."""
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")
