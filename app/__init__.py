@@ -47,6 +47,6 @@ def __getattr__(name: str) -> Any:
             gc.set_threshold(*_RARELY)
             gc.enable()
     if name in __all__:
-        return getattr(importlib.import_module("punctual.client"), name)
+        return getattr(importlib.import_module("punctual"), name)
     msg = f"module 'app' has no attribute {name!r}"
     raise AttributeError(msg)

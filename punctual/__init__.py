@@ -4,12 +4,10 @@ This is all that a program needs to talk to Punctual, and it is light to import:
 and Kafka's client only when one connects.
 """
 
-from punctual.client import (
+from punctual.client.client import DelayClient
+from punctual.client.errors import (
     ClientClosedError,
-    DelayClient,
     DelayError,
-    DelayOptions,
-    IfLate,
     InvalidDestinationError,
     InvalidDueTimeError,
     InvalidHeaderError,
@@ -23,8 +21,9 @@ from punctual.client import (
     PartitionCountError,
     RequestsTopicMissingError,
     RequestTooLargeError,
-    SyncDelayClient,
 )
+from punctual.client.options import DelayOptions, IfLate
+from punctual.client.sync import SyncDelayClient
 
 __all__ = [
     "ClientClosedError",

@@ -13,7 +13,7 @@ from app.demo.run import run
 from app.demo.screen import Screen
 from app.embedded import BrokerError
 from app.errors import PunctualError
-from punctual.client import DelayError
+from punctual import DelayError
 
 
 def main() -> int:

@@ -17,7 +17,7 @@ from app.demo.tally import Tally
 from app.demo.topics import create_topics
 from app.demo.traffic import Traffic
 from app.embedded.waiting import telling
-from punctual.client import DelayClient
+from punctual import DelayClient
 
 SUMMARY_EVERY_S = 10.0
 WATCH_EVERY_S = 0.5

@@ -8,7 +8,7 @@ from app.demo.screen import Screen
 from app.demo.story import Order, Turn
 from app.demo.tally import Tally
 from app.demo.topics import ORDERS, REMINDERS
-from punctual.client import DelayClient
+from punctual import DelayClient
 
 
 class Traffic:

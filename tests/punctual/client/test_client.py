@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 
-from punctual.client import (
+from punctual import (
     ClientClosedError,
     DelayClient,
     InvalidOptionError,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from punctual.client import DelayClient
+from punctual import DelayClient
 from tests.punctual.client.conftest import Installation
 
 DOC = Path(__file__).parents[3] / "docs" / "how-to" / "use-from-python.md"

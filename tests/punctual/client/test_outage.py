@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from app.embedded import Broker
-from punctual.client import DelayClient, KafkaUnreachableError, NotAcknowledgedError
+from punctual import DelayClient, KafkaUnreachableError, NotAcknowledgedError
 from tests.punctual.client.conftest import Installation
 
 SOON = timedelta(minutes=15)

@@ -6,13 +6,14 @@ from inspect import signature
 
 import pytest
 
-import punctual.client
-from punctual.client import DelayClient, SyncDelayClient
+import punctual
+from punctual import DelayClient, SyncDelayClient
+from punctual.client import errors as client_errors
 from punctual.client.faust_methods import DelayMethods
 
 
 def test_the_exported_names_are_frozen() -> None:
-    assert punctual.client.__all__ == [
+    assert punctual.__all__ == [
         "ClientClosedError",
         "DelayClient",
         "DelayError",
@@ -49,7 +50,7 @@ def test_both_clients_are_constructed_alike() -> None:
 
 def test_importing_the_client_loads_neither_faust_nor_the_engine_nor_kafkas_client() -> None:
     heavy = "{'faust', 'mode', 'rocksdict', 'aiokafka', 'aiohttp', 'tables'}"
-    script = f"import sys, punctual.client, punctual.client.faust_methods; print(sorted({heavy} & sys.modules.keys()))"
+    script = f"import sys, punctual, punctual.client.faust_methods; print(sorted({heavy} & sys.modules.keys()))"
 
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
@@ -57,9 +58,9 @@ def test_importing_the_client_loads_neither_faust_nor_the_engine_nor_kafkas_clie
 
 
 def test_the_tree_of_errors_is_the_one_that_its_module_draws() -> None:
-    drawing = punctual.client.errors.__doc__ or ""
-    things = vars(punctual.client.errors).items()
+    drawing = client_errors.__doc__ or ""
+    things = vars(client_errors).items()
     errors = [name for name, thing in things if isinstance(thing, type) and issubclass(thing, Exception)]
 
     assert all(name in drawing for name in errors)
-    assert set(errors) == {name for name in punctual.client.__all__ if name.endswith("Error")}
+    assert set(errors) == {name for name in punctual.__all__ if name.endswith("Error")}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from punctual.client import (
+from punctual import (
     DelayError,
     DelayOptions,
     InvalidDestinationError,

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from punctual.client import DelayOptions, requests
+from punctual import DelayOptions
+from punctual.client import requests
 from punctual.contract import native
 from punctual.contract.request import Request
 

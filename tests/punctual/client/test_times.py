@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from punctual.client import InvalidDueTimeError, InvalidOptionError
+from punctual import InvalidDueTimeError, InvalidOptionError
 from punctual.client.times import due_after_ms, epoch_ms, span_ms
 
 

@@ -9,7 +9,7 @@ import faust
 import msgspec
 import pytest
 
-from punctual.client import InvalidValueError
+from punctual import InvalidValueError
 from punctual.client.values import key_bytes, value_bytes
 
 
