@@ -29,6 +29,7 @@ from app.partition.services import Services
 from app.partition.state import State
 from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
+from app.process.tasks import telling
 from app.process.watchdog import Watchdog
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
@@ -143,7 +144,7 @@ class Engine:
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(_report)
+        task.add_done_callback(telling(end_process))
         self._tasks.append(task)
 
     def _fetch_beat(self) -> float:
@@ -288,9 +289,3 @@ async def _connect(name: str, bootstrap: str, settings: Settings) -> Target:
             error,
         )
     return Target(cluster, sender)
-
-
-def _report(task: "asyncio.Task[None]") -> None:
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        end_process(error)

@@ -15,10 +15,12 @@ import aiokafka.errors
 from app.errors import PartitionStopped
 from app.kafka import Cluster
 from app.ownership.catch_up import CatchUp
-from app.ownership.catching_up import CatchingUp, Fetched
+from app.ownership.catching_up import CatchingUp
 from app.ownership.input_logs import InputLogs
 from app.ownership.recovery import StoreRecovery
+from app.partition.fetched import Fetched
 from app.partition.partition import Partition
+from app.process.tasks import telling
 from app.reports.watermark import Watermark
 from punctual.contract.request import TOPIC_NAME
 from tables import DelayTable, PartitionStore, RecordsGarbled, RecordUnreadable
@@ -150,9 +152,4 @@ class Ownership:
 
     def _run(self, number: int, work: Coroutine[Any, Any, None]) -> None:
         task = self._tasks[number] = asyncio.get_running_loop().create_task(work)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._fatal(error)
+        task.add_done_callback(telling(self._fatal))

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
 
 from prometheus_client import Counter
 
@@ -11,6 +10,7 @@ from app.due.input_liveness import BLIND_S
 from app.kafka import Cluster
 from app.ownership.catch_up import SILENT_S, CatchUp
 from app.ownership.input_logs import InputLogs
+from app.partition.fetched import Fetched, has_ingested
 from app.partition.partition import Partition
 from app.settings import Settings
 
@@ -22,13 +22,6 @@ _CUT_SHORT = Counter(
 _LOOK_S = 0.02
 #: Partitions that hear nothing of their inputs so soon after each other wait for the same.
 _TOGETHER_S = 1.0
-
-
-class Fetched(Protocol):
-    """What is known of the consumer."""
-
-    def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset up to which records have been fetched and ingested, or None if not known."""
 
 
 class CatchingUp:
@@ -129,8 +122,4 @@ class CatchingUp:
             await asyncio.sleep(_LOOK_S)
 
     def _has_ingested(self, partition: Partition, topic: str, end: int) -> bool:
-        position = partition.store.positions.get(topic)
-        if end == 0 or (position is not None and position.offset >= end):
-            return True
-        fetched = self._fetched.position(topic, partition.number)  # beyond the last record lie only control records
-        return fetched is not None and fetched >= end and partition.idle
+        return has_ingested(partition, self._fetched, topic, end)

@@ -21,6 +21,7 @@ from app.partition.services import Services
 from app.partition.state import State
 from app.partition.step_builder import Chunk, StepBuilder
 from app.partition.step_deliveries import StepDeliveries
+from app.process.tasks import telling
 from app.route import Route
 from app.steps.context import Context
 from app.steps.delivery import Delivery
@@ -113,7 +114,7 @@ class Partition:
         self._next = {topic: position.offset for topic, position in store.positions.items()}
         self.catch_up()
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(lambda task: _report(task, fatal))
+        self._task.add_done_callback(telling(fatal))
 
     def catch_up(self) -> None:
         """Fire nothing until go_live(): what waits in the inputs is read first."""
@@ -286,9 +287,3 @@ class Partition:
             self._pacing.hurry(asyncio.get_running_loop().time(), _SOON_FOR_S)
         self.in_flight.end_step(lowest)
         self._firing.notify(self)
-
-
-def _report(task: "asyncio.Task[None]", fatal: Callable[[BaseException], None]) -> None:
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
-        fatal(error)

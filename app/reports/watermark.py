@@ -7,12 +7,12 @@ partition has read what they had forwarded to it by then, nothing older can come
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import Protocol
 
 from app.clock import Clock
 from app.ingest.policy import AHEAD_MS
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
+from app.partition.fetched import Fetched, has_ingested
 from app.partition.partition import Partition
 from app.partition.state import State
 from app.reports.latest import Reports
@@ -21,13 +21,6 @@ from app.settings import Settings
 _EVERY_S = 0.5
 #: An input that has nothing to read is claimed up to so long ago: by then its records are there, on most clusters.
 _BEHIND_MS = 1_000
-
-
-class Intake(Protocol):
-    """What is known of the consumer."""
-
-    def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset up to which records have been fetched and ingested, or None if not known."""
 
 
 class Watermark:
@@ -40,7 +33,7 @@ class Watermark:
         clock: Clock,
         reports: Reports,
         partitions: Mapping[int, Partition],
-        intake: Intake,
+        intake: Fetched,
         producers_time: Collection[str],
     ) -> None:
         """Serve `partitions`; `producers_time` are the inputs whose records have their producers' timestamps."""
@@ -90,7 +83,7 @@ class Watermark:
         ]
         ends = await asyncio.gather(*(self._end(topic, partition.number) for partition, topic in pairs))
         for (partition, topic), end in zip(pairs, ends, strict=True):
-            if partition.state is State.LIVE and self._has_read(partition, topic, end):
+            if partition.state is State.LIVE and has_ingested(partition, self._intake, topic, end):
                 partition.memory.idle(topic, until_ms)
 
     async def _move_on(self, partition: Partition, lowest_ms: int) -> None:
@@ -102,7 +95,7 @@ class Watermark:
             return
         if number in self._awaited:
             stamp_ms, end = self._awaited[number]
-            if not self._has_read(partition, forwards, end):
+            if not has_ingested(partition, self._intake, forwards, end):
                 return
             partition.memory.watermark_ms = stamp_ms
         self._awaited[number] = lowest_ms, await self._end(forwards, number)
@@ -110,10 +103,3 @@ class Watermark:
     async def _end(self, topic: str, number: int) -> int:
         """Return the offset after the last record, committed or not."""
         return await PartitionReader(self._cluster, topic, number).written_end()
-
-    def _has_read(self, partition: Partition, topic: str, end: int) -> bool:
-        position = partition.store.positions.get(topic)
-        if not end or (position is not None and position.offset >= end):
-            return True
-        fetched = self._intake.position(topic, partition.number)  # beyond the last record lie only control records
-        return fetched is not None and fetched >= end and partition.idle

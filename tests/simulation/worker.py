@@ -21,6 +21,7 @@ from app.ownership.input_logs import InputLogs
 from app.ownership.recovery import StoreRecovery
 from app.partition.partition import Partition
 from app.partition.services import Services
+from app.process.tasks import telling
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
 from app.reports.row_version import RowVersion
@@ -132,13 +133,8 @@ class Worker:
     def spawn(self, work: Any) -> "asyncio.Task[Any]":
         """Run a coroutine as part of this process; an error ends the process."""
         task: asyncio.Task[Any] = self.process.context.run(self._loop.create_task, work)
-        task.add_done_callback(self._report, context=self.process.context)
+        task.add_done_callback(telling(self.fatal), context=self.process.context)
         return task
-
-    def _report(self, task: "asyncio.Task[Any]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self.fatal(error)
 
     def fatal(self, error: BaseException) -> None:
         """End the process."""
