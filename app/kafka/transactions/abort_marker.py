@@ -2,7 +2,7 @@
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.transactions.coordinator import UNKNOWN_ID, Fenced, TransactionalId
+from app.kafka.transactions.coordinator import Fenced, TransactionalId
 from app.kafka.transactions.next_epoch import NOBODY
 
 _WRITTEN = ("Ongoing", "PrepareAbort", "CompleteAbort")
@@ -18,9 +18,9 @@ class AbortMarker(TransactionalId):
 
     async def read(self) -> bool:
         """Return whether it is written."""
-        code, _, state, _, _, producer, epoch, _, _ = await self._describe()
-        self._producer = NOBODY if code == UNKNOWN_ID else (producer, epoch)
-        self._written = state in _WRITTEN
+        described = await self._describe()
+        self._producer = NOBODY if described.is_unknown else described.producer
+        self._written = described.state in _WRITTEN
         return self._written
 
     async def keep(self, tp: TopicPartition) -> None:

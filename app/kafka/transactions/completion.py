@@ -30,7 +30,6 @@ from app.kafka.transactions.coordinator import (
     Fenced,
     Stuck,
     TransactionalId,
-    partitions_of,
 )
 from app.kafka.transactions.hanging import HangingTransactions, OpenTransactions, open_in
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
@@ -114,14 +113,15 @@ class CompletedId(TransactionalId):
         ours = self._producer if self._ended is not None and not self._ended.committed else NOBODY
         while True:
             self.asking = True
-            state, producer, epoch = await self._decided()
+            state, (producer, epoch) = decided = await self._decided()
             noted = await self._abort_marker.read()
             committed = COMMITTED.get(state, not noted and ours != (producer, epoch))
             if committed:
                 await self._abort_marker.clear()
             elif not noted:
                 await self._abort_marker.write(self._again)
-            if (await self._identity()) != (state, producer, epoch):
+            described = await self._describe()
+            if (described.state, described.producer) != decided:
                 continue  # somebody has made something of it meanwhile, which an epoch would abort
             self._producer = NOBODY
             with contextlib.suppress(Stuck):
@@ -131,11 +131,6 @@ class CompletedId(TransactionalId):
                 # Who has got another epoch since may have made a transaction with it, or may not have come to that.
                 another = not committed and self._producer[1] > epoch + 1
                 return producer, committed, epoch if another else _NEVER
-
-    async def _identity(self) -> tuple[str, int, int]:
-        """Return the coordinator's name for the last transaction's state, its producer id and epoch."""
-        _, _, state, _, _, producer, epoch, _, _ = await self._describe()
-        return state, producer, epoch
 
     async def _end_in(self, tps: frozenset[TopicPartition], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""
@@ -149,19 +144,19 @@ class CompletedId(TransactionalId):
             except kafka.KafkaError:  # no broker answers
                 await asyncio.sleep(SLOWLY_S)
 
-    async def _decided(self) -> tuple[str, int, int]:
-        """Have the last transaction ended; return the coordinator's name for its state, and the producer id and epoch.
+    async def _decided(self) -> tuple[str, tuple[int, int]]:
+        """Have the last transaction ended; return the coordinator's name for its state, and producer id and epoch.
 
         What the last owner has left under way is aborted, unless it was ending a committed one again.
         """
         while True:
-            _, _, state, _, _, producer, epoch, topics, _ = await self._describe()
-            self._producer = producer, epoch
-            if state in PREPARED:
+            described = await self._describe()
+            producer, epoch = self._producer = described.producer
+            if described.state in PREPARED:
                 await asyncio.sleep(BACKOFF_S)
-            elif state != "Ongoing":
-                return state, producer, epoch
-            elif self._again in partitions_of(topics):
+            elif described.state != "Ongoing":
+                return described.state, described.producer
+            elif self._again in described.unended:
                 # Should its owner live, it takes another epoch before it goes on: then this ends nothing that follows.
                 with contextlib.suppress(Fenced, Stuck):
                     await self._ask(EndTxnRequest(self._id, producer, epoch, transaction_result=True), stuck_s=0.0)
@@ -233,7 +228,7 @@ class CompletedId(TransactionalId):
     async def confirm(self) -> None:
         """Forget the last transaction if it is over everywhere and no broker was lost meanwhile."""
         ended = self._ended
-        if ended is not None and (await self._describe())[2] in COMPLETE and not self.doubtful:
+        if ended is not None and (await self._describe()).state in COMPLETE and not self.doubtful:
             self._ended = None
 
     async def _end(self, *, committed: bool) -> None:

@@ -11,6 +11,7 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.transactions.describe import Described
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,6 @@ _OF_PARTITION = (
     kafka.InvalidTopicError.errno,
 )
 _NOT_ATTEMPTED = kafka.OperationNotAttempted.errno
-UNKNOWN_ID = 105
 #: Errors that pass: the last is what a coordinator says that has no quorum.
 _PASSING = (kafka.ConcurrentTransactions, kafka.CoordinatorLoadInProgressError, kafka.UnknownError)
 #: The coordinator's names for a transaction that is being ended and one that has ended.
@@ -96,17 +96,16 @@ class TransactionalId:
     # how the last one stands -----------------------------------------------------------------------------------------
     async def unfinished(self) -> frozenset[TopicPartition]:
         """Return the partitions that have not taken the marker of the last transaction yet."""
-        return partitions_of((await self._describe())[-2])
+        return (await self._describe()).unended
 
     async def ending(self) -> bool:
         """Return whether the last transaction is decided, and being ended everywhere."""
-        return (await self._describe())[2] in PREPARED
+        return (await self._describe()).state in PREPARED
 
     async def taken(self) -> bool:
         """Return whether somebody has got another epoch than ours; it may be ours whose answer is under way."""
         before = self._producer
-        *_, producer, epoch, _, _ = await self._describe()
-        return (producer, epoch) not in (before, self._producer)
+        return (await self._describe()).producer not in (before, self._producer)
 
     # requests --------------------------------------------------------------------------------------------------------
     async def _join(self, tps: Iterable[TopicPartition], stuck_s: float | None) -> tuple[TopicPartition, int] | None:
@@ -128,8 +127,12 @@ class TransactionalId:
             await self._ask(request)
             self._added.clear()
 
-    async def _describe(self) -> Any:
-        return await self._answer(lambda node: self._cluster.coordinators.describe(node, self._id), _state_error)
+    async def _describe(self) -> Described:
+        described: Described = await self._answer(
+            lambda node: self._cluster.coordinators.describe(node, self._id),
+            lambda said: 0 if said.is_unknown else said.error_code,  # that it has had no transaction is no error
+        )
+        return described
 
     async def _ask(
         self, request: Any, code_of: Callable[[Any], int] = attrgetter("error_code"), stuck_s: float | None = None
@@ -191,17 +194,6 @@ class TransactionalId:
             self._coordinator, self._stray = None, True
             await asyncio.sleep(SLOWLY_S)
             return None
-
-
-def partitions_of(topics: Any) -> frozenset[TopicPartition]:
-    """Return the partitions of a description."""
-    return frozenset((topic, number) for topic, numbers, _ in topics for number in numbers)
-
-
-def _state_error(state: Any) -> int:
-    """Return the error of a description; that the id has had no transaction is none."""
-    code = int(state[0])
-    return 0 if code == UNKNOWN_ID else code
 
 
 def _codes(response: Any) -> list[tuple[TopicPartition, int]]:

@@ -12,7 +12,7 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int8, Int16, Int32, Schema, TaggedFields
 
 from app.kafka.metadata.request_coalescer import RequestCoalescer
-from app.kafka.transactions.describe import Describe
+from app.kafka.transactions.describe import Describe, Described
 
 _TRANSACTION = 1
 
@@ -69,7 +69,7 @@ class Coordinators:
         """Ask any broker with `ask`, a certain one with `send`."""
         self._ask, self._send = ask, send
         self._finding = RequestCoalescer(self._find)
-        self._describing: dict[int, RequestCoalescer[str, Any]] = {}
+        self._describing: dict[int, RequestCoalescer[str, Described]] = {}
 
     async def find(self, transactional_id: str) -> int:
         """Return the broker that coordinates an id.
@@ -86,8 +86,8 @@ class Coordinators:
         response = await self._ask(Find(ids))
         return {id_: (code, node) for id_, node, _, _, code, *_ in response.coordinators}
 
-    async def describe(self, node: int, transactional_id: str) -> Any:
-        """Return what a coordinator says of an id's last transaction, as Describe names it.
+    async def describe(self, node: int, transactional_id: str) -> Described:
+        """Return what a coordinator says of an id's last transaction.
 
         Raises aiokafka.errors.KafkaError if it does not answer.
         """
@@ -95,6 +95,6 @@ class Coordinators:
             self._describing[node] = RequestCoalescer(partial(self._describe, node))
         return await self._describing[node](transactional_id)
 
-    async def _describe(self, node: int, ids: Collection[str]) -> dict[str, Any]:
+    async def _describe(self, node: int, ids: Collection[str]) -> dict[str, Described]:
         response = await self._send(node, Describe(ids))
-        return {state[1]: state for state in response.states}
+        return {one.transactional_id: one for one in (Described(*state) for state in response.states)}

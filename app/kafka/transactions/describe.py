@@ -1,9 +1,14 @@
 """Asks how transactions stand (KIP-664), which aiokafka does not know."""
 
 from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
+
+from app.kafka.metadata.topic_partition import TopicPartition
+
+_UNKNOWN_ID = 105
 
 #: Numbers of partitions, by topic.
 _PARTITIONS = CompactArray(
@@ -40,6 +45,35 @@ class _Struct(RequestStruct):
     API_VERSION = 0
     RESPONSE_TYPE = _Response
     SCHEMA = Schema(("transactional_ids", CompactArray(CompactString("utf-8"))), ("tags", TaggedFields))
+
+
+class Described(NamedTuple):
+    """What a coordinator says of an id's last transaction; producer and epoch are 0 if it has never seen the id."""
+
+    error_code: int
+    transactional_id: str
+    state: str
+    timeout_ms: int
+    start_ms: int
+    producer_id: int
+    producer_epoch: int
+    topics: Any
+    tags: Any
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        """The producer id and epoch."""
+        return self.producer_id, self.producer_epoch
+
+    @property
+    def unended(self) -> frozenset[TopicPartition]:
+        """The transaction's partitions that have not taken its end."""
+        return frozenset((topic, number) for topic, numbers, _ in self.topics for number in numbers)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the coordinator has never seen the id."""
+        return self.error_code == _UNKNOWN_ID
 
 
 class Describe(Request[_Struct]):
