@@ -78,6 +78,17 @@ def request(
     return asked
 
 
+def unchanged(
+    record: Record, words: Words, said: dict[str, str], users: Headers, due_ms: int | None, to: str | None
+) -> Request:
+    """Return the request for a record as it is, to the destination `to` of its input; at once, if nothing says when.
+
+    Raises Refusal.
+    """
+    own = Own(to=None if is_command(said) else to, due_ms=due_ms, at_once=True)
+    return request(record, words, said, own, record.key, record.value, users)
+
+
 def key_id(record: Record) -> str | None:
     """Return the id that a record's key is, None if it is blank. Raises Refusal."""
     try:

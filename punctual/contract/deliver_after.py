@@ -6,7 +6,6 @@ Key, value and headers are delivered unchanged. Without the header a record is d
 from typing import Final
 
 from punctual.contract import beside
-from punctual.contract.beside import Own
 from punctual.contract.fields import fields
 from punctual.contract.native import Record
 from punctual.contract.request import Reason, Refusal, Request
@@ -23,10 +22,7 @@ def decode(record: Record, to: str | None = None) -> Request:
     said, users = beside.read(record)
     here = [header for header in users if header[0] == DELIVER_AFTER]
     text = fields(here, DELIVER_AFTER, DELIVER_AFTER).get(DELIVER_AFTER)
-    own = Own(due_ms=None if text is None else _due_ms(text), at_once=True)
-    if not beside.is_command(said):
-        own.to = to
-    return beside.request(record, WORDS, said, own, record.key, record.value, users)
+    return beside.unchanged(record, WORDS, said, users, None if text is None else _due_ms(text), to)
 
 
 def _due_ms(text: str) -> int:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Final
 
 from punctual.contract import beside
-from punctual.contract.beside import Own
 from punctual.contract.fields import last, parsed, text_of
 from punctual.contract.native import Record
 from punctual.contract.request import Request
@@ -26,8 +25,5 @@ def decode(record: Record, to: str | None = None, header: str = PUBLISH_AFTER) -
     """
     said, users = beside.read(record)
     text = text_of(header, last(users, header))
-    own = Own(due_ms=parsed(header, text, parse_time) if text else None, at_once=True)
-    if not beside.is_command(said):
-        own.to = to
-    words = replace(WORDS, due=header)
-    return beside.request(record, words, said, own, record.key, record.value, users)
+    due_ms = parsed(header, text, parse_time) if text else None
+    return beside.unchanged(record, replace(WORDS, due=header), said, users, due_ms, to)

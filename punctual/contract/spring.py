@@ -6,7 +6,6 @@ Key, value and headers are delivered unchanged. Without the header a record is d
 from typing import Final
 
 from punctual.contract import beside
-from punctual.contract.beside import Own
 from punctual.contract.fields import last, parsed, text_of
 from punctual.contract.native import Record
 from punctual.contract.request import Reason, Refusal, Request
@@ -23,10 +22,7 @@ _BINARY = 8
 def decode(record: Record, to: str | None = None) -> Request:
     """Return the request that a record makes, for the destination `to` of its input. Raises Refusal."""
     said, users = beside.read(record)
-    own = Own(due_ms=_due_ms(last(users, BACKOFF)), at_once=True)
-    if not beside.is_command(said):
-        own.to = to
-    return beside.request(record, WORDS, said, own, record.key, record.value, users)
+    return beside.unchanged(record, WORDS, said, users, _due_ms(last(users, BACKOFF)), to)
 
 
 def _due_ms(value: bytes | None) -> int | None:
