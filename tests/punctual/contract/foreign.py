@@ -27,6 +27,17 @@ SET = {
     "publish-after": "publish-after:orders",
 }
 DUE = NOW + 60_000
+#: JSON that is to be delivered, and the bytes that are.
+CONTENTS = [
+    ('""', b""),
+    ('"d\\u00e9j\\u00e0 \\ud83d\\ude00"', "déjà \U0001f600".encode()),
+    ("null", b"null"),
+    ("1.10000000000000000000000000000000001", b"1.10000000000000000000000000000000001"),
+    (
+        '{"a" : [1, 2e400 , 12345678901234567890123 ],\n"b":"x y"}',
+        b'{"a":[1,2e400,12345678901234567890123],"b":"x y"}',
+    ),
+]
 
 
 def record(*headers: tuple[str, bytes | None], key: bytes | None = b"k", value: bytes | None = b"v") -> FakeRecord:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.punctual.contract.foreign import COUNTDOWN, SET, beside, decode, outcome, records, refusal_of
+from tests.punctual.contract.foreign import CONTENTS, COUNTDOWN, SET, beside, decode, outcome, records
 from tests.punctual.contract.records import NOW, FakeRecord
-from tests.punctual.contract.refused import REFUSED, Case
+from tests.punctual.contract.refused import REFUSED
 
 NAME = "countdown"
 
@@ -46,16 +46,7 @@ def test_fractions_of_a_second_round_up(countdown: str, span_ms: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "content"),
-    [
-        ('""', b""),
-        ('"d\\u00e9j\\u00e0 \\ud83d\\ude00"', "déjà \U0001f600".encode()),
-        ("null", b"null"),
-        ("1.10000000000000000000000000000000001", b"1.10000000000000000000000000000000001"),
-        (
-            '{"a" : [1, 2e400 , 12345678901234567890123 ],\n"b":"x y"}',
-            b'{"a":[1,2e400,12345678901234567890123],"b":"x y"}',
-        ),
-    ],
+    CONTENTS,
 )
 def test_text_becomes_its_utf8_and_other_json_keeps_its_digits(text: str, content: bytes) -> None:
     assert decode(NAME, _with(f'"countdown":1,"message":{text}')).value == content
@@ -83,14 +74,6 @@ def test_the_id_that_a_delivery_came_with_is_not_asked_for() -> None:
 
 def _with(more: str) -> FakeRecord:
     return replace(COUNTDOWN, value=f'{{"topic":"t",{more}}}'.encode())
-
-
-@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
-def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
-    refusal = refusal_of(case.setting or SET[NAME], case.record)
-
-    assert refusal.reason == case.reason
-    assert case.says in refusal.sentence
 
 
 @given(records({}, VALUES))

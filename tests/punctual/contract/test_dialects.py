@@ -7,9 +7,9 @@ import pytest
 from punctual.contract import headers as names
 from punctual.contract.dialects import DIALECTS, NATIVE, OF_ROWS, Dialect, dialect_of
 from punctual.contract.request import Headers, Reason
-from tests.punctual.contract.foreign import SET
+from tests.punctual.contract.foreign import SET, refusal_of
 from tests.punctual.contract.records import NOW, FakeRecord
-from tests.punctual.contract.refused import REFUSED
+from tests.punctual.contract.refused import REFUSED, Case
 from tests.punctual.contract.shapes import SCHEDULES
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
@@ -78,3 +78,14 @@ def test_native_words_are_names_of_headers() -> None:
     words = NATIVE.words
 
     assert {words.partition, words.cluster, words.max_late, words.on_failure} < names.REQUEST
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [pytest.param(name, case, id=f"{name}: {what}") for name, cases in REFUSED.items() for what, case in cases.items()],
+)
+def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(name: str, case: Case) -> None:
+    refusal = refusal_of(case.setting or SET[name], case.record)
+
+    assert refusal.reason == case.reason
+    assert case.says in refusal.sentence

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 
-from tests.punctual.contract.foreign import ETF1, SET, beside, but, decode, outcome, records, refusal_of
+from tests.punctual.contract.foreign import ETF1, SET, beside, but, decode, outcome, records
 from tests.punctual.contract.records import FakeRecord
-from tests.punctual.contract.refused import REFUSED, Case
+from tests.punctual.contract.refused import REFUSED
 
 NAME = "etf1"
 
@@ -76,14 +75,6 @@ def test_a_delivery_that_is_scheduled_again_is_a_message_of_its_own() -> None:
     again = beside(ETF1, delay_id=b"other", delay_due=b"1", delay_source=b"schedules-0-1")
 
     assert decode(NAME, again).id == "vid1-online"
-
-
-@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
-def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
-    refusal = refusal_of(case.setting or SET[NAME], case.record)
-
-    assert refusal.reason == case.reason
-    assert case.says in refusal.sentence
 
 
 @given(

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from tests.punctual.contract.foreign import KARAFKA, SET, beside, but, decode, outcome, records, refusal_of
+from tests.punctual.contract.foreign import KARAFKA, SET, beside, but, decode, outcome, records
 from tests.punctual.contract.records import NOW, FakeRecord
-from tests.punctual.contract.refused import REFUSED, Case
+from tests.punctual.contract.refused import REFUSED
 
 NAME = "karafka"
 
@@ -58,14 +58,6 @@ def test_native_commands_take_the_key_for_the_id() -> None:
     asked = decode(NAME, replace(KARAFKA, headers=[("delay-op", b"reschedule"), ("delay-after", b"5")]))
 
     assert (asked.op, asked.id, asked.due_ms) == ("reschedule", "orders-7d5a0ff5", NOW + 5)
-
-
-@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
-def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
-    refusal = refusal_of(case.setting or SET[NAME], case.record)
-
-    assert refusal.reason == case.reason
-    assert case.says in refusal.sentence
 
 
 @given(

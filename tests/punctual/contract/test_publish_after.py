@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 
 from tests.punctual.contract.foreign import DUE, PUBLISH_AFTER, SET, beside, but, decode, outcome, records, refusal_of
 from tests.punctual.contract.records import NOW, FakeRecord
-from tests.punctual.contract.refused import REFUSED, Case
+from tests.punctual.contract.refused import REFUSED
 
 NAME = "publish-after"
 
@@ -31,30 +30,6 @@ def test_the_headers_name_is_the_inputs_to_set() -> None:
 def test_the_last_header_counts_and_an_empty_one_says_nothing() -> None:
     assert decode(SET[NAME], beside(PUBLISH_AFTER, ("publish-after-ts", b"7"))).due_ms == 7
     assert decode(SET[NAME], but(PUBLISH_AFTER, publish_after_ts=b"")).due_ms == NOW
-
-
-def test_native_headers_say_what_it_cannot() -> None:
-    asked = decode(SET[NAME], beside(PUBLISH_AFTER, delay_id=b"a", delay_to=b"orders", delay_to_cluster=b"emea"))
-    cancel = decode(SET[NAME], replace(PUBLISH_AFTER, headers=[("delay-op", b"cancel"), ("delay-id", b"a")]))
-    later = decode(SET[NAME], replace(PUBLISH_AFTER, headers=[("delay-after", b"7")]))
-
-    assert (asked.id, asked.to, asked.cluster) == ("a", "orders", "emea")
-    assert (cancel.op, cancel.id, cancel.to) == ("cancel", "a", "")
-    assert later.due_ms == NOW + 7
-
-
-def test_without_its_header_a_record_is_due_at_once() -> None:
-    asked = decode(SET[NAME], replace(PUBLISH_AFTER, headers=[("user", None)]))
-
-    assert (asked.due_ms, asked.headers) == (NOW, [("user", None)])
-
-
-@pytest.mark.parametrize("case", REFUSED[NAME].values(), ids=REFUSED[NAME])
-def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(case: Case) -> None:
-    refusal = refusal_of(case.setting or SET[NAME], case.record)
-
-    assert refusal.reason == case.reason
-    assert case.says in refusal.sentence
 
 
 @given(records({"publish-after-ts": [b"%d" % DUE, b"2030-01-01T00:00:00Z", b"2022-09-01 00:00:00"]}))
