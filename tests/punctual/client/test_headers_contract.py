@@ -18,6 +18,8 @@ def test_the_names_of_all_headers_are_frozen() -> None:
         "IF_LATE": "delay-if-late",
         "DEDUPE": "delay-dedupe",
         "ON_FAILURE": "delay-on-failure",
+        "NO_LATER": "delay-no-later",
+        "JITTER": "delay-jitter",
         "OP": "delay-op",
         "IF_DUE": "delay-if-due",
         "ASKED_AT": "delay-asked-at",
@@ -25,6 +27,7 @@ def test_the_names_of_all_headers_are_frozen() -> None:
         "SOURCE": "delay-source",
         "PARKED": "delay-parked",
         "EPOCH": "delay-epoch",
+        "FIRST": "delay-first",
         "REASON": "delay-reason",
         "ERROR": "delay-error",
     }
@@ -38,4 +41,4 @@ def test_every_header_belongs_to_a_request_a_delivery_a_dead_letter_or_the_cold_
 
 
 def test_what_punctual_adds_is_ignored_when_it_is_sent_again() -> None:
-    assert {"delay-due", "delay-source", "delay-reason", "delay-error", "delay-epoch"} == headers.IGNORED
+    assert {"delay-due", "delay-source", "delay-reason", "delay-error", "delay-epoch", "delay-first"} == headers.IGNORED
