@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
-from app.settings_values import one_of, pairs, patterns, servers, topic_name, urls, whole, words
+from app.settings_values import each, one_of, pairs, patterns, servers, topic_name, urls, whole, words
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 from tables.keys import topic_crc
@@ -49,6 +50,7 @@ class Settings:
     ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
     app_id: str = _setting("DELAY_APP_ID", "delay", topic_name)
     extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
+    policies: dict[str, Policies] = _setting("DELAY_POLICIES", "", each(parse_policies))
     partitions: int = _setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
     replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
@@ -105,6 +107,9 @@ class Settings:
                 raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", str(error)) from error
             if to in self.internal_topics:
                 raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", f"{to} is an internal topic; deliver to yours")
+        stranger = next((topic for topic in self.policies if topic not in self.inputs), None)
+        if stranger is not None:
+            raise SettingInvalid("DELAY_POLICIES", stranger, f"it is no input; they are {', '.join(self.inputs)}")
         crcs = {topic_crc(topic): topic for topic in (*self.inputs, self.forwards)}
         if len(crcs) <= len(self.inputs):
             raise SettingInvalid("DELAY_INPUTS", ",".join(self.inputs), "two names have the same CRC-32; rename one")
@@ -192,8 +197,13 @@ class Settings:
         return {self.requests: NATIVE.name, **self.extra_inputs}
 
     def dialect(self, topic: str) -> Dialect:
-        """Return the dialect of an input topic; what comes from elsewhere, as forwards do, is spoken of in our own."""
-        return dialect_of(self.extra_inputs.get(topic, NATIVE.name))
+        """Return the dialect of an input topic, with its policies.
+
+        What comes from elsewhere, as forwards do, is spoken of in our own.
+        """
+        dialect = dialect_of(self.extra_inputs.get(topic, NATIVE.name))
+        policies = self.policies.get(topic)
+        return dialect if policies is None else with_policies(dialect, policies)
 
     @property
     def internal_topics(self) -> frozenset[str]:
