@@ -24,6 +24,7 @@ ASKED_AT: Final = "delay-asked-at"
 
 DUE: Final = "delay-due"
 SOURCE: Final = "delay-source"
+ATTEMPT: Final = "delay-attempt"
 
 PARKED: Final = "delay-parked"
 EPOCH: Final = "delay-epoch"
@@ -45,7 +46,7 @@ DEAD_LETTER: Final = frozenset({REASON, ERROR, SOURCE})
 COLD: Final = frozenset({SOURCE, PARKED, EPOCH})
 """What every record of the cold topic carries beside what it asks for (docs/reference/cold-topic.md)."""
 
-IGNORED: Final = (DELIVERY | DEAD_LETTER | COLD) - REQUEST
+IGNORED: Final = (DELIVERY | {ATTEMPT} | DEAD_LETTER | COLD) - REQUEST
 """What a request may carry without effect, so that deliveries and dead letters can be sent again as they are."""
 
 
