@@ -10,7 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
-from app.settings_values import each, one_of, pairs, patterns, servers, topic_name, urls, whole, words
+from app.http.allow_list import AllowList
+from app.http.secrets_file import SecretsFile
+from app.settings_values import (
+    each,
+    lower_words,
+    one_of,
+    pairs,
+    patterns,
+    servers,
+    topic_name,
+    url_patterns,
+    urls,
+    whole,
+    words,
+)
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.times import parse_duration
@@ -56,6 +70,10 @@ class Settings:
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", patterns)
     callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", urls)
+    http_destinations: dict[str, tuple[str, ...]] = _setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
+    http_headers: tuple[str, ...] = _setting("DELAY_HTTP_HEADERS", "", lower_words)
+    http_give_up_ms: int = _setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
+    http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
     clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
     guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
@@ -100,19 +118,7 @@ class Settings:
         return settings
 
     def _check(self) -> None:
-        for topic, text in self.inputs.items():
-            try:
-                to = dialect_of(text).to
-            except ValueError as error:
-                raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", str(error)) from error
-            if to in self.internal_topics:
-                raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", f"{to} is an internal topic; deliver to yours")
-        stranger = next((topic for topic in self.policies if topic not in self.inputs), None)
-        if stranger is not None:
-            raise SettingInvalid("DELAY_POLICIES", stranger, f"it is no input; they are {', '.join(self.inputs)}")
-        crcs = {topic_crc(topic): topic for topic in (*self.inputs, self.forwards)}
-        if len(crcs) <= len(self.inputs):
-            raise SettingInvalid("DELAY_INPUTS", ",".join(self.inputs), "two names have the same CRC-32; rename one")
+        self._check_inputs()
         if self.min_insync_replicas > self.replication_factor > 1:
             raise SettingInvalid(
                 "DELAY_MIN_INSYNC_REPLICAS",
@@ -126,6 +132,26 @@ class Settings:
         if self.horizon_ms:
             self._check_horizon()
         self._check_security()
+        try:
+            SecretsFile(self.http_secrets_file)
+        except ValueError as error:
+            raise SettingInvalid("DELAY_HTTP_SECRETS_FILE", repr(self.http_secrets_file), str(error)) from error
+
+    def _check_inputs(self) -> None:
+        """See that inputs can be told apart, and that what is said of them makes sense."""
+        for topic, text in self.inputs.items():
+            try:
+                to = dialect_of(text).to
+            except ValueError as error:
+                raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", str(error)) from error
+            if to in self.internal_topics:
+                raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", f"{to} is an internal topic; deliver to yours")
+        crcs = {topic_crc(topic): topic for topic in (*self.inputs, self.forwards)}
+        if len(crcs) <= len(self.inputs):
+            raise SettingInvalid("DELAY_INPUTS", ",".join(self.inputs), "two names have the same CRC-32; rename one")
+        stranger = next((topic for topic in self.policies if topic not in self.inputs), None)
+        if stranger is not None:
+            raise SettingInvalid("DELAY_POLICIES", stranger, f"it is no input; they are {', '.join(self.inputs)}")
 
     def _check_security(self) -> None:
         """See that the files are there and can be used, and that there is a user where one is needed."""
@@ -204,6 +230,10 @@ class Settings:
         dialect = dialect_of(self.extra_inputs.get(topic, NATIVE.name))
         policies = self.policies.get(topic)
         return dialect if policies is None else with_policies(dialect, policies)
+
+    def url_list(self, source: str) -> AllowList:
+        """Return the URLs that requests on the input `source` may have as destinations."""
+        return AllowList(self.http_destinations.get(source, ()) + self.http_destinations.get("*", ()))
 
     @property
     def internal_topics(self) -> frozenset[str]:

@@ -39,7 +39,7 @@ class Bounds:
             self._rewrite(step, row, moved)
         else:
             step.remove(row, entry)
-            new = row_at(due_ms)
+            new, moved = row_at(due_ms), msgspec.structs.replace(moved, attempts=0, next_try_ms=None)
             step.put(new, moved, encode(moved, step.version))
             ended(step, "rescheduled", due_ms, entry, by=by, reason=why(due_ms, asked_ms))
             if self._cold.settle(step, new, by, stamp_ms):

@@ -25,6 +25,8 @@ def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
     """Give a message another due time, no later than it may be, and with it another row, whose key is returned."""
     step.remove(key, entry)
     due_ms, waiting = msgspec.structs.replace(entry, commands=(), moved=command.order).within(command.due_ms)
+    if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries belong to a due time: they begin anew
+        waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
     new = keys.row_key(due_ms, command.offset, command.topic_crc)
     step.put(new, waiting, encode(waiting, step.version))
     ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, command.due_ms))

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.workload import Ask
@@ -36,11 +36,8 @@ class Bounded:
         evidence, ask = self._evidence, self._evidence.asks[source]
         if all(one.said("delay-no-later") is None for one in evidence.by_id[ask.name]):
             return {asked_ms}
-        others = [evidence.asks[one] for one in self._life(source) if one != source]
-        if copy is None:
-            known = [other for other in others if not self._of_another_life(other, ask)]
-        else:
-            known = [other for other in others if self._was_known(other, ask, copy)]
+        others = self._life(source, lambda _: True)
+        known = self._life(source, lambda other: self._was_known(other, ask, copy))
         doubtful = [other for other in others if other not in known]
         found = set()
         for count in range(len(doubtful) + 1):
@@ -48,13 +45,14 @@ class Bounded:
                 found |= self._within([ask, *known, *some], asked_ms)
         return found
 
-    def _life(self, source: str) -> set[str]:
-        """Return the sources of a life that ends, or waits, as `source`."""
-        life, new = {source}, [source]
+    def _life(self, source: str, counts: Callable[[Ask], bool]) -> list[Ask]:
+        """Return the other requests that count of a life that ends, or waits, as `source`."""
+        life, new = [source], [source]
         while new:
-            new = [one for one in self._replaced[new.pop()] if one not in life] + new
-            life.update(new)
-        return life
+            replaced = [one for one in sorted(self._replaced[new.pop()]) if one not in life]
+            found = [one for one in replaced if counts(self._evidence.asks[one])]
+            life, new = life + found, new + found
+        return [self._evidence.asks[one] for one in life[1:]]
 
     def _within(self, life: Sequence[Ask], asked_ms: int) -> set[int]:
         stamps = [_stamps(self._evidence, ask) for ask in life]
@@ -66,9 +64,11 @@ class Bounded:
             found.add(min(asked_ms, way[0][0] + spans[-1]) if spans else asked_ms)
         return found
 
-    def _was_known(self, other: Ask, ask: Ask, copy: Copy) -> bool:
+    def _was_known(self, other: Ask, ask: Ask, copy: Copy | None) -> bool:
         """Return whether whoever sent a copy had to know that the life of its request had another one before."""
         evidence, told_s = self._evidence, self._told_s[other.source]
+        if copy is None:
+            return not self._of_another_life(other, ask)
         began_s = evidence.began(copy.sent, evidence.world.home(evidence.asks[copy.source]))
         known = began_s > told_s or (evidence.calm and copy.sent.at_s > told_s + evidence.prompt_s)
         return known and not self._of_another_life(other, ask)
