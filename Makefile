@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka topic bench bench-full chaos lock clean
+.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka topic bench bench-full chaos debounce lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -29,6 +29,7 @@ help:
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
+	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -66,6 +67,9 @@ simulate: $(TEST_STAMP)
 format: $(TEST_STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+debounce: $(TEST_STAMP)
+	@PUNCTUAL_LONG=1 $(BIN)/python -m pytest -n 0 --log-cli-level=INFO tests/integration/test_debounce.py
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python -m benchmarks
