@@ -1,13 +1,14 @@
 """Requests that share a bound with the message that waits, though it has not replaced them (records.md#debounce)."""
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from app.steps.context import Context
 from app.steps.step import Step
 from app.steps.transitions import ended, why
-from tables import Bound, Entry, keys
+from tables import Bound, Command, Entry, keys
 from tables.entry import encode
 
 
@@ -44,6 +45,19 @@ class Bounds:
             ended(step, "rescheduled", due_ms, entry, by=by, reason=why(due_ms, asked_ms))
             if self._cold.settle(step, new, by, stamp_ms):
                 self._memory.end(step, new, moved)
+
+    def pass_on(self, step: Step, entry: Entry, by: Command) -> None:
+        """Count the bound of a message that was not sent for the one that has replaced it meanwhile, `by` a command.
+
+        Perhaps that one is being sent itself; or another has replaced it, which began no later. What began later has
+        its own life, for that one was delivered.
+        """
+        row = next((row for row, other in self._claims.items() if other.source == by.source), None)
+        if row is None or row in step.changes.removals:
+            row = step.ids[entry.id] if entry.id in step.ids else self._store.find(entry.id)
+            if row is None or by.stamp_ms < self._entry(step, row).own_bound.first_ms:
+                return
+        self.join(step, row, entry.own_bound, entry.source, step.broker_ms, partial(keys.with_due, row))
 
     def _entry(self, step: Step, row: bytes) -> Entry:
         put = step.changes.puts.get(row)

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import dataclass
-from functools import partial
 
 import msgspec
 
@@ -101,7 +100,7 @@ class Outcomes:
         """Serve the partition of a context."""
         self._number, self._settings = context.number, context.settings
         self._claims, self._limits = context.claims, context.limits
-        self._cold, self._memory, self._store = context.cold, context.memory, context.store
+        self._cold, self._memory = context.cold, context.memory
         self._bounds = Bounds(context)
 
     def apply(self, step: Step, outcome: Outcome) -> None:
@@ -209,7 +208,7 @@ class Outcomes:
     def _unsent(self, step: Step, row: bytes, entry: Entry) -> None:
         """Apply the commands on a row that was not sent, in their order, as if the row had been waiting."""
         known = {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
-        moved_by, there, replaced = "", True, False
+        moved_by, there, by = "", True, None
         for command in in_order(entry.commands):
             if not there:
                 if command.op != "replace":
@@ -223,7 +222,7 @@ class Outcomes:
                 ended(step, event, keys.due_of(row), entry, by=command.source)
                 if command.op == "cancel":
                     self._memory.end(step, row, entry, command)
-                there, replaced = False, command.op == "replace"
+                there, by = False, command if command.op == "replace" else None
             else:
                 row, moved_by = move(step, row, entry, command), command.source
                 entry = msgspec.structs.replace(entry, moved=command.order, bound=step.changes.puts[row][0].bound)
@@ -233,14 +232,8 @@ class Outcomes:
         if entry.replaced:  # the id is another row's, of which the step may know more than the table
             step.ids.pop(entry.id, None)
             step.ids.update(known)
-        if replaced:
-            self._pass_on(step, entry)
-
-    def _pass_on(self, step: Step, entry: Entry) -> None:
-        """Count the bound of a message that was not sent for the one that has replaced it meanwhile."""
-        row = step.ids[entry.id] if entry.id in step.ids else self._store.find(entry.id)
-        if row is not None:
-            self._bounds.join(step, row, entry.own_bound, entry.source, step.broker_ms, partial(keys.with_due, row))
+        if by is not None:
+            self._bounds.pass_on(step, entry, by)
 
 
 def _given_up(outcome: Attempted, failed: int, entry: Entry) -> str:

@@ -168,6 +168,32 @@ def test_one_that_is_being_sent_itself_by_then_stays_where_it_is(bench: Workbenc
     bench.assert_balanced()
 
 
+def test_a_bound_does_not_outlive_a_delivery_in_between(bench: Workbench) -> None:
+    ask(bench, NOW, delay_no_later=str(WITHIN))
+    first = bench.claim("a")
+    ask(bench, NOW + 99_000)
+    second = bench.claim("a")
+    ask(bench, NOW + 99_500, delay_no_later=str(WITHIN))
+    bench.run(bench.delivered(second), Unsent(first))
+
+    assert bench.pending() == {"a": NOW + 99_500 + BACK}
+    bench.assert_balanced()
+
+
+def test_a_bound_goes_from_one_that_was_not_sent_to_the_next(bench: Workbench) -> None:
+    ask(bench, NOW, delay_no_later=str(WITHIN))
+    first = bench.claim("a")
+    ask(bench, NOW + 99_000)
+    second = bench.claim("a")
+    ask(bench, NOW + 99_500)
+    bench.run(Unsent(first))
+    assert bench.pending() == {"a": NOW + 99_500 + BACK}
+    bench.run(Unsent(second))
+
+    assert bench.pending() == {"a": NOW + WITHIN}
+    bench.assert_balanced()
+
+
 def test_a_reschedule_of_a_message_that_was_not_sent_stays_within_the_bound(bench: Workbench) -> None:
     ask(bench, NOW, delay_no_later=str(WITHIN))
     row = bench.claim("a")
