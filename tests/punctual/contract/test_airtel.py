@@ -17,7 +17,7 @@ _PARTS = {
     "topic": ['"t"', '"t"', "1", "null"],
     "key": ['"k"', "null", "1"],
     "value": ['"m"', '{"a":[1.0]}', "null", '"\\ud800"'],
-    "headers": ["{}", "null", '{"a":"b"}', '{"a":1}', '{"delay-id":"a"}'],
+    "headers": ["{}", "null", '{"a":"b","c":null}', '{"a":1}', '{"delay-id":"a"}'],
     "postTime": [str(DUE), str(DUE), "-1", "1e3", "1893456000", "9" * 40, "true", "null"],
     "failurePostCallbackUrl": ['""', '"https://a"', "7"],
 }
@@ -39,11 +39,11 @@ def test_the_documented_message_is_accepted_as_it_stands() -> None:
 
 
 def test_what_is_delivered_is_in_the_json_alone() -> None:
-    more = '"value":"v","key":null,"headers":{"b":"1","a":"\\u00e9"},"failurePostCallbackUrl":"https://a"'
+    more = '"value":"v","key":null,"headers":{"b":"1","a":"\\u00e9","c":null},"failurePostCallbackUrl":"https://a"'
     asked = decode(NAME, replace(_with(more), headers=[("own", b"1")]))
 
     assert (asked.due_ms, asked.key, asked.on_failure) == (DUE, None, "https://a")
-    assert asked.headers == [("b", b"1"), ("a", "é".encode())]
+    assert asked.headers == [("b", b"1"), ("a", "é".encode()), ("c", None)]
 
 
 @pytest.mark.parametrize(

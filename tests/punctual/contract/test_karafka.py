@@ -34,8 +34,14 @@ def test_a_cancel_and_the_schedulers_own_tombstone_cancel(kind: bytes) -> None:
     assert (asked.op, asked.id) == ("cancel", "orders-7d5a0ff5")
 
 
-@pytest.mark.parametrize("version", [b"1.0.0", b"1.2.10"])
-def test_later_versions_of_the_same_schema_are_understood(version: bytes) -> None:
+def test_what_is_scheduled_again_says_where_it_is_now_alone() -> None:
+    before = beside(KARAFKA, ("schedule_source_offset", b"1"), ("schedule_source_key", b"an earlier one"))
+
+    assert decode(NAME, before).headers == decode(NAME, KARAFKA).headers
+
+
+@pytest.mark.parametrize("version", [b"1.0.0", b"1.2.10", b"1.0", b"1"])
+def test_versions_of_the_same_schema_are_understood(version: bytes) -> None:
     assert decode(NAME, but(KARAFKA, schedule_schema_version=version)).op == "schedule"
 
 
