@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka topic bench bench-full chaos lock clean
+.PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate format kafka topic bench bench-full chaos lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -22,6 +22,7 @@ help:
 	@echo 'make topic    create the topic NAME, to deliver to'
 	@echo 'make demo-pipeline  a million messages through Spark and back: bulk, cold tier, delivery, account, report'
 	@echo 'make test     the whole test suite, on a real broker'
+	@echo 'make clients  have other systems'"'"' own clients ask for messages, with Go and a JDK (fetches them; RECORD=1 records them)'
 	@echo 'make lint     format, lint, types and layers'
 	@echo 'make check    the same, and the fast tests'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
@@ -50,6 +51,9 @@ demo-pipeline: $(PIPELINE_STAMP)
 
 test: $(TEST_STAMP)
 	@$(BIN)/python -m pytest -n 2
+
+clients: $(TEST_STAMP)
+	@CLIENTS=1 $(BIN)/python -m pytest tests/integration/clients
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff format --check .
