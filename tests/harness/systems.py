@@ -80,7 +80,12 @@ def _counted_down(asked: Record) -> Delivery:
 
 def airtel(number: int, to: str, due_ms: int) -> Asked:
     """Ask as the delay service with a document store is asked."""
-    content = {"topic": to, "key": f"key-{number}", "value": f"text {number}", "headers": {"b": "é", "a": "", "c": None}}
+    content = {
+        "topic": to,
+        "key": f"key-{number}",
+        "value": f"text {number}",
+        "headers": {"b": "é", "a": "", "c": None},
+    }
     body = {**content, "postTime": due_ms, "failurePostCallbackUrl": ""}
     return Asked([("own", b"1")], None, msgspec.json.encode(body))
 
@@ -204,7 +209,7 @@ SYSTEMS = {
     "spring": System(
         "spring:*",
         _header(BACKOFF, lambda due_ms: due_ms.to_bytes(6)),
-        _unchanged(BACKOFF, lambda said: int.from_bytes(said)),
+        _unchanged(BACKOFF, int.from_bytes),
         native_cancel,
     ),
     "deliver-after": System(

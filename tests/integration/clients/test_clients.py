@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.integration.clients.programs import CLIENTS, KCAT, Client, Order
-from tests.integration.clients.recording import RECORDED, Recording, load, save, shapes
 from tests.harness.kafka import Record, create_topic, delete_topic, read
 from tests.harness.systems import SYSTEMS, Delivery
+from tests.integration.clients.programs import CLIENTS, KCAT, Client, Order
+from tests.integration.clients.recording import RECORDED, Recording, load, save, shapes
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, users
 
