@@ -78,11 +78,11 @@ def test_what_fails_is_posted_back_as_it_came_or_as_json_that_asks_for_the_same(
     installation: Installation, client: Client
 ) -> None:
     to, narrow, due_ms = installation.topic(), installation.topic(max_message_bytes="2000"), now_ms() + 500
-    text, time = "é" * 2_000, f'"postTime":{due_ms}'
+    long, time = "é" * 2_000, f'"postTime":{due_ms}'
     fields = {
         "no-time": f'"topic":"{to}",\n\t"value": {{"n": 1.50}}',
         "no-topic": f'"topic":"nowhere","value":1,{time}',
-        "large": f'"topic":"{narrow}","key":"k","value":{{"a":"{text}","n":1.50}},"headers":{{"h":"1","none":null}},{time}',
+        "large": f'"topic":"{narrow}","key":"k","value":{{"a":"{long}","n":1.5}},"headers":{{"h":"1","n":null}},{time}',
         "fine": f'"topic":"{to}","value":"v",{time}',
     }
     asked = {name: f'{{ {said}, "failurePostCallbackUrl":"{client.url(name)}" }}' for name, said in fields.items()}

@@ -66,12 +66,16 @@ def _airtel(order: Order) -> None:
     _java("AirtelProducer", [SPRING, JACKSON], words)
 
 
-def _spring(order: Order) -> None:
-    """Send to the destination, where a listener fails: the retry topic must be called as Spring calls it."""
-    assert order.topic == f"{order.to}-retry"
-    delay_ms = 1_000 * (order.due_s - order.now_s)
-    said = (f"-Dservers={order.servers}", f"-Dtopic={order.to}", f"-Ddelay={delay_ms}")
-    _java("SpringRetry", [SPRING], (), said)
+def _spring(program: str) -> Callable[[Order], None]:
+    """Return what sends to the destination, where a listener fails; the retry topic must be called as Spring does."""
+
+    def run(order: Order) -> None:
+        assert order.topic == f"{order.to}-retry"
+        delay_ms = 1_000 * (order.due_s - order.now_s)
+        said = (f"-Dservers={order.servers}", f"-Dtopic={order.to}", f"-Ddelay={delay_ms}")
+        _java(program, [SPRING], (), said)
+
+    return run
 
 
 def kcat(dialect: str) -> Callable[[Order], None]:
@@ -88,15 +92,20 @@ def kcat(dialect: str) -> Callable[[Order], None]:
     return run
 
 
-def _java(name: str, artifacts: list[str], words: tuple[object, ...], options: tuple[str, ...] = ()) -> None:
-    java = installed_java()
-    if java is None or not (java.resolve().parent / "javac").exists():
+def java() -> Path:
+    """Return a Java that compiles; skips the test if there is none."""
+    found = installed_java()
+    if found is None or not (found.resolve().parent / "javac").exists():
         pytest.skip("no Java that compiles is installed (a JDK of 17 or newer)")
+    return found
+
+
+def _java(name: str, artifacts: list[str], words: tuple[object, ...], options: tuple[str, ...] = ()) -> None:
     import jgo  # noqa: PLC0415 - it takes a while
 
     with one_at_a_time():
         jars = {str(jar) for artifact in artifacts for jar in jgo.build(artifact).all_jars}
-    _run([str(java), *options, "-cp", os.pathsep.join(sorted(jars)), f"{name}.java", *map(str, words)], HERE / "java")
+    _run([str(java()), *options, "-cp", os.pathsep.join(sorted(jars)), f"{name}.java", *map(str, words)], HERE / "java")
 
 
 def _needed(program: str) -> str:
@@ -117,6 +126,9 @@ CLIENTS = {
     "airtel": Client(
         f"the documented request, written by the JsonSerializer of {SPRING.partition(':')[2]}", "airtel", _airtel
     ),
-    "spring": Client(f"@RetryableTopic of {SPRING.partition(':')[2]}", "spring", _spring),
+    "spring": Client(f"@RetryableTopic of {SPRING.partition(':')[2]}", "spring", _spring("SpringRetry")),
+    "spring-handler": Client(
+        f"DeadLetterPublishingRecoverer of {SPRING.partition(':')[2]}", "spring", _spring("RetryByHandler")
+    ),
 }
 KCAT = {f"kcat-{dialect}": Client("kcat 1.7.1", dialect, kcat(dialect)) for dialect in _KCAT}

@@ -38,7 +38,7 @@ def input_of(app_id: str, name: str) -> str:
 
 def live_input(app_id: str, name: str) -> str:
     """Return the topic that a client itself sends to; Spring calls it so."""
-    return f"{destination(name)}-retry" if name == "spring" else f"{app_id}-live-{name}"
+    return f"{destination(name)}-retry" if name.startswith("spring") else f"{app_id}-live-{name}"
 
 
 def setting(client: Client | Recording, name: str) -> str:
@@ -70,7 +70,7 @@ def installation(bootstrap: str, admin: AdminClient, run: Run) -> Iterator[Insta
 
     with run("clients", before=before, env=env) as made:
         yield made
-    for topic in (*topics, "recorded-spring-retry"):
+    for topic in (*topics, "recorded-spring-retry", "recorded-spring-handler-retry"):
         with contextlib.suppress(KafkaException, KeyError):
             delete_topic(bootstrap, topic)
 
