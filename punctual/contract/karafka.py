@@ -10,7 +10,7 @@ from punctual.contract import beside
 from punctual.contract.beside import Own
 from punctual.contract.fields import fields, parsed
 from punctual.contract.native import Record
-from punctual.contract.request import Headers, Reason, Refusal, Request
+from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.times import parse_seconds
 from punctual.contract.words import Words
 

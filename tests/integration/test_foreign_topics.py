@@ -41,7 +41,7 @@ def started(
     env = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap}
     env |= {"DELAY_PARTITIONS": str(PARTITIONS), "DELAY_REPLICATION_FACTOR": "1"}
     names = (source or f"{installation.app_id}-source", target or f"{installation.app_id}-copied")
-    command = [sys.executable, MIRROR, *names, *words]
+    command = [sys.executable, str(MIRROR), *names, *words]
     with subprocess.Popen(command, env=env, text=True, stdout=subprocess.PIPE) as process:
         try:
             yield process

@@ -22,7 +22,7 @@ def test_send_later_delivers_at_its_time_and_takes_a_cancel(installation: Instal
     to, program = installation.topic(), tmp_path / "SendLater.java"
     program.write_text(snippet("use-from-java.md").replace('"delay-requests"', f'"{installation.requests.topic}"'))
     jars = os.pathsep.join(map(str, kafka_jars()))
-    command = [java(), "-cp", jars, program, installation.bootstrap, to]
+    command = [str(java()), "-cp", jars, str(program), installation.bootstrap, to]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
     installation.await_event("cancelled", "an-id")
