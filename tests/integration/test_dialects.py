@@ -12,12 +12,14 @@ import pytest
 from tests.harness.kafka import Record, create_topic, now_ms, read
 from tests.harness.systems import SYSTEMS, Asked, Delivery, named, native_cancel
 from tests.integration.conftest import Run
-from tests.integration.installation import ON_TIME_MS, PARTITIONS, Installation, late_ms, users
+from tests.integration.installation import PARTITIONS, Installation, late_ms, users
 from tests.punctual.contract.refused import REFUSED
 
 #: So many good records come before each that is malformed.
 GOOD = 9
 AHEAD_MS = 8_000
+#: All of them are due in one second, on a machine that may have other work.
+BURST_MS = 10_000
 
 
 CASES = {name: {case: each for case, each in cases.items() if not each.setting} for name, cases in REFUSED.items()}
@@ -98,7 +100,7 @@ def test_deliveries_are_on_time_and_as_their_own_system_makes_them(
         assert name == "countdown" or due_ms == sent.due_ms
         assert Delivery(due_ms, record.key, record.value, users(record.headers)) == expected
         assert [header for header, _ in record.headers[-3:]] == ["delay-id", "delay-due", "delay-source"]
-        assert 0 <= late_ms(record) <= ON_TIME_MS
+        assert 0 <= late_ms(record) <= BURST_MS
         assert name != "karafka" or record.partition == 1
 
 
