@@ -38,6 +38,8 @@ from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
 from app.route import named
 from app.settings import Settings
+from app.throttle.controls import Controls
+from app.throttle.throttle import Throttle
 from app.topics import TopicLimits, ensure
 from app.version import VERSION
 from app.web.state import Recovery
@@ -93,7 +95,10 @@ class Engine:
         intake, partitions = GroupIntake(self._app), dict[int, Partition]()
         logs = InputLogs(settings, self.cluster, self.clock)
         liveness = InputLiveness(intake, logs.topics)
-        self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness)
+        self.controls = Controls(settings, self.cluster)
+        throttle = Throttle(settings, self.clock, self.controls.known)
+        self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness, throttle)
+        self.controls.changed = self.due.obey
         destinations = Destinations(self.cluster)
         admission = Admission(
             settings,
@@ -126,6 +131,7 @@ class Engine:
                 watermark,
                 intake,
                 CatchingUp(settings, self.cluster, logs, intake, partitions, progress.report),
+                self.controls,
             ),
             lambda number, lost_inputs: Partition(number, services, self.due, lost_inputs),
             self.due.notify,
@@ -136,6 +142,7 @@ class Engine:
             self.due.run(),
             progress.run(),
             watermark.run(),
+            self.controls.run(),
             Housekeeping(self, self._app, self._lock).run(),
             watchdog.run(),
         ):

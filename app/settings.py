@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
+from app.rate import Rate, optional, rates
+from app.route import destination
 from app.settings_values import one_of, pairs, patterns, servers, topic_name, urls, whole, words
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
 from punctual.contract.times import parse_duration
@@ -65,6 +67,8 @@ class Settings:
     fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", whole(1, 100_000))
     fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))
     give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
+    rates: dict[str, Rate] = _setting("DELAY_RATES", "", rates)
+    catch_up_rate: Rate | None = _setting("DELAY_CATCH_UP_RATE", "0", optional)
     min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
     row_version: int = _setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
     accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", words)
@@ -114,6 +118,7 @@ class Settings:
                 str(self.min_insync_replicas),
                 f"it cannot be above DELAY_REPLICATION_FACTOR ({self.replication_factor})",
             )
+        self._check_rates()
         for record in self.skip_records:
             if not re.fullmatch(rf"{re.escape(self.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
                 why = f"a record of the changelog is named {self.changelog}-<partition>-<offset>"
@@ -121,6 +126,13 @@ class Settings:
         if self.horizon_ms:
             self._check_horizon()
         self._check_security()
+
+    def _check_rates(self) -> None:
+        """See that there is each cluster of which a destination has a rate."""
+        for name in self.rates:
+            cluster, _ = destination(name)
+            if cluster is not None and cluster not in self.clusters:
+                raise SettingInvalid("DELAY_RATES", name, f"{cluster} is none of DELAY_CLUSTERS")
 
     def _check_security(self) -> None:
         """See that the files are there and can be used, and that there is a user where one is needed."""
@@ -177,6 +189,11 @@ class Settings:
         return f"{self.app_id}-progress"
 
     @property
+    def controls(self) -> str:
+        """The topic where operators pause destinations and say how much they get."""
+        return f"{self.app_id}-controls"
+
+    @property
     def dead_letters(self) -> str:
         """The topic for what could not be accepted or delivered."""
         return f"{self.app_id}-dead-letters"
@@ -199,7 +216,7 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, f"{self.app_id}-controls", *self.inputs})
+        return frozenset({*named, self.controls, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

@@ -132,6 +132,7 @@ class World:
             broker.create(topic, settings.partitions)
         broker.create(settings.dead_letters, settings.partitions)
         broker.create(settings.progress, 1)
+        broker.create(settings.controls, 1)
         for topic, count in self.destinations.items():
             broker.create(topic, count, append_time=False)
             broker.largest[topic] = LARGEST
