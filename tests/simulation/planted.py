@@ -9,6 +9,7 @@ from app.commit.journal import Journal
 from app.commit.transactional_journal import TransactionalJournal
 from app.deliver.delivery_batch import DeliveryBatch
 from app.deliver.dispatcher import Dispatcher
+from app.due.due_loop import DueLoop
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
@@ -17,6 +18,8 @@ from app.partition.partition import Partition
 from app.reports.watermark import Watermark
 from app.steps.order_memory import OrderMemory
 from app.steps.step import Step
+from app.throttle.controls import Controls
+from app.throttle.slots import Slots
 from tables import Changes, Order
 from tables.restore import StaleFilter
 
@@ -119,6 +122,28 @@ def _forgetful(_: Any) -> Any:
     return planted
 
 
+def _not_waited_for(read: Any) -> Any:
+    async def planted(self: Controls) -> None:
+        task = asyncio.get_running_loop().create_task(read(self))
+        task.add_done_callback(lambda _: None)
+
+    return planted
+
+
+def _never(_: Any) -> Any:
+    def planted(*_: Any) -> bool:
+        return False
+
+    return planted
+
+
+def _everyones(_: Any) -> Any:
+    def planted(_: Slots, begin: int, end: int) -> int:
+        return end - begin
+
+    return planted
+
+
 def _hasty(move_on: Any) -> Any:
     async def planted(self: Watermark, partition: Partition, _lowest_ms: int) -> None:
         await move_on(self, partition, 1 << 50)
@@ -131,6 +156,9 @@ BUGS: dict[str, list[Bug]] = {
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
     "what ended an id is forgotten": [(OrderMemory, "end", _forgetful)],
     "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
+    "a partition fires before all controls are read": [(Controls, "read", _not_waited_for)],
+    "what is paused is sent": [(DueLoop, "_waits", _never)],
+    "each worker takes all slots of a rate": [(Slots, "between", _everyones)],
     "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
     "a partition fires before it has caught up": [(CatchingUp, "wait", _nothing)],
