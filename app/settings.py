@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
-from app.rate import Rate, optional, rates
-from app.route import destination
+from app.rates import optional, rates
 from app.settings_values import one_of, pairs, patterns, servers, topic_name, urls, whole, words
+from punctual.contract.destination import destination
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 from tables.keys import topic_crc

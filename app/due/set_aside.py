@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from app.due.longest import LONGEST_S
 from app.partition.partition import Partition
-from app.route import Destination, Route
+from app.route import Route
 from app.settings import Settings
 from app.throttle.throttle import Throttle
+from punctual.contract.destination import Destination
 from tables import Entry, keys
 from tables.entry import decode
 

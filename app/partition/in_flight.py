@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from app.route import ANY, CALLBACK, Destination, Route, named
+from app.route import ANY, CALLBACK, Route, named
 from app.steps.outcomes import Delivered, Outcome
 from app.steps.step import Step
+from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
 
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from app.partition.partition import Partition
-from app.route import Destination
 from app.throttle.throttle import Throttle
+from punctual.contract.destination import Destination
 from tables import keys
 from tables.entry import decode
 

@@ -2,8 +2,8 @@
 
 import math
 
-from app.rate import Rate
 from app.throttle.slots import Slots
+from punctual.contract.rate import Rate
 
 #: A slot that is not used within that time is lost, but for a burst: what comes later must not come all at once.
 _KEPT_S = 0.2

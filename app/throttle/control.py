@@ -4,12 +4,11 @@ import math
 
 import msgspec
 
-from app.rate import Rate, parse_rate, rate_of
-from app.route import Destination, destination
+from punctual.contract.destination import Destination, destination
+from punctual.contract.rate import UNCAPPED, Rate, parse_rate, rate_of
 from punctual.contract.times import parse_time
 
 _TEXT, _LARGEST_MS = 500, 1 << 52
-_UNCAPPED = "none"
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -78,7 +77,7 @@ def _time(said: int | str | None) -> int | None:
 
 def _rate(said: str | float | None) -> tuple[Rate | None, bool]:
     """Return a cap, and whether there is to be none."""
-    if said is None or said == _UNCAPPED:
+    if said is None or said == UNCAPPED:
         return None, said is not None
     if isinstance(said, str):
         return parse_rate(said), False

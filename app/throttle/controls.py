@@ -11,9 +11,9 @@ import msgspec
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import passed_over
-from app.route import Destination
 from app.settings import Settings
 from app.throttle.control import Control, decode
+from punctual.contract.destination import Destination
 
 log = logging.getLogger(__name__)
 

@@ -7,12 +7,13 @@ import math
 from collections.abc import Collection, Mapping
 
 from app.clock import Clock
-from app.rate import Rate, by_destination
-from app.route import Destination
+from app.rates import by_destination
 from app.settings import Settings
 from app.throttle.allowance import Allowance
 from app.throttle.control import Control
 from app.throttle.slots import Slots
+from punctual.contract.destination import Destination
+from punctual.contract.rate import Rate
 
 #: What is due for longer than that is backlog, which DELAY_CATCH_UP_RATE is for.
 BACKLOG_MS = 10_000

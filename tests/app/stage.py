@@ -16,12 +16,12 @@ from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
 from app.partition.partition import Partition
 from app.partition.services import Services
-from app.route import Destination, destination
 from app.settings import Settings
 from app.steps.outcomes import Delivered
 from app.steps.step import OutgoingRecord, Step
 from app.throttle.control import Control
 from app.throttle.throttle import Throttle
+from punctual.contract.destination import Destination, destination
 from punctual.contract.native import Record
 from tables import PartitionStore
 from tests.app.test_clock import SimulatedClock

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import SettingInvalid
-from app.rate import Rate
 from app.settings import Settings
+from punctual.contract.rate import Rate
 from tables import keys
 
 GOOD = {

@@ -24,7 +24,7 @@ from tables import Changes, Order
 from tables.restore import StaleFilter
 
 _FENCE = TransactionalJournal.fence
-_LATE_S = 0.05
+_LATE_S, _SLOW_S = 0.05, 0.3
 #: What is replaced: class, name, and what makes the new function of the old one.
 Bug = tuple[type, str, Callable[[Any], Any]]
 
@@ -123,9 +123,12 @@ def _forgetful(_: Any) -> Any:
 
 
 def _not_waited_for(read: Any) -> Any:
+    async def later(self: Controls) -> None:
+        await asyncio.sleep(_SLOW_S)
+        await read(self)
+
     async def planted(self: Controls) -> None:
-        task = asyncio.get_running_loop().create_task(read(self))
-        task.add_done_callback(lambda _: None)
+        asyncio.get_running_loop().create_task(later(self))  # noqa: RUF006 - nobody waits for it, that is the bug
 
     return planted
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from app.due.longest import LONGEST_S
-from app.rate import Rate
 from app.reports.overdue import overdue
 from app.throttle.throttle import BACKLOG_MS
+from punctual.contract.rate import Rate
 from tables import PartitionStore
 from tests.app.stage import Stage
 

@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from app.rate import Rate
 from app.throttle.control import Control, decode
+from punctual.contract.rate import Rate
 from tests.harness.fuzz import mangled, seeds
 
 

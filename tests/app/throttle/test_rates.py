@@ -2,8 +2,9 @@
 
 import pytest
 
-from app.rate import Rate, by_destination, optional, parse_rate, rates
-from app.route import destination
+from app.rates import by_destination, optional, rates
+from punctual.contract.destination import destination
+from punctual.contract.rate import Rate, parse_rate
 
 
 @pytest.mark.parametrize(

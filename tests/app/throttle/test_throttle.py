@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.rate import Rate
-from app.route import Destination
 from app.settings import Settings
 from app.throttle.control import Control
 from app.throttle.throttle import BACKLOG_MS, Throttle
+from punctual.contract.destination import Destination
+from punctual.contract.rate import Rate
 from tests.app.test_clock import SimulatedClock
 
 EMAILS: Destination = (None, "emails")

@@ -4,9 +4,8 @@ import re
 
 import msgspec
 
-from app.route import Destination, destination
-from app.settings_values import words
-
+#: What a control record says for no cap at all.
+UNCAPPED = "none"
 _SECONDS = {"s": 1, "m": 60, "h": 3_600}
 _RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)/([smh])(?: +burst +([0-9]{1,9}))?")
 #: Beyond that no cap is noticed.
@@ -42,36 +41,3 @@ def rate_of(per_s: float, burst: int = 0) -> Rate:
         msg = f"a rate is above 0 and at most {_MOST_PER_S} messages a second; to hold all back, pause the destination"
         raise ValueError(msg)
     return Rate(per_s, burst)
-
-
-def rates(text: str) -> dict[str, Rate]:
-    """Return rates by the destinations' names: `emails=500/s,emea/orders=20/s burst 100`.
-
-    Raises ValueError with a sentence.
-    """
-    found: dict[str, Rate] = {}
-    for item in words(text):
-        name, equals, rate = item.partition("=")
-        name = name.strip()
-        if not equals:
-            msg = f"{item!r} is not of the form destination=rate"
-            raise ValueError(msg)
-        destination(name)
-        if name in found:
-            msg = f"{name} has two rates"
-            raise ValueError(msg)
-        found[name] = parse_rate(rate)
-    return found
-
-
-def by_destination(named: dict[str, Rate]) -> dict[Destination, Rate]:
-    """Return the same by destination."""
-    return {destination(name): rate for name, rate in named.items()}
-
-
-def optional(text: str) -> Rate | None:
-    """Return a rate, None for `0`.
-
-    Raises ValueError with a sentence.
-    """
-    return None if text == "0" else parse_rate(text)
