@@ -42,6 +42,7 @@ from app.throttle.controls import Controls
 from app.throttle.throttle import Throttle
 from app.topics import TopicLimits, ensure
 from app.version import VERSION
+from app.web.overview import Wanted
 from app.web.state import Recovery
 from tables import DelayTable
 
@@ -252,6 +253,14 @@ class Engine:
         return next(
             filter(None, (self.dispatcher.trouble(route) for route in held if named(*route[:2]) == destination)), ""
         )
+
+    def wanted(self) -> Wanted:
+        """What operators want of destinations, as this worker has read it."""
+        if not self._started:
+            return Wanted()
+        throttle = self.due.throttle
+        pauses = {named(*to): control for to in throttle.pauses if (control := throttle.paused(to)) is not None}
+        return Wanted(pauses, {named(*to): rate for to, rate in throttle.rates.items()})
 
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""

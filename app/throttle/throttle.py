@@ -111,9 +111,10 @@ class Throttle:
         return 0.0 if allowance is None else allowance.until_ms(self._now_ms()) / 1000
 
     # for those who watch ---------------------------------------------------------------------------------------------
-    def rate(self, to: Destination) -> Rate | None:
-        """Return the cap of a destination, None if it has none."""
-        return self._rates.get(to)
+    @property
+    def rates(self) -> Mapping[Destination, Rate]:
+        """The caps that hold now."""
+        return self._rates
 
     @property
     def pauses(self) -> list[Destination]:

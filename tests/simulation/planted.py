@@ -128,7 +128,7 @@ def _not_waited_for(read: Any) -> Any:
         await read(self)
 
     async def planted(self: Controls) -> None:
-        asyncio.get_running_loop().create_task(later(self))  # noqa: RUF006 - nobody waits for it, that is the bug
+        asyncio.get_running_loop().create_task(later(self))
 
     return planted
 

@@ -137,13 +137,13 @@ def test_a_record_wins_over_the_settings() -> None:
     controls[None, "letters"] = Control(rate=Rate(1.0))
     throttle.update()
 
-    assert throttle.rate(EMAILS) == Rate(20.0)
-    assert throttle.rate((None, "sms")) is None
-    assert throttle.rate((None, "letters")) == Rate(1.0)
+    assert throttle.rates.get(EMAILS) == Rate(20.0)
+    assert throttle.rates.get((None, "sms")) is None
+    assert throttle.rates.get((None, "letters")) == Rate(1.0)
     controls.clear()
     throttle.update()
-    assert throttle.rate(EMAILS) == Rate(10.0)
-    assert throttle.rate((None, "letters")) is None
+    assert throttle.rates.get(EMAILS) == Rate(10.0)
+    assert throttle.rates.get((None, "letters")) is None
 
 
 def test_a_pause_ends_by_itself_at_the_brokers_time() -> None:
@@ -175,4 +175,4 @@ def test_only_backlog_is_held_back_to_catch_up_and_only_where_there_is_no_cap() 
     clock.pass_by(100)
     assert take_all(throttle, BACKLOG_MS + 1) == 10
     assert throttle.room(EMAILS, BACKLOG_MS, 0) == math.inf
-    assert throttle.rate((None, "sms")) == Rate(5.0)
+    assert throttle.rates.get((None, "sms")) == Rate(5.0)
