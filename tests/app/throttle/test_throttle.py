@@ -99,13 +99,36 @@ def test_a_restart_grants_no_fresh_burst() -> None:
     assert take_all(made(clock, DELAY_RATES="emails=20/s burst 100")) == 0
 
 
-def test_what_has_no_answer_yet_counts_so_that_an_outage_does_not_come_all_at_once() -> None:
-    clock = SimulatedClock()
+@pytest.mark.parametrize("stalls_s", [0.3, 1.0, 4.0, 15.0])
+def test_what_a_broker_has_held_up_does_not_come_beside_what_comes_then(stalls_s: float) -> None:
+    clock, arrived, on_their_way = SimulatedClock(), list[int](), 0
     throttle = made(clock, DELAY_RATES="emails=100/s")
-    clock.pass_by(200)
+    for turn in range(3_000):
+        clock.pass_by(20)
+        room = int(throttle.room(EMAILS, 0, on_their_way))
+        for _ in range(max(0, room)):
+            throttle.spend(EMAILS, 0)
+            on_their_way += 1
+        if turn * 0.02 % (stalls_s + 3) > stalls_s:
+            arrived += [clock.wall] * on_their_way
+            on_their_way = 0
 
-    assert throttle.room(EMAILS, 0, 19) == 1
-    assert throttle.room(EMAILS, 0, 20) == 0
+    assert most_in_ten_seconds(arrived) <= 1_050
+
+
+@pytest.mark.parametrize("takes_ms", [40, 300, 600])
+def test_a_cap_is_reached_though_answers_take_a_while(takes_ms: int) -> None:
+    clock, answers, arrived = SimulatedClock(), list[int](), 0
+    throttle = made(clock, DELAY_RATES="emails=60/s")
+    for _ in range(3_000):
+        clock.pass_by(20)
+        arrived += sum(at <= clock.wall for at in answers)
+        answers = [at for at in answers if at > clock.wall]
+        for _ in range(max(0, int(throttle.room(EMAILS, 0, len(answers))))):
+            throttle.spend(EMAILS, 0)
+            answers.append(clock.wall + takes_ms)
+
+    assert arrived >= 60 * 60 * 0.95
 
 
 def test_a_clock_that_is_set_makes_no_slots_and_takes_none() -> None:
