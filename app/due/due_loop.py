@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Mapping
 
 from app.clock import Clock
-from app.deliver.callback_client import CallbackClient
 from app.deliver.dispatcher import Dispatcher
+from app.deliver.posts import Posts
+from app.due.http_rows import HttpRows
 from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
 from app.due.longest import LONGEST_S
 from app.due.set_aside import SetAside
 from app.partition.partition import Partition
 from app.partition.state import State
-from app.route import CALLBACK, Route
+from app.route import HTTP, Route, destination_of
 from app.settings import Settings
 from app.steps.outcomes import Dropped, Unsent
 from app.throttle.throttle import Throttle
@@ -39,18 +40,21 @@ class DueLoop:
         dispatcher: Dispatcher,
         partitions: Mapping[int, Partition],
         liveness: InputLiveness | None = None,
+        posts: Posts | None = None,
         throttle: Throttle | None = None,
     ) -> None:
-        """Send through `dispatcher` what is due in `partitions` by `clock`, as far as `throttle` allows.
+        """Send through `dispatcher` and `posts` what is due in `partitions` by `clock`, as far as `throttle` allows.
 
         `liveness` looks at the partitions before.
         """
         self._settings, self._clock, self._dispatcher = settings, clock, dispatcher
         self.partitions, self._liveness = partitions, liveness
         self.throttle = throttle or Throttle(settings, clock)
-        self._set_aside = SetAside(settings, self.throttle, self._fire_row, self._is_aside)
-        self._callbacks = CallbackClient(self.notify)
         self.lateness = Lateness(clock.monotonic_ms)
+        posts = posts or Posts(settings, clock)
+        posts.room = self.notify
+        self.http = HttpRows(posts, self._decide, settings.fire_batch)
+        self._set_aside = SetAside(settings, self.throttle, self._fire_row, self.http.takes, self._is_aside)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
@@ -64,8 +68,8 @@ class DueLoop:
         self._changed.set()
 
     async def stop(self) -> None:
-        """Abandon callbacks in flight."""
-        await self._callbacks.stop()
+        """Abandon what is posted at the moment."""
+        await self.http.stop()
 
     async def run(self) -> None:
         """Fire until cancelled."""
@@ -133,16 +137,16 @@ class DueLoop:
 
     def _fire(self, partition: Partition, now: int) -> float:
         """Send a partition's rows due by `now` as far as it has room; return the seconds until the next look."""
-        self._unhold(partition)
-        self._call_held(partition, now)
-        partition.skip_settled()
         in_flight = partition.in_flight
+        self._sets_aside = self.throttle.active or bool(in_flight.aside)
+        self._unhold(partition)
+        next_ms = self.http.go_on(partition, now)
+        partition.skip_settled()
         room = self._settings.fire_room - in_flight.sending(self._is_aside)
         if room <= 0:
             return LONGEST_S
         limit = min(room, self._settings.fire_batch)
         self._free.clear()
-        self._sets_aside = self.throttle.active or bool(in_flight.aside)
         if in_flight.late:
             limit -= self._fire_late(partition, now, limit)
             if limit <= 0:
@@ -153,9 +157,9 @@ class DueLoop:
                 self._decide(partition, key, decode(raw), now)
         if found:
             in_flight.move_on(found[-1][0])
-        if following is None:
-            return LONGEST_S
-        return max(0.0, (keys.due_of(following) - self._clock.wall_ms()) / 1000)
+        if following is not None:
+            next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
+        return LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)
 
     def _fire_late(self, partition: Partition, now: int, limit: int) -> int:
         """Send rows that were put before the cursor while it does not go back; return how many were looked at."""
@@ -169,22 +173,22 @@ class DueLoop:
     def _decide(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
         """Decide what happens to a due row."""
         if entry.url is not None:
-            self._call(partition, key, entry)
+            self.http.post(partition, key, entry, now)
         elif self._sets_aside and not entry.commands and self._waits(partition, key, entry, now):
             pass
-        elif self._fire_row(partition, key, entry, now):
+        elif self._fire_row(partition, key, entry, now) and not entry.attempts:
             self._late[now - keys.due_of(key)] += 1
 
     def _waits(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
         """Set a row aside if its destination is paused or capped, or rows before it are; return whether it is."""
-        to, in_flight = (entry.cluster, entry.to), partition.in_flight
+        to, in_flight = destination_of(entry), partition.in_flight
         waits = to in in_flight.aside or self.throttle.throttles(to, now - keys.due_of(key))
         if waits:
             in_flight.set_aside(to, key)
         return waits
 
     def _fire_row(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Send a row, or do what is to be done instead; return whether it is sent."""
+        """Send or post a row, or do what is to be done instead; return whether it is on its way."""
         late = now - keys.due_of(key)
         if entry.commands:  # it was being sent when the process died: what was asked then applies now
             partition.in_flight.claim(key, entry)
@@ -196,41 +200,15 @@ class DueLoop:
             allows = f"{OF_ROWS.words.max_late} allows {entry.max_late_ms}"
             sentence = f"it is {late} ms late, {allows}. Send it again if it still matters."
             self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
-        else:
+        elif "://" not in entry.to:
             return self._send(partition, key, entry, now)
-        return False
-
-    def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
-        route = self._callbacks.route(entry.url or "")
-        if self._callbacks.full(route):
-            partition.in_flight.hold(key, entry, route)
         else:
-            self._callbacks.call(partition, key, entry, route)
-
-    def _call_held(self, partition: Partition, now: int) -> None:
-        """Go on with callbacks that were passed over, host by host; what is to be sent does not wait for that."""
-        in_flight = partition.in_flight
-        for route in in_flight.held_routes(callbacks=True):
-            if self._callbacks.full(route):
-                continue
-            found, _ = partition.store.due(now, in_flight.pop_held(route), self._settings.fire_batch)
-            for key, raw in found:
-                if key >= in_flight.cursor:  # they are still to come
-                    break
-                entry = decode(raw)
-                if entry.url is None or self._callbacks.route(entry.url) != route or in_flight.busy(key):
-                    continue
-                self._call(partition, key, entry)
-                if in_flight.is_held(route):
-                    break
-            else:
-                if len(found) == self._settings.fire_batch:
-                    in_flight.hold_from(route, found[-1][0] + b"\0")
-                    self.notify()
+            return self.http.post(partition, key, entry, now)
+        return False
 
     def _is_aside(self, route: Route) -> bool:
         """Return whether what is in flight on a route takes no room from the rest."""
-        return route[2] == CALLBACK or self._dispatcher.blocked(route)
+        return route[2] == HTTP or self._dispatcher.blocked(route)
 
     def _send(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
         """Send a row unless its route takes nothing; return whether it is sent."""
@@ -258,6 +236,6 @@ class DueLoop:
 
     def _unhold(self, partition: Partition) -> None:
         """Go back to rows that were passed over, when their route is free again."""
-        for route in partition.in_flight.held_routes(callbacks=False):
+        for route in partition.in_flight.held_routes(http=False):
             if not self._dispatcher.blocked(route):
                 partition.in_flight.go_back(route)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from app.due.longest import LONGEST_S
 from app.partition.partition import Partition
-from app.route import Route
+from app.route import Route, destination_of
 from app.settings import Settings
 from app.throttle.throttle import Throttle
 from punctual.contract.destination import Destination
@@ -23,16 +23,24 @@ _APART_S = 0.02
 _OF_A_SCAN, _OF_A_CYCLE = 500, 2_000
 #: Sends a row or does what is to be done instead; returns whether it is sent.
 Fire = Callable[[Partition, bytes, Entry, int], bool]
+#: Whether a row can be sent at that time, or anything else be done with it.
+Takes = Callable[[bytes, Entry, int], bool]
 
 
 class SetAside:
     """Sends rows that were set aside when there is room for them: by (due, arrival), partitions in turn."""
 
     def __init__(
-        self, settings: Settings, throttle: Throttle, fire: Fire, takes_no_room: Callable[[Route], bool]
+        self,
+        settings: Settings,
+        throttle: Throttle,
+        fire: Fire,
+        takes: Takes,
+        takes_no_room: Callable[[Route], bool],
     ) -> None:
-        """Let `fire` send; what is in flight on a route that `takes_no_room` does not count."""
-        self._settings, self._throttle, self._fire, self._takes_no_room = settings, throttle, fire, takes_no_room
+        """Let `fire` send what it `takes`; what is in flight on a route that `takes_no_room` does not count."""
+        self._settings, self._throttle, self._fire = settings, throttle, fire
+        self._takes, self._takes_no_room = takes, takes_no_room
         self._turn = self._looks = 0
 
     def go_through(self, partitions: list[Partition], now: int) -> float:
@@ -87,11 +95,12 @@ class SetAside:
             if key in in_flight.claims:
                 continue
             entry = decode(raw)
-            if (entry.cluster, entry.to) != to or entry.url is not None:
+            if entry.url is not None or destination_of(entry) != to:
                 continue
             late = now - keys.due_of(key)
             limited = self._throttle.limits(to, late)
-            if late < 0 or room <= 0 or (limited and spent >= share) or in_flight.changing(key):
+            full = room <= 0 or (limited and spent >= share) or not self._takes(key, entry, now)
+            if late < 0 or full or in_flight.changing(key):
                 in_flight.aside[to] = key
                 return spent
             if self._fire(partition, key, entry, now):

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from app.route import ANY, CALLBACK, Route, named
+from app.partition.next_tries import NextTries
+from app.route import ANY, HTTP, Route, destination_of, name_of, whole
 from app.steps.outcomes import Delivered, Outcome
 from app.steps.step import Step
 from punctual.contract.destination import Destination
@@ -38,11 +39,13 @@ class InFlight:
         #: The step that is being built or committed, and the first row passed over because it changes that.
         self._step: Step | None = None
         self._skipped: bytes | None = None
+        self.tries = NextTries()
 
     def clear(self) -> None:
         """Begin anew: what is in flight belongs to nobody any more."""
         for left in (self.claims, self._unanswered, self._routes, self._rows, self._held, self.aside, self._late):
             left.clear()
+        self.tries.clear()
         self.cursor, self._step, self._skipped = b"", None, None
 
     # being sent ------------------------------------------------------------------------------------------------------
@@ -87,7 +90,7 @@ class InFlight:
 
     def on_their_way(self, to: Destination) -> int:
         """Return how many rows are being sent to a destination."""
-        return sum(rows for route, rows in self._rows.items() if route[:2] == to) if self._rows else 0
+        return sum(rows for route, rows in self._rows.items() if whole(route) == to) if self._rows else 0
 
     @property
     def routes(self) -> Iterable[Route]:
@@ -109,9 +112,9 @@ class InFlight:
         """Return whether rows wait for a route."""
         return route in self._held
 
-    def held_routes(self, *, callbacks: bool | None = None) -> list[Route]:
-        """Return the routes that rows wait for: only those of `callbacks`, or all others, or any."""
-        return [route for route in self._held if callbacks is None or (route[2] == CALLBACK) is callbacks]
+    def held_routes(self, *, http: bool | None = None) -> list[Route]:
+        """Return the routes that rows wait for: only those over `http`, or all others, or any."""
+        return [route for route in self._held if http is None or (route[2] == HTTP) is http]
 
     def pop_held(self, route: Route) -> bytes:
         """Return the first row that waited for a route; none does any more."""
@@ -128,8 +131,8 @@ class InFlight:
     def held_ms(self) -> dict[str, int]:
         """Return the oldest due time that waits for each destination that takes nothing."""
         held: dict[str, int] = {}
-        for (cluster, topic, number), row in self._held.items():
-            name = named(None if number == CALLBACK else cluster, topic)
+        for route, row in self._held.items():
+            name = name_of(route)
             held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
         return held
 
@@ -156,7 +159,7 @@ class InFlight:
 
     def first_beside(self, aside: Collection[Destination]) -> bytes | None:
         """Return the first row before the cursor that is not dealt with, but those that are set `aside` for these."""
-        known = [key for key, entry in self.claims.items() if (entry.cluster, entry.to) not in aside]
+        known = [key for key, entry in self.claims.items() if destination_of(entry) not in aside]
         known += [*self._held.values(), *self._late, *(row for to, row in self.aside.items() if to not in aside)]
         return min(known, default=None)
 
@@ -193,7 +196,7 @@ class InFlight:
     @property
     def quiet(self) -> bool:
         """Whether no row before the cursor is left to be dealt with, and no step may be about to put one there."""
-        passed_over = self._held or self.aside or self._late or self._skipped
+        passed_over = self._held or self.aside or self._late or self._skipped or self.tries
         return not self.claims and not passed_over and self._step is None
 
     def oldest(self, store: PartitionStore) -> bytes | None:
@@ -201,6 +204,8 @@ class InFlight:
         known = [*self.claims, *self._held.values(), *self.aside.values(), *self._late]
         if self._skipped is not None:
             known.append(self._skipped)
+        if self.tries:
+            known.append(self.tries.oldest)
         following = store.next_row(self.cursor)
         if following is not None:
             known.append(following)

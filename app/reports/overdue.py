@@ -3,6 +3,7 @@
 from typing import Final
 
 from app.partition.partition import Partition
+from app.route import destination_of
 from app.throttle.throttle import Throttle
 from punctual.contract.destination import Destination
 from tables import keys
@@ -18,7 +19,8 @@ _LOOKED_AT = 1_000
 def overdue(partition: Partition, oldest: bytes | None, before_ms: int, throttle: Throttle) -> int:
     """Count rows due by `before_ms`: whole hours from the counters, the present one by looking, up to a bound.
 
-    Those whose destination is paused, or gets no more for now, are left out: then no more than some are counted.
+    Those that wait for their next try are left out, and those whose destination is paused or gets no more for now;
+    while there are any of the latter, no more than some are counted.
     """
     if oldest is None or keys.due_of(oldest) > before_ms:
         return 0
@@ -31,7 +33,8 @@ def overdue(partition: Partition, oldest: bytes | None, before_ms: int, throttle
         return _beside(partition, before_ms, on_purpose)
     hour = before_ms // keys.BUCKET_MS
     whole = sum(count for number, count in partition.store.counts.hours.items() if number < hour)
-    return whole + partition.store.count(hour * keys.BUCKET_MS, before_ms, _COUNTED)
+    found = whole + partition.store.count(hour * keys.BUCKET_MS, before_ms, _COUNTED)
+    return max(0, found - len(partition.in_flight.tries))
 
 
 def _beside(partition: Partition, before_ms: int, on_purpose: set[Destination]) -> int:
@@ -44,7 +47,7 @@ def _beside(partition: Partition, before_ms: int, on_purpose: set[Destination]) 
             if count == _LOOKED_AT or key >= min(bound, in_flight.cursor):
                 break
             entry = decode(raw)
-            found += (entry.cluster, entry.to) not in on_purpose
+            found += key not in in_flight.tries and destination_of(entry) not in on_purpose
     following = partition.store.next_row(in_flight.cursor)
     if following is not None and following < bound:
         found += partition.store.count(keys.due_of(following), before_ms, _COUNTED)

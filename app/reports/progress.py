@@ -112,6 +112,7 @@ class ProgressReporter:
         """Return a partition's record."""
         store = partition.store
         oldest = partition.in_flight.oldest(store)
+        retrying = len(partition.in_flight.tries)
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
         return {
             "partition": partition.number,
@@ -123,6 +124,7 @@ class ProgressReporter:
             "positions": {topic: position.offset for topic, position in store.positions.items()},
             **_pending(store),
             "overdue": overdue(partition, oldest, now - GRACE_MS, self._due.throttle),
+            **({"retrying": retrying} if retrying else {}),
             "next_due": None if oldest is None else keys.due_of(oldest),
             **_held(partition.in_flight.held_ms()),
             **self._throttled(partition, now),

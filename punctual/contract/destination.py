@@ -16,7 +16,8 @@ def destination(name: str) -> Destination:
     Raises ValueError with a sentence.
     """
     if _ORIGIN.fullmatch(name):
-        return None, name
+        origin = name.lower()
+        return None, origin.removesuffix(":443" if origin.startswith("https:") else ":80")
     cluster, slash, topic = name.rpartition("/")
     if not TOPIC_NAME.fullmatch(topic) or (slash and (not cluster or "/" in cluster)):
         msg = f"{name[:300]!r} is no destination. Write a topic, cluster/topic, or a URL without a path: https://host"

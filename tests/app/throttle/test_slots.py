@@ -1,11 +1,12 @@
 """Slots are dealt out to partitions, and never to two workers."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.throttle.slots import Slots
 
 
+@settings(deadline=None)
 @given(st.integers(1, 40), st.data())
 def test_every_slot_is_exactly_one_workers(partitions: int, data: st.DataObject) -> None:
     owners = data.draw(st.lists(st.integers(0, 2), min_size=partitions, max_size=partitions))
