@@ -3,6 +3,7 @@
 import email.utils
 import itertools
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -267,7 +268,7 @@ def test_what_is_given_up_becomes_a_dead_letter(run: Run, receiver: Receiver) ->
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_one_dead_one_slow_and_one_poisoned_destination_delay_no_other(run: Run, guarantee: str, culprits: str) -> None:
     """Of 100 destinations, half of them topics; for the dead host there are 10,000 messages."""
-    seconds, rate = 10, 100
+    seconds, rate = int(os.environ.get("NEIGHBOURS_S", "10")), 100
 
     def reply(path: str, _before: int) -> Answer:
         return {"/slow": (204, {}, 14.0), "/poison": (500, {}, 0.0)}.get(path, OK)
@@ -301,10 +302,12 @@ def test_one_dead_one_slow_and_one_poisoned_destination_delay_no_other(run: Run,
             sum(number % len(healthy) == place for number in range(seconds * rate)) for place in range(len(healthy))
         ]
         for host, count in zip(hosts[2:], want, strict=False):
-            eventually(lambda host=host, count=count: len(host.taken) >= count, 60, "what is for a host")  # type: ignore[misc]
+            eventually(lambda host=host, count=count: len(host.taken) >= count, seconds + 60, "what is for a host")  # type: ignore[misc]
         late = [post.late_ms for host in hosts[2:] for post in host.taken]
         for topic, count in zip(topics, want[len(hosts) - 2 :], strict=True):
-            late += [record.timestamp_ms - int(record.header("delay-due")) for record in made.wait_for(topic, count)]
+            late += [
+                record.timestamp_ms - int(record.header("delay-due")) for record in made.wait_for(topic, count, 60)
+            ]
         late.sort()
         p99 = late[len(late) * 99 // 100]
         figures = f"p50 {late[len(late) // 2]} ms, p99 {p99} ms, latest {late[-1]} ms"

@@ -176,7 +176,19 @@ async def test_certificate_and_host_are_the_names_while_the_address_is_pinned(na
         pytest.skip("openssl is not installed")
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     subject = ["-subj", "/CN=test", "-addext", f"subjectAltName={name}"]
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *subject]
+    made: list[str | Path] = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        key,
+        "-out",
+        certificate,
+        *subject,
+    ]
     making = await asyncio.create_subprocess_exec(*made, stderr=subprocess.DEVNULL)
     assert await making.wait() == 0
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
