@@ -43,6 +43,8 @@ class NextTries:
         for row, at_ms in again.items():
             if row not in gone:
                 self.wait(row, at_ms)
+        if not self._at:
+            self._heap.clear()
 
     def pop(self, now_ms: int, limit: int) -> list[bytes]:
         """Return up to `limit` rows whose time has come, in its order; they wait no more."""
