@@ -77,7 +77,7 @@ def retry(
     Key, value and headers stay. Its id is that of the source and the attempt, as the worker finds it too, so that the
     request goes home at once. Raises an InvalidRequestError.
     """
-    if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
+    if max_attempts is not None and not is_count(max_attempts):
         raise InvalidOptionError(f"max_attempts={max_attempts!r} is no number of attempts: give 1 or more, or None.")
     kept = [header for header in _pairs(record.headers) if header[0] not in _ANEW]
     known = dict(reversed(kept))  # the first of a name counts
@@ -93,6 +93,11 @@ def retry(
         ours.append((names.ERROR, _sentence(error)))
     id_ = retry_id(source, attempt_of(known) + 1, where.decode())
     return Request(record.key, record.value, (*kept, *ours), id_.encode())
+
+
+def is_count(number: object) -> bool:
+    """Return whether something is a number of attempts."""
+    return isinstance(number, int) and number > 0
 
 
 def attempt_of(headers: Mapping[str, bytes | None]) -> int:
