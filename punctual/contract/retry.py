@@ -19,7 +19,8 @@ EXAMPLE: Final = "exponential 1s 2 1h jitter"
 #: As for all ids.
 _ID_BYTES: Final = 256
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SHORT: Final = re.compile(rf"(\d{{1,9}})({'|'.join(_UNITS_MS)})", re.ASCII)
+_LONGEST_MS: Final = 10**15
+_SHORT: Final = re.compile(rf"(\d{{1,15}})({'|'.join(_UNITS_MS)})", re.ASCII)
 _FACTOR: Final = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
 
@@ -76,7 +77,13 @@ def parse_span(text: str) -> int:
     Raises ValueError with a sentence.
     """
     short = _SHORT.fullmatch(text)
-    return int(short[1]) * _UNITS_MS[short[2]] if short is not None else parse_duration(text)
+    if short is None:
+        return parse_duration(text)
+    span = int(short[1]) * _UNITS_MS[short[2]]
+    if span >= _LONGEST_MS:
+        msg = f"{text!r} is too long: durations are below 10^15 milliseconds, 31,000 years"
+        raise ValueError(msg)
+    return span
 
 
 def retry_id(source: str, attempt: int, to: str, cluster: str | None = None) -> str:

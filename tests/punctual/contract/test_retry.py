@@ -132,6 +132,7 @@ def test_a_retry_is_the_same_after_the_forwards_topic() -> None:
                 b"exponential 1s 1e9 1h",
                 b"exponential 1s two 1h",
                 b"exponential soon 2 1h",
+                b"exponential 1s 2 99999999999d",
                 b"exponential 1y 2 P1Y",
                 "exponential \u0661s 2 1h".encode(),
             )
