@@ -8,6 +8,7 @@ from typing import Any
 import aiokafka.errors
 
 from app.clock import Clock
+from app.deliver.posts import Posts
 from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
@@ -36,7 +37,7 @@ from app.reports.progress import ProgressReporter
 from app.reports.reader import ProgressReader
 from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
-from app.route import named
+from app.route import HTTP, name_of
 from app.settings import Settings
 from app.topics import TopicLimits, ensure
 from app.version import VERSION
@@ -93,7 +94,8 @@ class Engine:
         intake, partitions = GroupIntake(self._app), dict[int, Partition]()
         logs = InputLogs(settings, self.cluster, self.clock)
         liveness = InputLiveness(intake, logs.topics)
-        self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness)
+        posts = Posts(settings, self.clock, own_id)
+        self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness, posts)
         destinations = Destinations(self.cluster)
         admission = Admission(
             settings,
@@ -242,9 +244,9 @@ class Engine:
     def trouble(self, destination: str) -> str:
         """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
         held = {route for partition in self.due.partitions.values() for route in partition.in_flight.held_routes()}
-        return next(
-            filter(None, (self.dispatcher.trouble(route) for route in held if named(*route[:2]) == destination)), ""
-        )
+        named = (route for route in held if name_of(route) == destination)
+        said = (self.due.http.trouble(one) if one[2] == HTTP else self.dispatcher.trouble(one) for one in named)
+        return next(filter(None, said), "")
 
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""

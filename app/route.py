@@ -8,10 +8,10 @@ from typing import Final
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
 Route = tuple[str | None, str, int]
 
-#: The partition of a route that a message without a key waits for: any of the topic. And that of callbacks' routes,
+#: The partition of a route that a message without a key waits for: any of the topic. And that of routes over HTTP,
 #: whose cluster is the host: what does not fit is held like a message whose destination is blocked.
 ANY: Final = -3
-CALLBACK: Final = -2
+HTTP: Final = -2
 
 _AT = "@"
 
@@ -19,6 +19,12 @@ _AT = "@"
 def named(cluster: str | None, topic: str) -> str:
     """Return a destination's name in reports and addresses: `orders`, or `orders@other`."""
     return topic if cluster is None else f"{topic}{_AT}{cluster}"
+
+
+def name_of(route: Route) -> str:
+    """Return the name of a route's destination in reports: over HTTP that is an origin, or stands for callbacks."""
+    cluster, topic, partition = route
+    return topic if partition == HTTP else named(cluster, topic)
 
 
 def described(name: str) -> str:

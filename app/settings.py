@@ -10,7 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
-from app.settings_values import one_of, pairs, patterns, servers, topic_name, urls, whole, words
+from app.http.allow_list import AllowList
+from app.http.secrets_file import SecretsFile
+from app.settings_values import (
+    lower_words,
+    one_of,
+    pairs,
+    patterns,
+    servers,
+    topic_name,
+    url_patterns,
+    urls,
+    whole,
+    words,
+)
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
@@ -54,6 +67,10 @@ class Settings:
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", patterns)
     callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", urls)
+    http_destinations: dict[str, tuple[str, ...]] = _setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
+    http_headers: tuple[str, ...] = _setting("DELAY_HTTP_HEADERS", "", lower_words)
+    http_give_up_ms: int = _setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
+    http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
     clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
     guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
@@ -121,6 +138,10 @@ class Settings:
         if self.horizon_ms:
             self._check_horizon()
         self._check_security()
+        try:
+            SecretsFile(self.http_secrets_file)
+        except ValueError as error:
+            raise SettingInvalid("DELAY_HTTP_SECRETS_FILE", repr(self.http_secrets_file), str(error)) from error
 
     def _check_security(self) -> None:
         """See that the files are there and can be used, and that there is a user where one is needed."""
@@ -194,6 +215,10 @@ class Settings:
     def dialect(self, topic: str) -> Dialect:
         """Return the dialect of an input topic; what comes from elsewhere, as forwards do, is spoken of in our own."""
         return dialect_of(self.extra_inputs.get(topic, NATIVE.name))
+
+    def url_list(self, source: str) -> AllowList:
+        """Return the URLs that requests on the input `source` may have as destinations."""
+        return AllowList(self.http_destinations.get(source, ()) + self.http_destinations.get("*", ()))
 
     @property
     def internal_topics(self) -> frozenset[str]:

@@ -18,10 +18,12 @@ Headers = list[tuple[str, bytes | None]]
 class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One pending message: what to deliver, where, and under which policies.
 
-    `source` is `topic-partition-offset` of the request; times are epoch milliseconds, durations milliseconds.
+    `source` is `topic-partition-offset` of the request; times are epoch milliseconds, durations milliseconds. `to` is a
+    topic, or a URL to post to.
     `url` is set instead of `to` for a failure callback that waits for its next try. `stamp_ms` says when it was asked
     for, by the record `asked_by` if that is another than the source; `moved` when its due time was, if by another.
-    `bound` says how late it may become due, and `next_try_ms` until when a delivery that is tried again waits.
+    `bound` says how late it may become due, and `next_try_ms` until when a delivery waits that has failed `attempts`
+    times.
     """
 
     id: str

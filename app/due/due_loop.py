@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Mapping
 
 from app.clock import Clock
-from app.deliver.callback_client import CallbackClient
 from app.deliver.dispatcher import Dispatcher
+from app.deliver.posts import Posts
+from app.due.http_rows import HttpRows
 from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
 from app.partition.partition import Partition
 from app.partition.state import State
-from app.route import CALLBACK, Route
+from app.route import HTTP, Route
 from app.settings import Settings
 from app.steps.outcomes import Dropped, Unsent
 from punctual.contract.dialects import OF_ROWS
@@ -38,12 +39,15 @@ class DueLoop:
         dispatcher: Dispatcher,
         partitions: Mapping[int, Partition],
         liveness: InputLiveness | None = None,
+        posts: Posts | None = None,
     ) -> None:
-        """Send through `dispatcher` what is due in `partitions` by `clock`; `liveness` looks at them before."""
+        """Send through `dispatcher` and `posts` what is due in `partitions` by `clock`; `liveness` looks before."""
         self._settings, self._clock, self._dispatcher = settings, clock, dispatcher
         self.partitions, self._liveness = partitions, liveness
-        self._callbacks = CallbackClient(self.notify)
         self.lateness = Lateness(clock.monotonic_ms)
+        posts = posts or Posts(settings, clock)
+        posts.room = self.notify
+        self.http = HttpRows(posts, self._decide, settings.fire_batch)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
@@ -55,8 +59,8 @@ class DueLoop:
         self._changed.set()
 
     async def stop(self) -> None:
-        """Abandon callbacks in flight."""
-        await self._callbacks.stop()
+        """Abandon what is posted at the moment."""
+        await self.http.stop()
 
     async def run(self) -> None:
         """Fire until cancelled."""
@@ -107,7 +111,7 @@ class DueLoop:
     def _fire(self, partition: Partition, now: int) -> float:
         """Send a partition's rows due by `now` as far as it has room; return the seconds until the next look."""
         self._unhold(partition)
-        self._call_held(partition, now)
+        next_ms = self.http.go_on(partition, now)
         partition.skip_settled()
         in_flight = partition.in_flight
         room = self._settings.fire_room - in_flight.sending(self._is_aside)
@@ -121,15 +125,15 @@ class DueLoop:
                 self._decide(partition, key, decode(raw), now)
         if found:
             in_flight.move_on(found[-1][0])
-        if following is None:
-            return _LONGEST_S
-        return max(0.0, (keys.due_of(following) - self._clock.wall_ms()) / 1000)
+        if following is not None:
+            next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
+        return _LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)
 
     def _decide(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
         """Decide what happens to a due row."""
         late = now - keys.due_of(key)
         if entry.url is not None:
-            self._call(partition, key, entry)
+            self.http.post(partition, key, entry, now)
         elif entry.commands:  # it was being sent when the process died: what was asked then applies now
             partition.in_flight.claim(key, entry)
             partition.tell(Unsent(key))
@@ -140,40 +144,14 @@ class DueLoop:
             allows = f"{OF_ROWS.words.max_late} allows {entry.max_late_ms}"
             sentence = f"it is {late} ms late, {allows}. Send it again if it still matters."
             self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
-        else:
+        elif "://" not in entry.to:
             self._send(partition, key, entry, now, late)
-
-    def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
-        route = self._callbacks.route(entry.url or "")
-        if self._callbacks.full(route):
-            partition.in_flight.hold(key, entry, route)
-        else:
-            self._callbacks.call(partition, key, entry, route)
-
-    def _call_held(self, partition: Partition, now: int) -> None:
-        """Go on with callbacks that were passed over, host by host; what is to be sent does not wait for that."""
-        in_flight = partition.in_flight
-        for route in in_flight.held_routes(callbacks=True):
-            if self._callbacks.full(route):
-                continue
-            found, _ = partition.store.due(now, in_flight.pop_held(route), self._settings.fire_batch)
-            for key, raw in found:
-                if key >= in_flight.cursor:  # they are still to come
-                    break
-                entry = decode(raw)
-                if entry.url is None or self._callbacks.route(entry.url) != route or in_flight.busy(key):
-                    continue
-                self._call(partition, key, entry)
-                if in_flight.is_held(route):
-                    break
-            else:
-                if len(found) == self._settings.fire_batch:
-                    in_flight.hold_from(route, found[-1][0] + b"\0")
-                    self.notify()
+        elif self.http.post(partition, key, entry, now) and not entry.attempts:
+            self._late[late] += 1
 
     def _is_aside(self, route: Route) -> bool:
         """Return whether what is in flight on a route takes no room from the rest."""
-        return route[2] == CALLBACK or self._dispatcher.blocked(route)
+        return route[2] == HTTP or self._dispatcher.blocked(route)
 
     def _send(self, partition: Partition, key: bytes, entry: Entry, now: int, late: int) -> None:
         if entry.cluster is not None and not self._dispatcher.knows(entry.cluster):
@@ -202,6 +180,6 @@ class DueLoop:
 
     def _unhold(self, partition: Partition) -> None:
         """Go back to rows that were passed over, when their route is free again."""
-        for route in partition.in_flight.held_routes(callbacks=False):
+        for route in partition.in_flight.held_routes(http=False):
             if not self._dispatcher.blocked(route):
                 partition.in_flight.go_back(route)

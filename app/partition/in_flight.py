@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from app.route import ANY, CALLBACK, Route, named
+from app.partition.next_tries import NextTries
+from app.route import ANY, HTTP, Route, name_of
 from app.steps.outcomes import Delivered, Outcome
 from app.steps.step import Step
 from tables import Entry, PartitionStore, keys
@@ -30,11 +31,13 @@ class InFlight:
         #: The step that is being built or committed, and the first row passed over because it changes that.
         self._step: Step | None = None
         self._skipped: bytes | None = None
+        self.tries = NextTries()
 
     def clear(self) -> None:
         """Begin anew: what is in flight belongs to nobody any more."""
         for left in (self.claims, self._unanswered, self._routes, self._rows, self._held):
             left.clear()
+        self.tries.clear()
         self.cursor, self._step, self._skipped = b"", None, None
 
     # being sent ------------------------------------------------------------------------------------------------------
@@ -97,9 +100,9 @@ class InFlight:
         """Return whether rows wait for a route."""
         return route in self._held
 
-    def held_routes(self, *, callbacks: bool | None = None) -> list[Route]:
-        """Return the routes that rows wait for: only those of `callbacks`, or all others, or any."""
-        return [route for route in self._held if callbacks is None or (route[2] == CALLBACK) is callbacks]
+    def held_routes(self, *, http: bool | None = None) -> list[Route]:
+        """Return the routes that rows wait for: only those over `http`, or all others, or any."""
+        return [route for route in self._held if http is None or (route[2] == HTTP) is http]
 
     def pop_held(self, route: Route) -> bytes:
         """Return the first row that waited for a route; none does any more."""
@@ -112,8 +115,8 @@ class InFlight:
     def held_ms(self) -> dict[str, int]:
         """Return the oldest due time that waits for each destination that takes nothing."""
         held: dict[str, int] = {}
-        for (cluster, topic, number), row in self._held.items():
-            name = named(None if number == CALLBACK else cluster, topic)
+        for route, row in self._held.items():
+            name = name_of(route)
             held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
         return held
 
@@ -146,13 +149,16 @@ class InFlight:
     @property
     def quiet(self) -> bool:
         """Whether no row before the cursor is left to be dealt with, and no step may be about to put one there."""
-        return not self.claims and not self._held and self._skipped is None and self._step is None
+        settled = not self.claims and not self._held and not self.tries
+        return settled and self._skipped is None and self._step is None
 
     def oldest(self, store: PartitionStore) -> bytes | None:
         """Return the key of the first row that is not dealt with, or None."""
         known = [*self.claims, *self._held.values()]
         if self._skipped is not None:
             known.append(self._skipped)
+        if self.tries:
+            known.append(self.tries.oldest)
         following = store.next_row(self.cursor)
         if following is not None:
             known.append(following)

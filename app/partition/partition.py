@@ -281,6 +281,8 @@ class Partition:
     def _finish(self, step: Step) -> None:
         """Take note of a committed step."""
         self.in_flight.end(step.fired)
+        if step.again or self.in_flight.tries:
+            self.in_flight.tries.change(step.again, step.changes.removals)
         self.steps_read += bool(step.changes.positions)
         lowest = min(step.changes.fresh, default=None)
         if lowest is not None and keys.due_of(lowest) <= step.now_ms + _SOON_MS:

@@ -113,6 +113,7 @@ class ProgressReporter:
         """Return a partition's record."""
         store = partition.store
         oldest = partition.in_flight.oldest(store)
+        retrying = len(partition.in_flight.tries)
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
         return {
             "partition": partition.number,
@@ -123,7 +124,8 @@ class ProgressReporter:
             "rows": store.row_version,
             "positions": {topic: position.offset for topic, position in store.positions.items()},
             **_pending(store),
-            "overdue": overdue(partition, oldest, now - _GRACE_MS),
+            "overdue": max(0, overdue(partition, oldest, now - _GRACE_MS) - retrying),
+            **({"retrying": retrying} if retrying else {}),
             "next_due": None if oldest is None else keys.due_of(oldest),
             **_held(partition.in_flight.held_ms()),
             "lateness": lateness,

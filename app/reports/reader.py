@@ -63,10 +63,10 @@ class ProgressRecord(
     """What one partition held, and how far it was, at one moment: the value of a record on the progress topic.
 
     Times are epoch milliseconds. `lateness` counts deliveries of the last minute by the upper bound of their
-    lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second; `settings` are
-    hashes of those that all workers must have alike. `pending` and `held_ms` name as many destinations as there is room
-    for, and `pending_rest` and `held_rest` sum up the others. With a `state` ("restoring", "stopped") a report repeats
-    the partition's last one, of `at_ms`.
+    lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second, and `retrying`
+    what has failed over HTTP and waits for its next try; `settings` are hashes of those that all workers must have
+    alike. `pending` and `held_ms` name as many destinations as there is room for, and `pending_rest` and `held_rest`
+    sum up the others. With a `state` ("restoring", "stopped") a report repeats the partition's last one, of `at_ms`.
     Unknown fields are ignored, so that newer workers can add some.
     """
 
@@ -88,6 +88,7 @@ class ProgressRecord(
     read_to: dict[str, int] = msgspec.field(default_factory=dict)
     reads: int = 1
     rows: int = 1
+    retrying: Count = 0
 
     @property
     def total(self) -> int:

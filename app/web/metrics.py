@@ -52,6 +52,8 @@ def _gauges(mine: Overview) -> Iterator[Metric]:
         pending.add_metric([UNNAMED], mine.pending_unnamed)
     yield pending
     yield GaugeMetricFamily("delay_overdue_messages", "Messages that are due and not delivered yet.", mine.overdue)
+    help_text = "Messages that have failed over HTTP and wait for their next try."
+    yield GaugeMetricFamily("delay_retrying_messages", help_text, mine.retrying)
     owner = InfoMetricFamily("delay_partition_owner", "The partitions that this worker owns.", labels=["partition"])
     for partition in mine.partitions:
         owner.add_metric([str(partition.partition)], {"worker": partition.worker or ""})

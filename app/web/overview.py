@@ -60,13 +60,15 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """All workers together at `at_ms`. Counts are exact; times are epoch milliseconds.
 
     A stale partition still counts with what it last reported, except for the lateness. `pending_unnamed` of what is
-    pending is for destinations that the reports don't name, and is in none of `destinations`.
+    pending is for destinations that the reports don't name, and is in none of `destinations`. `retrying` have failed
+    over HTTP, and are not overdue.
     """
 
     at_ms: int
     pending: int
     pending_unnamed: int
     overdue: int
+    retrying: int
     next_due_ms: int | None
     lateness: Percentiles
     partitions_expected: int
@@ -93,6 +95,7 @@ def overview(
         pending=sum(row.pending or 0 for row in rows),
         pending_unnamed=sum(row.pending_unnamed or 0 for row in rows),
         overdue=sum(row.overdue or 0 for row in rows),
+        retrying=sum(report.progress.retrying for report in reports.values()),
         next_due_ms=min(due, default=None),
         lateness=percentiles(report.progress.lateness for report in fresh),
         partitions_expected=partitions,

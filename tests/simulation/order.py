@@ -19,7 +19,7 @@ def out_of_order(evidence: Evidence) -> Iterator[str]:
     routes: dict[tuple[int, str, int], list[tuple[Copy, bytes]]] = defaultdict(list)
     for source, copies in evidence.copies.items():
         ask = evidence.asks.get(source)
-        if ask is None or (ask.key is None and ask.said("delay-to-partition") is None):
+        if ask is None or ask.over_http or (ask.key is None and ask.said("delay-to-partition") is None):
             continue  # without a key it spreads
         number = evidence.world.home(ask)
         # What a worker has sent before it died may still come after all that its successor has done.

@@ -5,19 +5,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from app.commit.journal import Journal
 from app.commit.transactional_journal import TransactionalJournal
 from app.deliver.delivery_batch import DeliveryBatch
 from app.deliver.dispatcher import Dispatcher
+from app.deliver.posts import Posts
+from app.due.http_rows import HttpRows
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
 from app.ownership.catching_up import CatchingUp
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
+from app.route import Route
 from app.steps.order_memory import OrderMemory
+from app.steps.outcomes import Delivered
 from app.steps.step import Step
-from tables import Changes, Order
+from tables import Changes, Entry, Order
 from tables.restore import StaleFilter
 
 _FENCE = TransactionalJournal.fence
@@ -126,6 +132,21 @@ def _hasty(move_on: Any) -> Any:
     return planted
 
 
+def _forgets_tries(post: Any) -> Any:
+    def planted(self: HttpRows, partition: Partition, key: bytes, entry: Entry, now: int) -> Any:
+        return post(self, partition, key, msgspec.structs.replace(entry, next_try_ms=None), now)
+
+    return planted
+
+
+def _taken_first(begin: Any) -> Any:
+    def planted(self: Posts, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
+        begin(self, partition, key, entry, route)
+        partition.tell(Delivered([(key, 0)], "", 0, self._clock.wall_ms()))
+
+    return planted
+
+
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
@@ -145,6 +166,8 @@ BUGS: dict[str, list[Bug]] = {
     "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
     "exactly once, the local write comes before the commit": [(TransactionalJournal, "commit", _local_first)],
     "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
+    "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
+    "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
 }
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
+from app.deliver.posts import Posts
 from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.errors import NotOwner
@@ -35,6 +36,7 @@ from tests.simulation.clock import WorkerClock
 from tests.simulation.consumer import Consumer
 from tests.simulation.log import Sent
 from tests.simulation.loop import Died, Loop, Process
+from tests.simulation.web import Web  # noqa: TC001 - needed for annotations
 
 #: What ends a worker without being a fault of its code: somebody else has its partition.
 EXPECTED = (NotOwner, Fenced)
@@ -128,6 +130,7 @@ class Worker:
         #: When a row of a source was there to be fired.
         self.applied: dict[tuple[bytes, str], float] = {}
         self.points = 0
+        self.web: Web
 
     # life ------------------------------------------------------------------------------------------------------------
     def spawn(self, work: Any) -> "asyncio.Task[Any]":
@@ -193,7 +196,8 @@ class Worker:
         partitions: dict[int, Partition] = {}
         self.consumer = Consumer(self, self._broker, self._rnd)
         logs = InputLogs(settings, self.cluster, clock)
-        self.due = DueLoop(settings, clock, dispatcher, partitions)
+        posts = Posts(settings, clock, "simulated", self.web.client(self))
+        self.due = DueLoop(settings, clock, dispatcher, partitions, posts=posts)
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
         progress = ProgressReporter(settings, clock, sender, self.due)

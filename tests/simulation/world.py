@@ -25,6 +25,7 @@ from tests.simulation.faults import Fault, Plan, plan
 from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
+from tests.simulation.web import Web
 from tests.simulation.worker import EXPECTED, Worker
 from tests.simulation.workload import LARGEST, Ask, Author
 
@@ -72,11 +73,12 @@ class World:
         self.seed = seed
         rnd = random.Random(seed)  # noqa: S311 - the same run for the same seed
         self.plan: Plan = plan(rnd)
-        self.settings = Settings.from_env(self.plan.env)
+        self.loop, self.disks = Loop(), Disks()
+        self.web = Web(seed, self.loop)
+        self.settings = Settings.from_env({**self.plan.env, **self.web.env})
         self.exact = self.settings.guarantee == "exactly_once"
         self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}
-        self.asks: list[Ask] = Author(rnd, self.settings, self.plan, self.destinations).write()
-        self.loop, self.disks = Loop(), Disks()
+        self.asks: list[Ask] = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
         self.process = Process("world")
         self.broker = Broker(self.loop, seed, self.process)
         if trace:
@@ -116,6 +118,7 @@ class World:
         await asyncio.sleep(max(self.plan.span_s + 0.5, self.asks[-1].at_s + 0.1))
         self._calm = True
         mishaps.cease()
+        self.web.calm = True
         for slot in list(self.slots):
             self.start_again(slot)
         await self._settled()
@@ -152,6 +155,7 @@ class World:
         life = len(self.workers) + 1
         shift = self.plan.shifts_ms[life % len(self.plan.shifts_ms)]
         worker = Worker(slot, life, self.loop, self.broker, self.settings, shift, self.seed, self._ended)
+        worker.web = self.web
         self.workers.append(worker)
         self.slots[slot] = worker
 
@@ -257,7 +261,9 @@ class World:
         """
         names = {worker.name for worker in self.workers if worker.slot == slot}
         logs = (log for topic in self.destinations for log in self.broker.logs[topic])
-        return any(batch.sent is not None and batch.sent.worker in names for log in logs for batch in log.batches)
+        return any(post.sent.worker in names for post in self.web.posts) or any(
+            batch.sent is not None and batch.sent.worker in names for log in logs for batch in log.batches
+        )
 
     # for those who look at it ----------------------------------------------------------------------------------------
     def home(self, ask: Ask) -> int:

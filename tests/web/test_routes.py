@@ -29,7 +29,9 @@ async def client(state: "FakeState") -> AsyncIterator[Client]:
 
 
 async def test_the_overview_has_exactly_these_fields(client: Client, state: "FakeState", record: Record) -> None:
-    state.report(record(1, held={"orders": NOW_MS - 900}, lateness={"5": 9, "inf": 1}), appended_ms=NOW_MS - 20)
+    state.report(
+        record(1, held={"orders": NOW_MS - 900}, lateness={"5": 9, "inf": 1}, retrying=3), appended_ms=NOW_MS - 20
+    )
     answer = await client.get("/api/v1/overview")
     assert answer.status == 200
     assert await answer.json() == {
@@ -40,6 +42,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
         "pending": 10,
         "pending_unnamed": 0,
         "overdue": 0,
+        "retrying": 3,
         "next_due_ms": NOW_MS + 60_000,
         "lateness": {"count": 10, "p50_ms": 5, "p99_ms": None},
         "partitions_expected": 2,
