@@ -27,7 +27,6 @@ ASKED_AT: Final = "delay-asked-at"
 
 DUE: Final = "delay-due"
 SOURCE: Final = "delay-source"
-ATTEMPT: Final = "delay-attempt"
 
 PARKED: Final = "delay-parked"
 EPOCH: Final = "delay-epoch"
@@ -41,8 +40,8 @@ REQUEST: Final = frozenset(
 )
 """What requests and commands may carry (records.md#requests); `PARKED` only what the cold tier sends back."""
 
-DELIVERY: Final = frozenset({ID, DUE, SOURCE, ATTEMPT})
-"""What deliveries carry beside the user's own headers, `ATTEMPT` where attempts are counted (records.md#deliveries)."""
+DELIVERY: Final = frozenset({ID, DUE, SOURCE})
+"""What every delivery carries beside the user's own headers (records.md#deliveries); retries carry `ATTEMPT` too."""
 
 POST: Final = DELIVERY | {ATTEMPT}
 """What every delivery over HTTP carries, as header fields (records.md#http-deliveries)."""

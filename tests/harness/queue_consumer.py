@@ -41,7 +41,7 @@ async def main() -> None:
 
 
 def _line(message: Message) -> bytes:
-    return b"%b %d\n" % (message.value, message.attempt)
+    return b"%b %d\n" % (message.value or b"", message.attempt)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from tests.harness.account import pending_of
 from tests.harness.kafka import Record, create_topic, read
 from tests.harness.program import Program
+from tests.harness.worker import eventually
 
 PARTITIONS = 8
 _POLL_S = 0.5
@@ -84,6 +85,11 @@ class QueueRun:
         victim.start()
         self.kills += 1
 
+    def await_more(self, count: int) -> None:
+        """Wait until so many more messages were processed, or almost all."""
+        enough = min(len(self.processed) + count, self.count * 99 // 100)
+        eventually(lambda: len(self.processed) >= enough, 60, f"{enough} processed messages")
+
     @property
     def processed(self) -> Counter[int]:
         """How often each message has been processed so far."""
@@ -93,7 +99,7 @@ class QueueRun:
     def finish(self, seconds: float) -> None:
         """Wait until each message was processed, and none is left to come back."""
         until = time.monotonic() + seconds
-        while len(self.processed) < self.count or sum(pending_of(self.bootstrap, self.app_id).values()):
+        while len(self.processed) < self.count or any(pending_of(self.bootstrap, self.app_id).values()):
             dead = [program.log[-3_000:] for program in self.programs if not program.alive]
             assert not dead, "\n".join(dead)
             missing = sorted(set(range(self.count)) - self.processed.keys())

@@ -26,7 +26,6 @@ def test_the_names_of_all_headers_are_frozen() -> None:
         "ASKED_AT": "delay-asked-at",
         "DUE": "delay-due",
         "SOURCE": "delay-source",
-        "ATTEMPT": "delay-attempt",
         "PARKED": "delay-parked",
         "EPOCH": "delay-epoch",
         "REASON": "delay-reason",
