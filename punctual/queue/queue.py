@@ -125,6 +125,10 @@ class DelayQueue:
         await intake.close()
         await self._connection.close()
 
+    async def flush(self) -> None:
+        """Return when Kafka has all acknowledgements so far."""
+        await self._outbox.drained()
+
     async def __aenter__(self) -> Self:
         """Connect."""
         await self.start()

@@ -13,10 +13,11 @@ ROOT = Path(__file__).parents[2]
 
 
 class Program:
-    """Runs `python <words>`; it ends when the `with` block does, or this process."""
+    """Runs `python <words>`, or the words as they are; it ends when the `with` block does, or this process."""
 
-    def __init__(self, log: Path, *words: str, env: Mapping[str, str] | None = None) -> None:
-        self._log, self._words, self._env = log, words, dict(env or {})
+    def __init__(self, log: Path, *words: str, env: Mapping[str, str] | None = None, python: bool = True) -> None:
+        self._log, self._env = log, dict(env or {})
+        self._command = [*([sys.executable] if python else []), *words]
         self._process: GuardedProcess | None = None
 
     def __enter__(self) -> Self:
@@ -41,7 +42,7 @@ class Program:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         said = [f"{name}={value}" for name, value in {"PYTHONPATH": str(ROOT), **self._env}.items()]
         with self._log.open("ab") as log:
-            self._process = GuardedProcess([["env", *said, sys.executable, *self._words]], log, None)
+            self._process = GuardedProcess([["env", *said, *self._command]], log, None)
         return self
 
     def kill(self) -> None:
