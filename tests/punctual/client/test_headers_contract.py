@@ -44,7 +44,6 @@ def test_what_punctual_adds_is_ignored_when_it_is_sent_again() -> None:
     assert {
         "delay-due",
         "delay-source",
-        "delay-attempt",
         "delay-reason",
         "delay-error",
         "delay-epoch",
