@@ -1,6 +1,7 @@
 """Posts what goes over HTTP, failure callbacks and messages for URLs: each host has its own room."""
 
 import asyncio
+import logging
 from collections.abc import Callable  # noqa: TC003 - needed for annotations
 
 import yarl
@@ -19,6 +20,10 @@ from punctual.contract.request import Reason
 from tables import Entry, keys
 from tables.destination import told
 
+log = logging.getLogger(__name__)
+
+#: What nobody expects must not leave a row without an answer.
+_FAULT = Answer(Meaning.AGAIN, "a fault of this worker's")
 #: They are reported under one name.
 _CALLBACKS = "failure callbacks"
 
@@ -74,12 +79,14 @@ class Posts:
         task.add_done_callback(self._tasks.discard)
 
     async def _post(self, partition: Partition, key: bytes, entry: Entry, allowed: Allowed, host: str) -> None:
-        answer = None
+        answer, sent_ms = None, self._clock.wall_ms()
         try:
-            sent_ms = self._clock.wall_ms()
             post = self._writer.post(key, entry, allowed)
             partition.passed("before-send")
             answer = await self._client.post(allowed, post.body, post.headers)
+        except Exception:
+            log.exception("what %s asks for could not be posted", entry.source)
+            answer = _FAULT
         finally:
             self._make_room(host, answer)
         partition.passed("acked")

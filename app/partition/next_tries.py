@@ -17,6 +17,10 @@ class NextTries:
         """Return whether any row waits."""
         return bool(self._at)
 
+    def __contains__(self, row: bytes) -> bool:
+        """Return whether a row waits."""
+        return row in self._at
+
     def __len__(self) -> int:
         """Return how many rows wait."""
         return len(self._at)
@@ -39,6 +43,8 @@ class NextTries:
         for row, at_ms in again.items():
             if row not in gone:
                 self.wait(row, at_ms)
+        if not self._at:
+            self._heap.clear()
 
     def pop(self, now_ms: int, limit: int) -> list[bytes]:
         """Return up to `limit` rows whose time has come, in its order; they wait no more."""

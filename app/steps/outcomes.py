@@ -193,7 +193,8 @@ class Outcomes:
         if outcome.never or (last_ms is not None and step.now_ms >= last_ms):
             self._rejected(step, Rejected(row, Reason.UNDELIVERABLE, _given_up(outcome, failed, entry)), entry)
             return
-        next_ms = step.now_ms + wait_ms(failed, entry.source, outcome.after_ms)
+        # By the brokers' time: one that was taken from a clock that had jumped would be an hour or a year away.
+        next_ms = step.broker_ms + wait_ms(failed, entry.source, outcome.after_ms)
         next_ms = next_ms if last_ms is None else min(next_ms, last_ms)
         waiting = msgspec.structs.replace(entry, attempts=failed, next_try_ms=next_ms)
         step.changes.rewrite(row, waiting, encode(waiting, step.version))

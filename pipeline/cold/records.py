@@ -32,6 +32,7 @@ _POLICIES = (
     names.IF_LATE,
     names.DEDUPE,
     names.ON_FAILURE,
+    names.ATTEMPT,
     names.NO_LATER,
     names.FIRST,
 )

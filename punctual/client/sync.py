@@ -9,6 +9,8 @@ from typing import Any, Self, TypeVar, Unpack
 from punctual.client.client import DelayClient
 from punctual.client.errors import ClientClosedError
 from punctual.client.options import DelayOptions
+from punctual.client.retries import DEFAULT_BACKOFF, Received
+from punctual.contract.retry import Backoff
 
 T = TypeVar("T")
 
@@ -108,6 +110,38 @@ class SyncDelayClient:
     ) -> None:
         """Make the pending message `id` due at once; see DelayClient.deliver_now."""
         self._wait(self._client.deliver_now(id, if_due=if_due, asked_at=asked_at))
+
+    def retry(
+        self,
+        record: Received,
+        *,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        max_attempts: int | None = None,
+        to: object = None,
+        error: BaseException | str | None = None,
+    ) -> None:
+        """Have a record whose processing failed delivered again after a backoff; see DelayClient.retry."""
+        self._wait(self._client.retry(record, backoff=backoff, max_attempts=max_attempts, to=to, error=error))
+
+    def pause(
+        self,
+        destination: str,
+        *,
+        reason: str,
+        by: str | None = None,
+        until: datetime | None = None,
+        rate: str | None = None,
+    ) -> None:
+        """Have all workers hold back what is due for `destination`; see DelayClient.pause."""
+        self._wait(self._client.pause(destination, reason=reason, by=by, until=until, rate=rate))
+
+    def limit(self, destination: str, rate: str, *, reason: str | None = None, by: str | None = None) -> None:
+        """Have `destination` get so many messages at most; see DelayClient.limit."""
+        self._wait(self._client.limit(destination, rate, reason=reason, by=by))
+
+    def resume(self, destination: str) -> None:
+        """Take back what `pause` or `limit` has said of `destination`."""
+        self._wait(self._client.resume(destination))
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:

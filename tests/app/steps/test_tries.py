@@ -12,7 +12,7 @@ from app.steps.tries import LONGEST_MS, wait_ms
 from punctual.contract.request import Reason
 from tables import Entry, PartitionStore, keys
 from tests.app.workbench import Workbench, source
-from tests.punctual.contract.records import NOW
+from tests.punctual.contract.records import NOW, FakeRecord
 from tests.tables.rows import assert_sound, image
 
 URL = "https://hooks.example.com/t0ken?s=1"
@@ -258,3 +258,37 @@ def test_an_input_may_have_urls_of_its_own(tmp_path: Path) -> None:
     assert bench.events[-1]["event"] == "refused"
     assert bench.settings.url_list("orders").allowed("https://a.example.com/").named
     bench.close()
+
+
+def test_the_same_message_is_known_again_while_it_is_tried_again(bench: Workbench) -> None:
+    ask(bench, URL, delay_dedupe="60000")
+    fail(bench)
+    claimed = bench.claim("a")
+    ask(bench, URL, delay_dedupe="60000")
+    assert bench.events[-1]["event"] == "duplicate"
+    bench.run(Delivered([(claimed, 0)], "", 0, NOW))
+    assert bench.pending() == {}
+
+
+def test_other_dialects_may_name_a_url_too(tmp_path: Path) -> None:
+    bench = Workbench(
+        tmp_path / "x.db", DELAY_HTTP_DESTINATIONS="*", DELAY_PARTITIONS="1", DELAY_INPUTS="a=airtel,c=countdown,e=etf1"
+    )
+    at = str(NOW // 1000 + 60).encode()
+    headers = [("scheduler-epoch", at), ("scheduler-target-topic", URL.encode()), ("scheduler-target-key", b"k")]
+    bench.run(FakeRecord([], None, f'{{"topic":"{URL}","value":"v","postTime":{NOW}}}'.encode(), "a", 0, 0, NOW))
+    bench.run(FakeRecord([], None, f'{{"topic":"{URL}","message":"v","countdown":5}}'.encode(), "c", 0, 0, NOW))
+    bench.run(FakeRecord(headers, b"id", b"v", "e", 0, 0, NOW))
+
+    assert [entry.to for _, entry in bench.store.rows()] == [URL] * 3
+    bench.close()
+
+
+def test_a_clock_that_has_jumped_puts_no_try_off(bench: Workbench) -> None:
+    ask(bench, URL)
+    bench.now_ms += DAY
+    bench.ahead_ms = DAY
+    fail(bench)
+    _, entry = row(bench)
+
+    assert entry.next_try_ms == NOW + wait_ms(1, entry.source)
