@@ -22,8 +22,8 @@ class HttpRows:
     def __init__(self, posts: Posts, decide: Decide, batch: int) -> None:
         """Post through `posts`; `decide` what happens to rows that go on, of which `batch` are looked at at once."""
         self._posts, self._decide, self._batch = posts, decide, batch
-        #: The turn of the hosts at which each partition's held rows were last looked at, for there may be many hosts; and
-        #: the second, for timers may be early.
+        #: The turn of the hosts at which each partition's held rows were last looked at, for there may be many hosts,
+        #: and the second, for timers may be early.
         self._seen: dict[int, tuple[int, int]] = {}
 
     def post(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
