@@ -5,6 +5,10 @@
 
 from typing import Final
 
+from punctual.contract.destination import Destination
+from tables import Entry
+from tables.destination import told
+
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
 Route = tuple[str | None, str, int]
 
@@ -14,6 +18,16 @@ ANY: Final = -3
 HTTP: Final = -2
 
 _AT = "@"
+
+
+def destination_of(entry: Entry) -> Destination:
+    """Return the destination of a message: its topic, or the origin of its URL."""
+    return (None, told(entry.to)) if "://" in entry.to else (entry.cluster, entry.to)
+
+
+def whole(route: Route) -> Destination:
+    """Return the destination that a route leads to a part of."""
+    return (None, route[1]) if route[2] == HTTP else route[:2]
 
 
 def named(cluster: str | None, topic: str) -> str:

@@ -43,6 +43,14 @@ class HttpRows:
             return True
         return False
 
+    def takes(self, key: bytes, entry: Entry, now: int) -> bool:
+        """Return whether something can be done with a row now: its host need not take it, if it is one for a host."""
+        route = self._posts.route(entry)
+        if route is None or not self._posts.full(route):
+            return True
+        later = entry.next_try_ms is not None and entry.next_try_ms > now
+        return later or self._posts.hopeless(key, entry, route, now)
+
     def go_on(self, partition: Partition, now: int) -> int | None:
         """Go on with rows that were passed over; return when the next one has its next try, None if none waits."""
         in_flight = partition.in_flight

@@ -17,6 +17,10 @@ class NextTries:
         """Return whether any row waits."""
         return bool(self._at)
 
+    def __contains__(self, row: bytes) -> bool:
+        """Return whether a row waits."""
+        return row in self._at
+
     def __len__(self) -> int:
         """Return how many rows wait."""
         return len(self._at)

@@ -211,6 +211,11 @@ class Partition:
                 self.in_flight.hold(row, entry, route)
                 self.in_flight.end([row])
 
+    def withdraw(self, held_back: Callable[[Route], bool]) -> None:
+        """Take back what waits for a step (exactly once) on routes that are to be held back."""
+        for delivery in self._deliveries.withdraw(held_back):
+            self.release([key for _, key in delivery.rows], delivery.route)
+
     def skip_settled(self) -> None:
         """Let the store begin its scans at the cursor, if nothing before it is left."""
         if self.in_flight.quiet:

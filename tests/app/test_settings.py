@@ -8,6 +8,7 @@ import pytest
 
 from app.errors import SettingInvalid
 from app.settings import Settings
+from punctual.contract.rate import Rate
 from tables import keys
 
 GOOD = {
@@ -45,6 +46,8 @@ GOOD = {
     "DELAY_FIRE_BATCH": ("1", 1),
     "DELAY_FIRE_DEPTH": ("2", 2),
     "DELAY_GIVE_UP": ("PT1H", 3_600_000),
+    "DELAY_RATES": ("emails=20/s burst 100", {"emails": Rate(20.0, 100)}),
+    "DELAY_CATCH_UP_RATE": ("500/s", Rate(500.0)),
     "DELAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
     "DELAY_SKIP_RECORDS": ("delay-delays-changelog-3-17,", ("delay-delays-changelog-3-17",)),
@@ -79,6 +82,8 @@ BAD = {
     "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
     "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
     "DELAY_GIVE_UP": ("never", "'never' is no duration."),
+    "DELAY_RATES": ("emails=500", "'500' is no rate. Write messages by second, minute or hour: 500/s, 20/m"),
+    "DELAY_CATCH_UP_RATE": ("fast", "'fast' is no rate."),
     "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
@@ -163,6 +168,12 @@ def test_what_no_input_can_be_stops_the_start(text: str, why: str) -> None:
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
     with pytest.raises(SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: the dialects are native"):
         Settings.from_env({"DELAY_INPUTS": "orders=klingon"})
+
+
+def test_a_rate_for_a_cluster_that_nobody_knows_stops_the_start() -> None:
+    with pytest.raises(SettingInvalid, match="DELAY_RATES=emea/emails: emea is none of DELAY_CLUSTERS"):
+        Settings.from_env({"DELAY_RATES": "emea/emails=5/s"})
+    assert Settings.from_env({"DELAY_RATES": "emea/emails=5/s", "DELAY_CLUSTERS": "emea=h:1"}).rates
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,8 @@ from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
 from app.settings import Settings
 from app.steps.step import Step
+from app.throttle.controls import Controls
+from app.throttle.throttle import Throttle
 from app.topics import TopicLimits
 from tables import DelayTable
 from tests.simulation.broker import NODES, Broker
@@ -196,8 +198,11 @@ class Worker:
         partitions: dict[int, Partition] = {}
         self.consumer = Consumer(self, self._broker, self._rnd)
         logs = InputLogs(settings, self.cluster, clock)
+        self.controls = Controls(settings, self.cluster)
         posts = Posts(settings, clock, "simulated", self.web.client(self))
-        self.due = DueLoop(settings, clock, dispatcher, partitions, posts=posts)
+        throttle = Throttle(settings, clock, self.controls.known)
+        self.due = DueLoop(settings, clock, dispatcher, partitions, posts=posts, throttle=throttle)
+        self.controls.changed = self.due.obey
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
         progress = ProgressReporter(settings, clock, sender, self.due)
@@ -214,13 +219,16 @@ class Worker:
                 watermark,
                 self.consumer,
                 CatchingUp(settings, self.cluster, logs, self.consumer, partitions, progress.report),
+                self.controls,
             ),
             lambda number, lost_inputs: Partition(number, services, self.due, lost_inputs),
             self.due.notify,
             self.fatal,
         )
         self._turn = asyncio.Lock()
-        self._work = [self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run())]
+        self._work = [
+            self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run(), self.controls.run())
+        ]
         self.ready = True
 
     async def revoke(self) -> None:

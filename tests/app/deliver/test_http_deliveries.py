@@ -278,3 +278,46 @@ async def test_what_waits_for_its_next_try_is_not_overdue(stage: Stage, script: 
 
     assert (said["overdue"], said["retrying"], said["pending"]) == (0, 1, {"https://a.example": 1})
     assert said["fired_to"] == said["next_due"] - 1 == now - 10_001
+
+
+async def test_an_origin_is_paused_whatever_the_path_and_its_neighbours_go_on(stage: Stage, script: Script) -> None:
+    stage.control("https://A.example:443", paused=True)
+    for number in range(3):
+        await ask(stage, f"{number}", f"https://a.example/{number}", late=10 - number)
+    await ask(stage, "beside", "https://b.example/")
+    await until(stage, stage.told)
+    for _ in range(5):
+        stage.fire()
+        await asyncio.sleep(0.002)
+    assert stage.told() == ["delivered beside"]
+    stage.control("https://A.example:443")
+
+    await until(stage, lambda: len(stage.told()) == 4)
+    assert len(script.posted) == 4
+
+
+async def test_an_origin_has_a_cap_and_tries_count(tmp_path: Path, script: Script) -> None:
+    env = {"DELAY_HTTP_DESTINATIONS": "*", "DELAY_RATES": "https://a.example=50/s"}
+    async with Stage(tmp_path, 1, **env) as stage:
+        stage.due.http._posts._client = script
+        for number in range(30):
+            await ask(stage, f"{number}", f"https://a.example/{number}", late=1_000 - number)
+        script.answers["https://a.example/0"] = POISON
+        for _ in range(20):  # 400 ms
+            stage.clock.pass_by(20)
+            stage.fire()
+            await asyncio.sleep(0.005)
+        assert len(script.posted) in range(18, 23)
+        script.answers.clear()
+        await stage.settle()
+        assert await drained(stage)
+
+
+async def drained(stage: Stage) -> bool:
+    """Let time pass until nothing is pending."""
+    async with asyncio.timeout(10):
+        while stage.partition.store.counts.total:
+            stage.clock.pass_by(20)
+            stage.fire()
+            await asyncio.sleep(0.002)
+    return True
