@@ -21,7 +21,7 @@ from punctual.queue.message import Message
 from punctual.queue.outbox import Outbox, send_surely
 from punctual.queue.stats import Stats
 
-_FETCH: Final = 500
+_BATCH: Final = 500
 _LOOK_S: Final = 1.0
 _BATCH_BYTES: Final = 1 << 18
 
@@ -148,7 +148,7 @@ class DelayQueue:
         [message] = await self._next(1)
         return message
 
-    async def batches(self, most: int = _FETCH) -> AsyncIterator[list[Message]]:
+    async def batches(self, most: int = _BATCH) -> AsyncIterator[list[Message]]:
         """Iterate over lists of messages, as many as are there and at most so many."""
         with suppress(StopAsyncIteration):
             while True:
@@ -240,8 +240,8 @@ class DelayQueue:
         """Return how many messages to read now."""
         if self.breaker.is_open:
             return 0 if self._held.waiting or self.breaker.wait_s() else 1
-        room = min(_FETCH, self._held.room)
-        return room if room == _FETCH or not self._held.waiting else 0
+        # Not one by one as they are acknowledged: each look at the topic takes two round trips.
+        return self._held.room if self._held.has_much_room or not self._held.waiting else 0
 
     async def _release(self, after_ms: int) -> None:
         """Give back what was not handed out, as the attempt that it is."""

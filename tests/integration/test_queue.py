@@ -131,7 +131,7 @@ async def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_error(
 ) -> None:
     put(installation, topic, b"refused", key=b"refused")
     put(installation, topic, b"forgotten", key=b"forgotten")
-    async with queue_of(installation, topic, max_attempts=2) as queue:
+    async with queue_of(installation, topic, timedelta(seconds=4), max_attempts=2) as queue:
         for attempt in (1, 2):
             for message in await take(queue, 2):
                 assert message.attempt == attempt
