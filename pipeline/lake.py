@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from pipeline.errors import LakeBusy, LakeMismatch
-from pipeline.files import Files
+from pipeline.files import Files, LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -76,6 +76,34 @@ class Commit:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+def source_of(app_id: str, cluster_id: str) -> str:
+    """Return what tables say of the installation that they come from."""
+    return f"{app_id} on cluster {cluster_id}"
+
+
+def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
+    """Return the last commit of the tables of `kind` from `source` below a directory; number 0 if there is none yet.
+
+    Raises LakeMismatch if the directory holds something else.
+    """
+    names = [name for name in files.names(_COMMITS) if name.endswith(".json")]
+    if not names:
+        return Commit(0, kind, source)
+    try:
+        found = Commit(**json.loads(files.read(f"{_COMMITS}/{names[-1]}")))
+    except (ValueError, TypeError) as error:
+        raise LakeMismatch(
+            f"{files.root}/{_COMMITS}/{names[-1]} is no commit of this program's tables. Choose another directory."
+        ) from error
+    if (found.kind, found.source, found.format) != (kind, source, _FORMAT):
+        raise LakeMismatch(
+            f"{files.root} holds a {found.kind} of {found.source} (format {found.format}), not a {kind} of {source}. "
+            f"Choose another directory, or DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
+        )
+    positions = {topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()}
+    return dataclasses.replace(found, positions=positions)
+
+
 class Lake:
     """The tables below one directory. One run at a time writes them; any number read."""
 
@@ -85,23 +113,7 @@ class Lake:
         Raises LakeMismatch if the directory holds something else.
         """
         self.spark, self.files = spark, Files(spark, root)
-        self.head = self._latest() or Commit(0, kind, source)
-        mine = (kind, source, _FORMAT)
-        if (self.head.kind, self.head.source, self.head.format) != mine:
-            raise LakeMismatch(
-                f"{root} holds a {self.head.kind} of {self.head.source} (format {self.head.format}), not a {kind} of "
-                f"{source}. Choose another directory."
-            )
-
-    def _latest(self) -> Commit | None:
-        names = [name for name in self.files.names(_COMMITS) if name.endswith(".json")]
-        if not names:
-            return None
-        found = Commit(**json.loads(self.files.read(f"{_COMMITS}/{names[-1]}")))
-        positions = {
-            topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()
-        }
-        return dataclasses.replace(found, positions=positions)
+        self.head = last_commit(self.files, kind, source)
 
     def read(self, table: str, schema: "StructType") -> "DataFrame":
         """Return a table as of the last commit that this run has seen or made; an empty one if there is nothing."""

@@ -1,6 +1,7 @@
 """Park what is due beyond the worker's horizon: from the cold topic into Parquet, each file sorted by due time."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
@@ -8,15 +9,21 @@ from pipeline.cold.epochs import Epochs, bounds, within
 from pipeline.cold.records import RECORDS, parsed
 from pipeline.cold.state import MESSAGES, Parked, plain
 from pipeline.context import Context
+from pipeline.files import LocalFiles
 from pipeline.jobs.every import add_every, repeat
 from pipeline.kafka import new_records
 from pipeline.kept import kept
-from pipeline.lake import Lake
+from pipeline.lake import Commit, Lake, last_commit
 from pipeline.progress import progress
+
+if TYPE_CHECKING:
+    from pipeline.look import Look
 
 KIND = "cold tier"
 #: So many records, some 20 MB of small messages, make a file of a run; compaction makes larger ones.
 _ROWS, _MERGED_ROWS = 250_000, 1_000_000
+TOPICS = ("cold",)
+AGAIN = "What it had not committed does not count, and is still on the topic: run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +40,36 @@ def run(context: Context, options: argparse.Namespace) -> None:
     repeat(options.every, lambda: _once(context, options))
 
 
+def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
+    """Return whether nothing is new on the topic, and nothing to be merged. Raises LakeMismatch, KafkaUnreachable."""
+    files, topic = LocalFiles.at(options.cold), f"{options.app_id}-cold"
+    if files is None:
+        return False
+    head = last_commit(files, KIND, source)
+    done, ends = head.positions.get(topic, {}), look.ends(topic)
+    if any(end != done.get(number, 0) for number, end in ends.items()) or _wants_compaction(head, options):
+        return False
+    _tell(0, options)
+    return True
+
+
 def _once(context: Context, options: argparse.Namespace) -> None:
     lake = context.lake(options.cold, KIND)
     parked = park(context, lake, accept_gap=options.accept_gap)
-    if options.compact or len(lake.head.tables.get("voids", ())) > options.compact_after:  # each run adds one
+    if _wants_compaction(lake.head, options):
         compact(lake)
-    print(f"{parked:,} records of {context.topic('cold')} parked in {options.cold}")
+    context.summary.count(parked=parked)
+    context.summary.read_to(lake.head.positions)
+    context.summary.nothing = not parked and not options.compact
+    _tell(parked, options)
+
+
+def _wants_compaction(head: Commit, options: argparse.Namespace) -> bool:
+    return bool(options.compact) or len(head.tables.get("voids", ())) > options.compact_after  # each run adds one
+
+
+def _tell(parked: int, options: argparse.Namespace) -> None:
+    print(f"{parked:,} records of {options.app_id}-cold parked in {options.cold}")
 
 
 def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
