@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
 from aiokafka.structs import ConsumerRecord
@@ -71,33 +71,31 @@ class Look:
         """Return where a topic ends for who reads what is committed. Raises KafkaUnreachable."""
         return self._run(self._consumed(self._ends, topic))
 
-    async def _ends(self, consumer: AIOKafkaConsumer, topic: str) -> Offsets:
-        places = [TopicPartition(topic, number) for number in await _partitions(consumer, topic)]
-        return {place.partition: end for place, end in (await consumer.end_offsets(places)).items()}
+    async def _ends(self, consumer: AIOKafkaConsumer) -> Offsets:
+        return {place.partition: end for place, end in (await consumer.end_offsets(consumer.assignment())).items()}
 
     def records(self, topic: str, begin: Offsets, end: Offsets) -> list[ConsumerRecord]:
         """Return the committed records of a topic between the two. Raises KafkaUnreachable."""
         return self._run(self._consumed(self._records, topic, begin, end))
 
-    async def _records(
-        self, consumer: AIOKafkaConsumer, topic: str, begin: Offsets, end: Offsets
-    ) -> list[ConsumerRecord]:
-        await _partitions(consumer, topic)
-        places = [TopicPartition(topic, number) for number in end if end[number] > begin.get(number, 0)]
-        consumer.assign(places)
-        for place in places:
+    async def _records(self, consumer: AIOKafkaConsumer, begin: Offsets, end: Offsets) -> list[ConsumerRecord]:
+        left = set(consumer.assignment())
+        for place in left:
             consumer.seek(place, begin.get(place.partition, 0))
         found: list[ConsumerRecord] = []
-        while places:
-            for place, batch in (await consumer.getmany(timeout_ms=100)).items():
+        while left:
+            for place, batch in (await consumer.getmany(*left, timeout_ms=100)).items():
                 found += [record for record in batch if record.offset < end[place.partition]]
-            places = [place for place in places if await consumer.position(place) < end[place.partition]]
+            left = {place for place in left if await consumer.position(place) < end[place.partition]}
         return found
 
-    async def _consumed(self, read: Any, *arguments: Any) -> Any:
-        consumer = AIOKafkaConsumer(isolation_level="read_committed", enable_auto_commit=False, **self._options)
+    async def _consumed(self, read: Any, topic: str, *arguments: Any) -> Any:
+        options = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        consumer = AIOKafkaConsumer(topic, **options, **self._options)  # without a group it has all partitions
         try:
             await consumer.start()
+            if not consumer.assignment():
+                raise _missing(topic, self._servers)
             return await asyncio.wait_for(read(consumer, *arguments), _READ_S)
         finally:
             await consumer.stop()
@@ -114,17 +112,16 @@ class Look:
 
 def _assure_there(topic: str, code: int, servers: str) -> None:
     if code == UnknownTopicOrPartitionError.errno:
-        raise TopicMissing(
-            f"there is no topic {topic} on {servers}. The worker creates its own (…-cold: with DELAY_HORIZON set). Is "
-            f"DELAY_APP_ID, or --app-id, right?"
-        )
+        raise _missing(topic, servers)
     if code:
         raise for_code(code)(topic)
 
 
-async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
-    await consumer.topics()  # asks the brokers
-    return set(consumer.partitions_for_topic(topic) or ())
+def _missing(topic: str, servers: str) -> TopicMissing:
+    return TopicMissing(
+        f"there is no topic {topic} on {servers}. The worker creates its own (…-cold: with DELAY_HORIZON set). Is "
+        f"DELAY_APP_ID, or --app-id, right?"
+    )
 
 
 @contextmanager
