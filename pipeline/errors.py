@@ -44,6 +44,10 @@ class LakeMismatch(PipelineError):
     """The directory holds tables of another installation, of another kind, or of a newer version."""
 
 
+class LakeIncomplete(PipelineError):
+    """Some of the tables is not there: what was written is not listed yet, or what says which files count is gone."""
+
+
 class SchemaMismatch(PipelineError):
     """The input has no such column, or one of another type."""
 

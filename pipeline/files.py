@@ -25,7 +25,7 @@ class Files:
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, sorted; none if it is not there."""
         path = self._path(directory)
-        if not self._fs.exists(path):
+        if not self._fs.exists(path) or self._fs.getFileStatus(path).isFile():
             return []
         return sorted(status.getPath().getName() for status in self._fs.listStatus(path))
 

@@ -6,6 +6,7 @@ none, so the next run begins where the last commit ends, and nothing counts twic
 
 import dataclasses
 import json
+import re
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pipeline.errors import LakeBusy, LakeMismatch
+from pipeline.errors import LakeBusy, LakeIncomplete, LakeMismatch
 from pipeline.files import Files, LocalFiles
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _COMMITS = "commits"
 _FORMAT = 1
+#: What `Lake.write` makes: the number of the commit that it is for, and a random one.
+_DIRECTORY, _FIRST = re.compile(r"\d{12}-[0-9a-f]{12}$"), f"{1:012d}-"
 #: What earlier commits refer to stays so long: somebody may be reading it.
 _KEPT = 20
 
@@ -84,10 +87,11 @@ def source_of(app_id: str, cluster_id: str) -> str:
 def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
     """Return the last commit of the tables of `kind` from `source` below a directory; number 0 if there is none yet.
 
-    Raises LakeMismatch if the directory holds something else.
+    Raises LakeMismatch if the directory holds something else, LakeIncomplete if its commits are gone.
     """
     names = [name for name in files.names(_COMMITS) if name.endswith(".json")]
     if not names:
+        _assure_new(files)
         return Commit(0, kind, source)
     try:
         found = Commit(**json.loads(files.read(f"{_COMMITS}/{names[-1]}")))
@@ -102,6 +106,19 @@ def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
         )
     positions = {topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()}
     return dataclasses.replace(found, positions=positions)
+
+
+def _assure_new(files: "Files | LocalFiles") -> None:
+    """Raise LakeIncomplete if there were commits: a first run that was killed leaves directories of number 1 alone."""
+    for table in files.names(""):
+        later = next(
+            (name for name in files.names(table) if _DIRECTORY.match(name) and not name.startswith(_FIRST)), None
+        )
+        if later is not None:
+            raise LakeIncomplete(
+                f"{files.root} has tables, {table}/{later} among them, but {_COMMITS}/ is gone, which says what "
+                f"counts. Restore it, or begin a new directory, with what Kafka still has."
+            )
 
 
 class Lake:
