@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka topic bench bench-full chaos lock clean
+.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka topic bench bench-full chaos neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -29,6 +29,7 @@ help:
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
+	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -76,6 +77,10 @@ bench-full: $(BENCH_STAMP)
 
 chaos: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos --save
+
+neighbours: $(TEST_STAMP)
+	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \
+		-k delay_no_other
 
 lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade pyproject.toml --group build --output-file requirements/run.txt

@@ -7,7 +7,9 @@ A message passes through these packages, in this order:
     partition   one partition at work: a single writer that gathers records and outcomes into steps
     commit      a step becomes durable: events, then the changelog, then the table; exactly once in a transaction
     due         the due loop: finds the rows that are due across all partitions
+    throttle    what operators pause and cap, and when a destination may get another message
     deliver     due messages go to their destinations; what became of them returns to the partition as an outcome
+    http        HTTP out: which URLs and addresses may be reached, signatures, answers, room at hosts
 
 These serve the others:
 

@@ -8,6 +8,7 @@ from typing import Any
 import aiokafka.errors
 
 from app.clock import Clock
+from app.deliver.posts import Posts
 from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
@@ -36,10 +37,13 @@ from app.reports.progress import ProgressReporter
 from app.reports.reader import ProgressReader
 from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
-from app.route import named
+from app.route import HTTP, name_of, named
 from app.settings import Settings
+from app.throttle.controls import Controls
+from app.throttle.throttle import Throttle
 from app.topics import TopicLimits, ensure
 from app.version import VERSION
+from app.web.overview import Wanted
 from app.web.state import Recovery
 from tables import DelayTable
 
@@ -93,7 +97,11 @@ class Engine:
         intake, partitions = GroupIntake(self._app), dict[int, Partition]()
         logs = InputLogs(settings, self.cluster, self.clock)
         liveness = InputLiveness(intake, logs.topics)
-        self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness)
+        self.controls = Controls(settings, self.cluster)
+        throttle = Throttle(settings, self.clock, self.controls.known)
+        posts = Posts(settings, self.clock, own_id)
+        self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness, posts, throttle)
+        self.controls.changed = self.due.obey
         destinations = Destinations(self.cluster)
         admission = Admission(
             settings,
@@ -126,6 +134,7 @@ class Engine:
                 watermark,
                 intake,
                 CatchingUp(settings, self.cluster, logs, intake, partitions, progress.report),
+                self.controls,
             ),
             lambda number, lost_inputs: Partition(number, services, self.due, lost_inputs),
             self.due.notify,
@@ -136,6 +145,7 @@ class Engine:
             self.due.run(),
             progress.run(),
             watermark.run(),
+            self.controls.run(),
             Housekeeping(self, self._app, self._lock).run(),
             watchdog.run(),
         ):
@@ -242,9 +252,17 @@ class Engine:
     def trouble(self, destination: str) -> str:
         """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
         held = {route for partition in self.due.partitions.values() for route in partition.in_flight.held_routes()}
-        return next(
-            filter(None, (self.dispatcher.trouble(route) for route in held if named(*route[:2]) == destination)), ""
-        )
+        named = (route for route in held if name_of(route) == destination)
+        said = (self.due.http.trouble(one) if one[2] == HTTP else self.dispatcher.trouble(one) for one in named)
+        return next(filter(None, said), "")
+
+    def wanted(self) -> Wanted:
+        """What operators want of destinations, as this worker has read it."""
+        if not self._started:
+            return Wanted()
+        throttle = self.due.throttle
+        pauses = {named(*to): control for to in throttle.pauses if (control := throttle.paused(to)) is not None}
+        return Wanted(pauses, {named(*to): rate for to, rate in throttle.rates.items()})
 
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""

@@ -11,7 +11,7 @@ from app.faust_host import group
 from app.process.banner import Readiness
 from app.process.datadir import check
 from app.reports.agreement import Agreement
-from app.route import CALLBACK
+from app.route import HTTP
 
 if TYPE_CHECKING:
     from app.engine import Engine
@@ -55,7 +55,7 @@ class Housekeeping:
         """Give up on destinations that have taken nothing for longer than DELAY_GIVE_UP."""
         partitions = self._engine.due.partitions.values()
         routes = {route for partition in partitions for route in partition.in_flight.routes}
-        given_up = [route for route in routes if route[2] != CALLBACK and self._engine.dispatcher.give_up(route)]
+        given_up = [route for route in routes if route[2] != HTTP and self._engine.dispatcher.give_up(route)]
         if given_up:
             self._engine.due.notify()
 

@@ -5,20 +5,40 @@
 
 from typing import Final
 
+from punctual.contract.destination import Destination
+from tables import Entry
+from tables.destination import told
+
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
 Route = tuple[str | None, str, int]
 
-#: The partition of a route that a message without a key waits for: any of the topic. And that of callbacks' routes,
+#: The partition of a route that a message without a key waits for: any of the topic. And that of routes over HTTP,
 #: whose cluster is the host: what does not fit is held like a message whose destination is blocked.
 ANY: Final = -3
-CALLBACK: Final = -2
+HTTP: Final = -2
 
 _AT = "@"
+
+
+def destination_of(entry: Entry) -> Destination:
+    """Return the destination of a message: its topic, or the origin of its URL."""
+    return (None, told(entry.to)) if "://" in entry.to else (entry.cluster, entry.to)
+
+
+def whole(route: Route) -> Destination:
+    """Return the destination that a route leads to a part of."""
+    return (None, route[1]) if route[2] == HTTP else route[:2]
 
 
 def named(cluster: str | None, topic: str) -> str:
     """Return a destination's name in reports and addresses: `orders`, or `orders@other`."""
     return topic if cluster is None else f"{topic}{_AT}{cluster}"
+
+
+def name_of(route: Route) -> str:
+    """Return the name of a route's destination in reports: over HTTP that is an origin, or stands for callbacks."""
+    cluster, topic, partition = route
+    return topic if partition == HTTP else named(cluster, topic)
 
 
 def described(name: str) -> str:

@@ -10,8 +10,24 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
-from app.settings_values import one_of, pairs, patterns, servers, topic_name, urls, whole, words
+from app.http.allow_list import AllowList
+from app.http.secrets_file import SecretsFile
+from app.rates import optional, rates
+from app.settings_values import (
+    lower_words,
+    one_of,
+    pairs,
+    patterns,
+    servers,
+    topic_name,
+    url_patterns,
+    urls,
+    whole,
+    words,
+)
+from punctual.contract.destination import destination
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 from tables.keys import topic_crc
@@ -54,6 +70,10 @@ class Settings:
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", patterns)
     callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", urls)
+    http_destinations: dict[str, tuple[str, ...]] = _setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
+    http_headers: tuple[str, ...] = _setting("DELAY_HTTP_HEADERS", "", lower_words)
+    http_give_up_ms: int = _setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
+    http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
     clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
     guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
@@ -65,6 +85,8 @@ class Settings:
     fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", whole(1, 100_000))
     fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))
     give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
+    rates: dict[str, Rate] = _setting("DELAY_RATES", "", rates)
+    catch_up_rate: Rate | None = _setting("DELAY_CATCH_UP_RATE", "0", optional)
     min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
     row_version: int = _setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
     accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", words)
@@ -114,6 +136,7 @@ class Settings:
                 str(self.min_insync_replicas),
                 f"it cannot be above DELAY_REPLICATION_FACTOR ({self.replication_factor})",
             )
+        self._check_rates()
         for record in self.skip_records:
             if not re.fullmatch(rf"{re.escape(self.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
                 why = f"a record of the changelog is named {self.changelog}-<partition>-<offset>"
@@ -121,6 +144,17 @@ class Settings:
         if self.horizon_ms:
             self._check_horizon()
         self._check_security()
+        try:
+            SecretsFile(self.http_secrets_file)
+        except ValueError as error:
+            raise SettingInvalid("DELAY_HTTP_SECRETS_FILE", repr(self.http_secrets_file), str(error)) from error
+
+    def _check_rates(self) -> None:
+        """See that there is each cluster of which a destination has a rate."""
+        for name in self.rates:
+            cluster, _ = destination(name)
+            if cluster is not None and cluster not in self.clusters:
+                raise SettingInvalid("DELAY_RATES", name, f"{cluster} is none of DELAY_CLUSTERS")
 
     def _check_security(self) -> None:
         """See that the files are there and can be used, and that there is a user where one is needed."""
@@ -177,6 +211,11 @@ class Settings:
         return f"{self.app_id}-progress"
 
     @property
+    def controls(self) -> str:
+        """The topic where operators pause destinations and say how much they get."""
+        return f"{self.app_id}-controls"
+
+    @property
     def dead_letters(self) -> str:
         """The topic for what could not be accepted or delivered."""
         return f"{self.app_id}-dead-letters"
@@ -195,11 +234,15 @@ class Settings:
         """Return the dialect of an input topic; what comes from elsewhere, as forwards do, is spoken of in our own."""
         return dialect_of(self.extra_inputs.get(topic, NATIVE.name))
 
+    def url_list(self, source: str) -> AllowList:
+        """Return the URLs that requests on the input `source` may have as destinations."""
+        return AllowList(self.http_destinations.get(source, ()) + self.http_destinations.get("*", ()))
+
     @property
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, f"{self.app_id}-controls", *self.inputs})
+        return frozenset({*named, self.controls, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

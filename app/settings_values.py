@@ -75,3 +75,18 @@ def patterns(text: str) -> dict[str, tuple[str, ...]]:
         source, colon, names = item.rpartition(":")
         allowed[source if colon else "*"] = allowed.get(source if colon else "*", ()) + tuple(names.split("|"))
     return allowed
+
+
+def url_patterns(text: str) -> dict[str, tuple[str, ...]]:
+    """Return patterns of addresses by input, `*` for all: `https://a.example/*,input:https://b.example|https://*`."""
+    allowed: dict[str, tuple[str, ...]] = {}
+    for item in words(text):
+        source, colon, rest = item.partition(":")
+        source, listed = (source, rest) if colon and not rest.startswith("//") else ("*", item)
+        allowed[source] = allowed.get(source, ()) + tuple(url for part in listed.split("|") for url in urls(part))
+    return allowed
+
+
+def lower_words(text: str) -> tuple[str, ...]:
+    """Return what is listed, in lower case."""
+    return words(text.lower())

@@ -67,6 +67,7 @@ def plan(
         settings.events_topic: (every, {**safe, **events}),
         settings.dead_letters: (every, {**safe, **events, **large}),
         settings.progress: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB), "segment.ms": "600000"}),
+        settings.controls: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB)}),
     }
 
 
@@ -177,6 +178,12 @@ def _check(
         msg = (
             f"topic {topic} has cleanup.policy={config['cleanup.policy']}, which deletes messages that still wait. "
             f"Set cleanup.policy=compact."
+        )
+        raise TopicMismatch(msg)
+    if topic == settings.controls and config["cleanup.policy"] != "compact":
+        msg = (
+            f"topic {topic} has cleanup.policy={config['cleanup.policy']}, which forgets pauses that still hold. Set "
+            "cleanup.policy=compact."
         )
         raise TopicMismatch(msg)
     if topic in (settings.changelog, settings.progress) and config["message.timestamp.type"] != "LogAppendTime":

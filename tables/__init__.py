@@ -4,6 +4,7 @@ One RocksDB a partition, indexed by due time, whose truth is a compacted changel
 request looks or how a message is delivered: that is `app`.
 """
 
+from tables.bound import Bound
 from tables.changes import Changes, Position, Told
 from tables.entry import Entry
 from tables.errors import (
@@ -22,6 +23,7 @@ from tables.store import PartitionStore
 from tables.table import DelayTable
 
 __all__ = [
+    "Bound",
     "Changes",
     "Command",
     "DelayTable",

@@ -7,6 +7,7 @@ import rocksdict
 
 from tables import keys
 from tables.database import Database
+from tables.destination import told
 
 T = TypeVar("T", str, int)
 
@@ -26,7 +27,10 @@ class Counts:
         self.total = sum(self.destinations.values())
 
     def add(self, destination: str, row_key: bytes, number: int) -> None:
-        """Count `number` more rows (or fewer) for a destination and the hour of the row's due time, when written."""
+        """Count `number` more rows (or fewer) for a destination and the hour of the row's due time, when written.
+
+        Those of URLs are counted by origin.
+        """
         place = destination, keys.due_of(row_key) // keys.BUCKET_MS
         self._added[place] = self._added.get(place, 0) + number
 
@@ -34,7 +38,7 @@ class Counts:
         """Count what was added since the last write, and put the counters into the step's batch; those at zero go."""
         names, hours = Counter[str](), Counter[int]()
         for (name, hour), number in self._added.items():
-            names[name] += number
+            names[told(name)] += number
             hours[hour] += number
         self._added.clear()
         for name, number in names.items():

@@ -2,14 +2,15 @@
 
 import msgspec
 
+from tables.bound import Bound
 from tables.errors import UnknownRowVersion
 from tables.orders import UNKNOWN_MS, Command, Order
 
-#: The newest version of a row, which is read like all before it. 2: orders have stamps.
-VERSION = 2
+#: The newest version of a row, which is read like all before it. 2: orders have stamps. 3: bounds, and next tries.
+VERSION = 3
 _PREFIXES = {version: bytes([version]) for version in range(1, VERSION + 1)}
-#: Fields of an entry and of a command that version 1 has.
-_FIELDS_1, _COMMAND_FIELDS_1 = 15, 5
+#: Fields of an entry and of a command that the versions before have.
+_FIELDS = {1: (15, 5), 2: (18, 7)}
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -17,9 +18,12 @@ Headers = list[tuple[str, bytes | None]]
 class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One pending message: what to deliver, where, and under which policies.
 
-    `source` is `topic-partition-offset` of the request; times are epoch milliseconds, durations milliseconds.
+    `source` is `topic-partition-offset` of the request; times are epoch milliseconds, durations milliseconds. `to` is a
+    topic, or a URL to post to.
     `url` is set instead of `to` for a failure callback that waits for its next try. `stamp_ms` says when it was asked
     for, by the record `asked_by` if that is another than the source; `moved` when its due time was, if by another.
+    `bound` says how late it may become due, and `next_try_ms` until when a delivery waits that has failed `attempts`
+    times.
     """
 
     id: str
@@ -40,6 +44,8 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     stamp_ms: int = UNKNOWN_MS
     asked_by: str | None = None
     moved: Order | None = None
+    bound: Bound | None = None
+    next_try_ms: int | None = None
 
     @property
     def replaced(self) -> bool:
@@ -65,9 +71,10 @@ def encode(entry: Entry, version: int = VERSION) -> bytes:
     """Return an entry as version byte and msgpack array; what an older `version` has no field for is left out."""
     if version == VERSION:
         return _PREFIXES[VERSION] + _encoder.encode(entry)
-    fields = list(msgspec.structs.astuple(entry)[:_FIELDS_1])
+    count, of_command = _FIELDS[version]
+    fields = list(msgspec.structs.astuple(entry)[:count])
     commands = (msgspec.structs.astuple(command) for command in entry.commands)
-    fields[13] = [command[:_COMMAND_FIELDS_1] for command in commands]
+    fields[13] = [command[:of_command] for command in commands]
     return _PREFIXES[version] + _encoder.encode(fields)
 
 

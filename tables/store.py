@@ -39,8 +39,9 @@ _META_FORMAT, _META_OFFSET = keys.META + b"format", keys.META + b"offset"
 _META_SEEN, _META_WRITER = keys.META + b"seen", keys.META + b"writer"
 
 #: The layout of the database, its keys and what they mean; a newer one is not read but restored. 2: what the cold tier
-#: was told. 3: rows of version 2; written with the first of them.
-FORMAT, _FORMAT_1 = 3, 2
+#: was told. From 3 on: rows of the version that is so much less; written with the first of them.
+_LAYOUTS = 1
+FORMAT = VERSION + _LAYOUTS
 
 
 class PartitionStore:
@@ -68,8 +69,8 @@ class PartitionStore:
         self.format = self._db.number(_META_FORMAT)
         if self.format > FORMAT:
             raise StoreCorrupt(str(self.path), f"it has format {self.format}, this version knows up to {FORMAT}")
-        #: The oldest layout that holds what is in it.
-        self._needed = FORMAT if self.format == FORMAT else _FORMAT_1
+        #: The newest version of a row that there may be: the layout that is needed follows from it.
+        self.row_version = max(1, self.format - _LAYOUTS)
         self.counts = Counts(self._db)
         self.offset = self._db.number(_META_OFFSET)
         self.seen_ms = self._db.number(_META_SEEN)
@@ -152,11 +153,6 @@ class PartitionStore:
         return self._db.items(max(start, self._low), keys.ROWS_END)
 
     @property
-    def row_version(self) -> int:
-        """The newest version of a row that there may be."""
-        return VERSION if self._needed == FORMAT else 1
-
-    @property
     def clashes(self) -> set[bytes]:
         """Rows found in recovery whose id has a later row: what is left of them is replaced."""
         return self._ids.clashes
@@ -165,8 +161,8 @@ class PartitionStore:
     def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:
         """Apply one step whole: `offset` is the changelog's next offset after it, `now_ms` when that was its end."""
         self._ahead.forget(itertools.chain(changes.removals, changes.puts))
-        if self._needed != FORMAT and any(raw[0] > 1 for _, raw in changes.puts.values()):
-            self._needed = FORMAT
+        if self.row_version < VERSION:
+            self.row_version = max((self.row_version, *(raw[0] for _, raw in changes.puts.values())))
         batch, drop = rocksdict.WriteBatch(raw_mode=True), self._ids.drop
         for key, entry in changes.removals.items():
             batch.delete(key)
@@ -215,9 +211,8 @@ class PartitionStore:
 
     def _replay_row(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None, before: bytes | None) -> None:
         if value is not None:
-            if value[0] > 1:
-                self._needed = FORMAT
             entry = decode(value)
+            self.row_version = max(self.row_version, value[0])
             batch.put(key, value)
             if before is None:
                 self.counts.add(entry.to, key, 1)
@@ -250,21 +245,22 @@ class PartitionStore:
             else:
                 self.origins[key] = int.from_bytes(value, "big")
 
-    def holds_version_1(self) -> None:
+    def holds_version(self, version: int) -> None:
         """Note that no row of a newer version is left: from the next step on, workers before that can open it."""
-        self._needed = _FORMAT_1
+        self.row_version = version
 
     def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:
         """Write the batch with the changelog offset it stands for: one write, whole or not at all."""
         self.counts.write(batch)
         self.foreign.write(batch)
-        if self.format != self._needed:
-            batch.put(_META_FORMAT, keys.long_bytes(self._needed))
+        needed = self.row_version + _LAYOUTS
+        if self.format != needed:
+            batch.put(_META_FORMAT, keys.long_bytes(needed))
         batch.put(_META_OFFSET, keys.long_bytes(offset))
         self._steps.write(batch)
         batch.put(_META_SEEN, keys.long_bytes(now_ms))
         batch.put(_META_WRITER, keys.long_bytes(writer))
         self._db.write(batch)
         self._steps.last += 1
-        self.format = self._needed
+        self.format = needed
         self.offset, self.seen_ms, self.writer = offset, now_ms, writer

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections import Counter, defaultdict
+from collections.abc import Callable
 
 from app.clock import Clock
 from app.deliver.delivery_batch import DeliveryBatch, Row
@@ -141,6 +142,13 @@ class Dispatcher:
             raise error
         if following is not None:
             self._submit(following)
+
+    def withdraw(self, held_back: Callable[[Route], bool]) -> None:
+        """Take back what is not on its way yet on routes that are to be held back."""
+        for route in [route for route in self._deliveries if held_back(route)]:
+            self._release(self._deliveries.pop(route))
+        for cluster, topic, partition in [route for route in self._sent if held_back(route)]:
+            self._targets[cluster].sender.recall(topic, partition)
 
     def _release(self, delivery: DeliveryBatch) -> None:
         for owner, rows in delivery.by_owner().items():

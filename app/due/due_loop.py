@@ -6,15 +6,19 @@ from collections import Counter
 from collections.abc import Mapping
 
 from app.clock import Clock
-from app.deliver.callback_client import CallbackClient
 from app.deliver.dispatcher import Dispatcher
+from app.deliver.posts import Posts
+from app.due.http_rows import HttpRows
 from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
+from app.due.longest import LONGEST_S
+from app.due.set_aside import SetAside
 from app.partition.partition import Partition
 from app.partition.state import State
-from app.route import CALLBACK, Route
+from app.route import HTTP, Route, destination_of
 from app.settings import Settings
 from app.steps.outcomes import Dropped, Unsent
+from app.throttle.throttle import Throttle
 from punctual.contract.dialects import OF_ROWS
 from punctual.contract.request import Reason
 from tables import Entry, keys
@@ -24,8 +28,6 @@ log = logging.getLogger(__name__)
 
 #: Cycles are at least this far apart: firing each message on its own would cost twice the CPU.
 _CYCLE_S = 0.004
-#: Never sleep longer than this: a wall clock that jumps does not wake a monotonic timer.
-_LONGEST_S = 0.5
 
 
 class DueLoop:
@@ -38,15 +40,26 @@ class DueLoop:
         dispatcher: Dispatcher,
         partitions: Mapping[int, Partition],
         liveness: InputLiveness | None = None,
+        posts: Posts | None = None,
+        throttle: Throttle | None = None,
     ) -> None:
-        """Send through `dispatcher` what is due in `partitions` by `clock`; `liveness` looks at them before."""
+        """Send through `dispatcher` and `posts` what is due in `partitions` by `clock`, as far as `throttle` allows.
+
+        `liveness` looks at the partitions before.
+        """
         self._settings, self._clock, self._dispatcher = settings, clock, dispatcher
         self.partitions, self._liveness = partitions, liveness
-        self._callbacks = CallbackClient(self.notify)
+        self.throttle = throttle or Throttle(settings, clock)
         self.lateness = Lateness(clock.monotonic_ms)
+        posts = posts or Posts(settings, clock)
+        posts.room = self.notify
+        self.http = HttpRows(posts, self._decide, settings.fire_batch)
+        self._set_aside = SetAside(settings, self.throttle, self._fire_row, self.http.takes, self._is_aside)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
+        #: Whether rows of what a partition fires may have to be set aside.
+        self._sets_aside = False
         self._changed = asyncio.Event()
         self.beat_s = 0.0
 
@@ -55,8 +68,8 @@ class DueLoop:
         self._changed.set()
 
     async def stop(self) -> None:
-        """Abandon callbacks in flight."""
-        await self._callbacks.stop()
+        """Abandon what is posted at the moment."""
+        await self.http.stop()
 
     async def run(self) -> None:
         """Fire until cancelled."""
@@ -66,22 +79,40 @@ class DueLoop:
             self._changed.clear()
             now = self._clock.now_ms()
             self._look(loop.time())  # after that: what comes while the process stands still is not overtaken
-            await self._sleep(self.cycle(now) if self._clock.may_fire() else _LONGEST_S)
+            await self._sleep(self.cycle(now) if self._clock.may_fire() else LONGEST_S)
             await asyncio.sleep(max(0.0, began + _CYCLE_S - loop.time()))
 
     def cycle(self, now: int) -> float:
         """Send what is due by `now` as far as there is room; return the seconds until the next look."""
-        wait_s = _LONGEST_S
-        for partition in list(self.partitions.values()):
-            if partition.state is State.LIVE:
-                wait_s = min(wait_s, self._fire(partition, now))
+        wait_s = LONGEST_S
+        if self.throttle.active:
+            self.throttle.own(self.partitions.keys())
+        live = [partition for partition in self.partitions.values() if partition.state is State.LIVE]
+        for partition in live:
+            wait_s = min(wait_s, self._fire(partition, now))
+        self._free.clear()
+        wait_s = min(wait_s, self._set_aside.go_through(live, now))
         self._send_off()
         return wait_s
+
+    def obey(self) -> None:
+        """Go by what operators want now: what is gathered for a destination that is paused is not sent."""
+        self.throttle.update()
+        if self.throttle.pauses:
+            self._dispatcher.withdraw(self._is_paused)
+            for partition in self.partitions.values():
+                partition.withdraw(self._is_paused)
+        self.notify()
+
+    def _is_paused(self, route: Route) -> bool:
+        return self.throttle.paused(route[:2]) is not None
 
     def top_up(self, partition: Partition) -> None:
         """Fire what is due in a partition whose transaction is about to begin, instead of waiting for its next one."""
         now = self._clock.now_ms()  # before may_fire: it notices jumps
         self._look(asyncio.get_running_loop().time())  # the process may have been stopped since the last cycle
+        if self.throttle.pauses:
+            partition.withdraw(self._is_paused)
         if partition.state is State.LIVE and self._clock.may_fire():
             self._fire(partition, now)
             self._send_off()
@@ -106,31 +137,60 @@ class DueLoop:
 
     def _fire(self, partition: Partition, now: int) -> float:
         """Send a partition's rows due by `now` as far as it has room; return the seconds until the next look."""
-        self._unhold(partition)
-        self._call_held(partition, now)
-        partition.skip_settled()
         in_flight = partition.in_flight
+        self._sets_aside = self.throttle.active or bool(in_flight.aside)
+        self._unhold(partition)
+        next_ms = self.http.go_on(partition, now)
+        partition.skip_settled()
         room = self._settings.fire_room - in_flight.sending(self._is_aside)
         if room <= 0:
-            return _LONGEST_S
+            return LONGEST_S
         limit = min(room, self._settings.fire_batch)
         self._free.clear()
+        if in_flight.late:
+            limit -= self._fire_late(partition, now, limit)
+            if limit <= 0:
+                return 0.0
         found, following = partition.store.due(now, in_flight.cursor, limit)
         for key, raw in found:
             if not in_flight.busy(key):
                 self._decide(partition, key, decode(raw), now)
         if found:
             in_flight.move_on(found[-1][0])
-        if following is None:
-            return _LONGEST_S
-        return max(0.0, (keys.due_of(following) - self._clock.wall_ms()) / 1000)
+        if following is not None:
+            next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
+        return LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)
+
+    def _fire_late(self, partition: Partition, now: int, limit: int) -> int:
+        """Send rows that were put before the cursor while it does not go back; return how many were looked at."""
+        ready = partition.in_flight.pop_late(now, limit)
+        for key in ready:
+            raw = None if key in partition.claims else partition.store.raw(key)
+            if raw is not None:
+                self._decide(partition, key, decode(raw), now)
+        return len(ready)
 
     def _decide(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
         """Decide what happens to a due row."""
-        late = now - keys.due_of(key)
         if entry.url is not None:
-            self._call(partition, key, entry)
-        elif entry.commands:  # it was being sent when the process died: what was asked then applies now
+            self.http.post(partition, key, entry, now)
+        elif self._sets_aside and not entry.commands and self._waits(partition, key, entry, now):
+            pass
+        elif self._fire_row(partition, key, entry, now) and not entry.attempts:
+            self._late[now - keys.due_of(key)] += 1
+
+    def _waits(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
+        """Set a row aside if its destination is paused or capped, or rows before it are; return whether it is."""
+        to, in_flight = destination_of(entry), partition.in_flight
+        waits = to in in_flight.aside or self.throttle.throttles(to, now - keys.due_of(key))
+        if waits:
+            in_flight.set_aside(to, key)
+        return waits
+
+    def _fire_row(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
+        """Send or post a row, or do what is to be done instead; return whether it is on its way."""
+        late = now - keys.due_of(key)
+        if entry.commands:  # it was being sent when the process died: what was asked then applies now
             partition.in_flight.claim(key, entry)
             partition.tell(Unsent(key))
         elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "drop":
@@ -140,68 +200,42 @@ class DueLoop:
             allows = f"{OF_ROWS.words.max_late} allows {entry.max_late_ms}"
             sentence = f"it is {late} ms late, {allows}. Send it again if it still matters."
             self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
+        elif "://" not in entry.to:
+            return self._send(partition, key, entry, now)
         else:
-            self._send(partition, key, entry, now, late)
-
-    def _call(self, partition: Partition, key: bytes, entry: Entry) -> None:
-        route = self._callbacks.route(entry.url or "")
-        if self._callbacks.full(route):
-            partition.in_flight.hold(key, entry, route)
-        else:
-            self._callbacks.call(partition, key, entry, route)
-
-    def _call_held(self, partition: Partition, now: int) -> None:
-        """Go on with callbacks that were passed over, host by host; what is to be sent does not wait for that."""
-        in_flight = partition.in_flight
-        for route in in_flight.held_routes(callbacks=True):
-            if self._callbacks.full(route):
-                continue
-            found, _ = partition.store.due(now, in_flight.pop_held(route), self._settings.fire_batch)
-            for key, raw in found:
-                if key >= in_flight.cursor:  # they are still to come
-                    break
-                entry = decode(raw)
-                if entry.url is None or self._callbacks.route(entry.url) != route or in_flight.busy(key):
-                    continue
-                self._call(partition, key, entry)
-                if in_flight.is_held(route):
-                    break
-            else:
-                if len(found) == self._settings.fire_batch:
-                    in_flight.hold_from(route, found[-1][0] + b"\0")
-                    self.notify()
+            return self.http.post(partition, key, entry, now)
+        return False
 
     def _is_aside(self, route: Route) -> bool:
         """Return whether what is in flight on a route takes no room from the rest."""
-        return route[2] == CALLBACK or self._dispatcher.blocked(route)
+        return route[2] == HTTP or self._dispatcher.blocked(route)
 
-    def _send(self, partition: Partition, key: bytes, entry: Entry, now: int, late: int) -> None:
+    def _send(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
+        """Send a row unless its route takes nothing; return whether it is sent."""
         if entry.cluster is not None and not self._dispatcher.knows(entry.cluster):
             sentence = f"there is no cluster {entry.cluster} any more. Add it to DELAY_CLUSTERS, then send it again."
             self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_CLUSTER, sentence)
-            return
+            return False
         route = self._dispatcher.route(entry)
-        if route in self._free:
-            self._add(partition, key, entry, route, now, late)
-        elif self._dispatcher.missing.gone(route):
-            sentence = self._dispatcher.missing.absence(route)
-            self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
-        elif self._dispatcher.hopeless(route):
-            sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
-            self._dispatcher.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
-        elif self._dispatcher.blocked(route):
-            partition.in_flight.hold(key, entry, route)
-        else:
+        if route not in self._free:
+            if self._dispatcher.missing.gone(route):
+                sentence = self._dispatcher.missing.absence(route)
+                self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
+                return False
+            if self._dispatcher.hopeless(route):
+                sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
+                self._dispatcher.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
+                return False
+            if self._dispatcher.blocked(route):
+                partition.in_flight.hold(key, entry, route)
+                return False
             if self._dispatcher.steady(route):
                 self._free.add(route)
-            self._add(partition, key, entry, route, now, late)
-
-    def _add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int, late: int) -> None:
         self._dispatcher.add(partition, key, entry, route, now)
-        self._late[late] += 1
+        return True
 
     def _unhold(self, partition: Partition) -> None:
         """Go back to rows that were passed over, when their route is free again."""
-        for route in partition.in_flight.held_routes(callbacks=False):
+        for route in partition.in_flight.held_routes(http=False):
             if not self._dispatcher.blocked(route):
                 partition.in_flight.go_back(route)

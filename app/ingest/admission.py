@@ -6,6 +6,7 @@ from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
+from tables.destination import told
 
 #: What an installation's own topics are called after its id (operate.md#topics).
 SUFFIXES = (
@@ -53,6 +54,8 @@ class Admission:
             self._counted, self._usual = known, set()
         if topic in self._usual:
             return True
+        if "://" in topic:
+            return told(topic) in known
         if topic not in known or topic.endswith(SUFFIXES):
             return False
         self._usual.add(topic)
@@ -62,6 +65,8 @@ class Admission:
         """Find out about the destinations of requests; clusters that do not answer soon are done without."""
         clusters: dict[str | None, set[tuple[str, int]]] = {}
         for asked in wanted:
+            if "://" in asked.to:
+                continue
             clusters.setdefault(asked.cluster, set()).add((asked.to, asked.partition or 0))
         for cluster, topics in clusters.items():
             elsewhere = None if cluster is None else self._others.get(cluster)
@@ -78,6 +83,8 @@ class Admission:
 
         Gives the topic's number of partitions if it is on another cluster and they are known. Raises Refusal.
         """
+        if "://" in asked.to:
+            return None
         elsewhere = None if asked.cluster is None else self._others.get(asked.cluster)
         if elsewhere is not None and elsewhere.ours and asked.to in self._settings.internal_topics:
             sentence = f"{asked.to!r} is an internal topic, and {asked.cluster} our own cluster. Deliver to yours."
@@ -101,11 +108,12 @@ class Admission:
 
         Raises Refusal.
         """
-        if asked.cluster is None and self._own.partitions(asked.to) <= (asked.partition or 0):
+        name = told(asked.to)
+        if name is asked.to and asked.cluster is None and self._own.partitions(asked.to) <= (asked.partition or 0):
             return  # it is refused as unknown
-        if not self._census.admit(asked.to):
+        if not self._census.admit(name):
             raise Refusal(
                 Reason.TOO_MANY_DESTINATIONS,
-                f"{self._census.limit:,} destinations have messages waiting, {asked.to!r} would be one more. Send it "
+                f"{self._census.limit:,} destinations have messages waiting, {name!r} would be one more. Send it "
                 "when one of them has none left, or raise DELAY_MAX_DESTINATIONS.",
             )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from app.ingest.admission import Admission
+from app.ingest.url_policy import UrlPolicy
 from app.settings import Settings
 from app.steps import callbacks
 from punctual.contract.native import Record
@@ -24,6 +25,7 @@ class Policy:
         """Read the rules from the settings; `admission` knows what clusters do."""
         self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
+        self._urls = UrlPolicy(settings)
 
     def check(self, request: Request, broker_ms: int) -> None:
         """Refuse a request whose time, destination or cluster is out of bounds; `broker_ms` is the brokers' time.
@@ -46,9 +48,12 @@ class Policy:
                 f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
             )
         if request.op == "schedule":
-            forbidden = self._forbidden(request.input, request.to, request.cluster)
-            if forbidden is not None:
-                raise Refusal(*forbidden)
+            if "://" in request.to:
+                self._urls.check(request)
+            else:
+                forbidden = self._forbidden(request.input, request.to, request.cluster)
+                if forbidden is not None:
+                    raise Refusal(*forbidden)
             if request.parked is not None:
                 self._admit(request)
             if request.on_failure is not None:
@@ -105,7 +110,7 @@ class Policy:
 
         Raises Refusal.
         """
-        if partitions > (asked.partition or 0):
+        if partitions > (asked.partition or 0) or "://" in asked.to:
             return
         where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
         sentence = f"topic {asked.to[:249]!r}{where} does not exist. Create it, then send the request again."

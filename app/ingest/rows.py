@@ -47,4 +47,6 @@ def reminded(entry: Entry, known: Orders) -> Entry:
 
 def content(entry: Entry) -> Entry:
     """Return an entry without what tells two requests for the same thing apart."""
-    return msgspec.structs.replace(entry, source="", stamp_ms=UNKNOWN_MS, asked_by=None, moved=None, commands=())
+    return msgspec.structs.replace(
+        entry, source="", stamp_ms=UNKNOWN_MS, asked_by=None, moved=None, commands=(), attempts=0, next_try_ms=None
+    )

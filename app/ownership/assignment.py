@@ -1,7 +1,7 @@
 """Which partitions this worker owns, and what each goes through from assignment to firing.
 
 A partition fires only when it is assigned, restored to the changelog's end, claimed as its only writer, has ingested
-what was waiting in its inputs, and the assignment is still the current one.
+what was waiting in its inputs, all controls are read, and the assignment is still the current one.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from app.partition.fetched import Fetched
 from app.partition.partition import Partition
 from app.process.tasks import telling
 from app.reports.watermark import Watermark
+from app.throttle.controls import Controls
 from punctual.contract.request import TOPIC_NAME
 from tables import DelayTable, PartitionStore, RecordsGarbled, RecordUnreadable
 
@@ -46,6 +47,7 @@ class Stages:
     watermark: Watermark
     intake: Intake
     catching_up: CatchingUp
+    controls: Controls
 
 
 class Ownership:
@@ -113,6 +115,7 @@ class Ownership:
 
     async def _catch_up_again(self, partition: Partition, generation: int) -> None:
         await self._stages.catching_up.again(partition)
+        await self._stages.controls.read()
         self._go_live(partition, generation)
 
     async def _acquire(self, partition: Partition, generation: int, look: CatchUp) -> None:
@@ -137,6 +140,7 @@ class Ownership:
         await stages.watermark.begin(partition)
         await stages.intake.begin(number, offsets)
         await stages.catching_up.wait(partition, ends, look, began)
+        await stages.controls.read()  # what was paused while nobody was here stays so
         self._go_live(partition, generation)
 
     def _go_live(self, partition: Partition, generation: int) -> None:

@@ -1,12 +1,14 @@
 """The rows of a partition that are being sent, those passed over, and where the due loop looks next."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from app.route import ANY, CALLBACK, Route, named
+from app.partition.next_tries import NextTries
+from app.route import ANY, HTTP, Route, destination_of, name_of, whole
 from app.steps.outcomes import Delivered, Outcome
 from app.steps.step import Step
+from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
 
 
@@ -15,6 +17,9 @@ class InFlight:
 
     A row is claimed when it is handed to a dispatcher; one outcome follows, whose step ends the claim. A row whose
     route is blocked is held instead: the cursor moves on, and goes back when the route is free.
+
+    Rows whose destination is paused or gets no more for now are set aside: the cursor moves on and stays where it is,
+    however many they are, for somebody goes through them apart. While there are some, the cursor never goes back far.
     """
 
     def __init__(self) -> None:
@@ -27,14 +32,20 @@ class InFlight:
         #: Scans for due rows begin here; `_held` has the first row passed over of each route that is blocked.
         self.cursor = b""
         self._held: dict[Route, bytes] = {}
+        #: The first row before the cursor of each destination whose rows are set aside; rows that steps have put before
+        #: the cursor meanwhile.
+        self.aside: dict[Destination, bytes] = {}
+        self._late: list[bytes] = []
         #: The step that is being built or committed, and the first row passed over because it changes that.
         self._step: Step | None = None
         self._skipped: bytes | None = None
+        self.tries = NextTries()
 
     def clear(self) -> None:
         """Begin anew: what is in flight belongs to nobody any more."""
-        for left in (self.claims, self._unanswered, self._routes, self._rows, self._held):
+        for left in (self.claims, self._unanswered, self._routes, self._rows, self._held, self.aside, self._late):
             left.clear()
+        self.tries.clear()
         self.cursor, self._step, self._skipped = b"", None, None
 
     # being sent ------------------------------------------------------------------------------------------------------
@@ -77,6 +88,10 @@ class InFlight:
         """Return how many rows are being sent, but for those whose route is blocked: they must not stop the others."""
         return len(self.claims) - sum(rows for route, rows in self._rows.items() if blocked(route))
 
+    def on_their_way(self, to: Destination) -> int:
+        """Return how many rows are being sent to a destination."""
+        return sum(rows for route, rows in self._rows.items() if whole(route) == to) if self._rows else 0
+
     @property
     def routes(self) -> Iterable[Route]:
         """The routes that rows are on, or wait for."""
@@ -97,9 +112,9 @@ class InFlight:
         """Return whether rows wait for a route."""
         return route in self._held
 
-    def held_routes(self, *, callbacks: bool | None = None) -> list[Route]:
-        """Return the routes that rows wait for: only those of `callbacks`, or all others, or any."""
-        return [route for route in self._held if callbacks is None or (route[2] == CALLBACK) is callbacks]
+    def held_routes(self, *, http: bool | None = None) -> list[Route]:
+        """Return the routes that rows wait for: only those over `http`, or all others, or any."""
+        return [route for route in self._held if http is None or (route[2] == HTTP) is http]
 
     def pop_held(self, route: Route) -> bytes:
         """Return the first row that waited for a route; none does any more."""
@@ -107,15 +122,46 @@ class InFlight:
 
     def go_back(self, route: Route) -> None:
         """Look again at what waited for a route."""
-        self.cursor = min(self.cursor, self._held.pop(route))
+        row = self._held.pop(route)
+        if self.aside:
+            self.set_aside(route[:2], row)
+        else:
+            self.cursor = min(self.cursor, row)
 
     def held_ms(self) -> dict[str, int]:
         """Return the oldest due time that waits for each destination that takes nothing."""
         held: dict[str, int] = {}
-        for (cluster, topic, number), row in self._held.items():
-            name = named(None if number == CALLBACK else cluster, topic)
+        for route, row in self._held.items():
+            name = name_of(route)
             held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
         return held
+
+    # set aside -------------------------------------------------------------------------------------------------------
+    def set_aside(self, to: Destination, row: bytes) -> None:
+        """Leave a destination's rows from `row` on to whoever goes through them apart."""
+        self.aside[to] = min(row, self.aside.get(to, row))
+
+    def changing(self, key: bytes) -> bool:
+        """Return whether the step that is being committed changes a row."""
+        return self._step is not None and self._step.changes.touches(key)
+
+    @property
+    def late(self) -> bool:
+        """Whether rows have been put before the cursor, which has not gone back to them."""
+        return bool(self._late)
+
+    def pop_late(self, now_ms: int, limit: int) -> list[bytes]:
+        """Return such rows, at most `limit`, but those that are not due or that a step changes."""
+        ready = sorted(key for key in self._late if keys.due_of(key) <= now_ms and not self.changing(key))[:limit]
+        taken = set(ready)
+        self._late = [key for key in self._late if key not in taken]
+        return ready
+
+    def first_beside(self, aside: Collection[Destination]) -> bytes | None:
+        """Return the first row before the cursor that is not dealt with, but those that are set `aside` for these."""
+        known = [key for key, entry in self.claims.items() if destination_of(entry) not in aside]
+        known += [*self._held.values(), *self._late, *(row for to, row in self.aside.items() if to not in aside)]
+        return min(known, default=None)
 
     # the cursor ------------------------------------------------------------------------------------------------------
     def begin_step(self, step: Step) -> None:
@@ -124,10 +170,14 @@ class InFlight:
 
     def end_step(self, lowest: bytes | None = None) -> None:
         """Go back to what a committed step has put, `lowest` first, and to what was passed over for it."""
-        self._step = None
-        for key in (lowest, self._skipped):
-            if key is not None and key < self.cursor:
-                self.cursor = key
+        step, self._step = self._step, None
+        if lowest is not None and lowest < self.cursor:
+            if self.aside and step is not None:
+                self._late += [key for key in step.changes.fresh if key < self.cursor]
+            else:
+                self.cursor = lowest
+        if self._skipped is not None and self._skipped < self.cursor:
+            self.cursor = self._skipped
         self._skipped = None
 
     def busy(self, key: bytes) -> bool:
@@ -146,13 +196,16 @@ class InFlight:
     @property
     def quiet(self) -> bool:
         """Whether no row before the cursor is left to be dealt with, and no step may be about to put one there."""
-        return not self.claims and not self._held and self._skipped is None and self._step is None
+        passed_over = self._held or self.aside or self._late or self._skipped or self.tries
+        return not self.claims and not passed_over and self._step is None
 
     def oldest(self, store: PartitionStore) -> bytes | None:
         """Return the key of the first row that is not dealt with, or None."""
-        known = [*self.claims, *self._held.values()]
+        known = [*self.claims, *self._held.values(), *self.aside.values(), *self._late]
         if self._skipped is not None:
             known.append(self._skipped)
+        if self.tries:
+            known.append(self.tries.oldest)
         following = store.next_row(self.cursor)
         if following is not None:
             known.append(following)

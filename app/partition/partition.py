@@ -211,6 +211,11 @@ class Partition:
                 self.in_flight.hold(row, entry, route)
                 self.in_flight.end([row])
 
+    def withdraw(self, held_back: Callable[[Route], bool]) -> None:
+        """Take back what waits for a step (exactly once) on routes that are to be held back."""
+        for delivery in self._deliveries.withdraw(held_back):
+            self.release([key for _, key in delivery.rows], delivery.route)
+
     def skip_settled(self) -> None:
         """Let the store begin its scans at the cursor, if nothing before it is left."""
         if self.in_flight.quiet:
@@ -281,6 +286,8 @@ class Partition:
     def _finish(self, step: Step) -> None:
         """Take note of a committed step."""
         self.in_flight.end(step.fired)
+        if step.again or self.in_flight.tries:
+            self.in_flight.tries.change(step.again, step.changes.removals)
         self.steps_read += bool(step.changes.positions)
         lowest = min(step.changes.fresh, default=None)
         if lowest is not None and keys.due_of(lowest) <= step.now_ms + _SOON_MS:

@@ -1,6 +1,7 @@
 """Deliveries that are to be part of a step: exactly once, they are in its transaction."""
 
 from collections import deque
+from collections.abc import Callable
 
 from app.kafka.transactions.transaction import Untaken
 from app.partition.step_builder import STEP_BYTES
@@ -56,6 +57,14 @@ class StepDeliveries:
             entries = (self._claims[key] for _, key in delivery.rows)
             size += sum(_ROW_BYTES + 3 * len(entry.id) + len(entry.source) for entry in entries)
         step.deliveries = deliveries
+
+    def withdraw(self, held_back: Callable[[Route], bool]) -> list[Delivery]:
+        """Take out the deliveries that wait for a step on routes that are to be held back, and return them."""
+        found = [delivery for delivery in self._queue if held_back(delivery.route)]
+        for delivery in found:
+            self._queue.remove(delivery)
+            self._open.pop(delivery.route, None)
+        return found
 
     def take_back(self, step: Step, untaken: Untaken) -> None:
         """Take deliveries out of a step whose transaction was aborted: those that are not to blame come next."""

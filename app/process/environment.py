@@ -23,7 +23,12 @@ def doubts(settings: Settings, env: Mapping[str, str]) -> Iterable[str]:
             near = difflib.get_close_matches(name.removeprefix(_PREFIX), names, 1)
             meant = f"{names[near[0]]} is meant, perhaps" if near else "nothing reads it"
             yield f"{name} is set, but there is no such setting: {meant}. docs/reference/settings.md lists them all."
-    if not settings.destinations:
+    if settings.http_destinations and not settings.http_secrets_file:
+        yield (
+            "DELAY_HTTP_DESTINATIONS is set, and DELAY_HTTP_SECRETS_FILE is not: what is posted is not signed, so no "
+            "receiver can know whose it is. docs/how-to/deliver-over-http.md says how."
+        )
+    if not (settings.destinations or settings.http_destinations):
         yield (
             "DELAY_DESTINATIONS is not set: no message will be accepted, each request becomes a dead letter. Set it to "
             "the topics that may be delivered to, such as 'orders.*,reminders', or to '*' for all but internal ones."

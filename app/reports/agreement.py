@@ -20,6 +20,7 @@ OF_A_WORKER = frozenset(
         "DELAY_CATCH_UP",
         "DELAY_FIRE_BATCH",
         "DELAY_FIRE_DEPTH",
+        "DELAY_HTTP_SECRETS_FILE",
         "DELAY_MIN_FREE_DISK",
         "DELAY_ACCEPT_RECREATED",
         "DELAY_ROW_VERSION",

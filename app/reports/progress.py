@@ -15,6 +15,8 @@ from app.partition.partition import Partition
 from app.partition.state import State
 from app.reports import excerpt
 from app.reports.agreement import fingerprint
+from app.reports.overdue import GRACE_MS, overdue
+from app.route import named
 from app.settings import Settings
 from app.version import VERSION
 from tables import PartitionStore, keys
@@ -23,11 +25,8 @@ from tables.entry import VERSION as VERSION_READ
 log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
-#: A message counts as overdue a second after its due time: what is being sent is not.
-_GRACE_MS = 1_000
 #: More than any report has: one that is larger is somebody else's.
 _REPEATED_BYTES = 512 * 1024
-_COUNTED = 5_000
 #: A record has at most some 20 KiB (app/reports/excerpt.py), and no sensible topic takes less than this.
 _BATCH_BYTES = 64 * 1024
 #: A partition that begins is silent for so many reports before its last one is repeated: it may be older than the last
@@ -113,6 +112,7 @@ class ProgressReporter:
         """Return a partition's record."""
         store = partition.store
         oldest = partition.in_flight.oldest(store)
+        retrying = len(partition.in_flight.tries)
         fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
         return {
             "partition": partition.number,
@@ -123,15 +123,28 @@ class ProgressReporter:
             "rows": store.row_version,
             "positions": {topic: position.offset for topic, position in store.positions.items()},
             **_pending(store),
-            "overdue": overdue(partition, oldest, now - _GRACE_MS),
+            "overdue": overdue(partition, oldest, now - GRACE_MS, self._due.throttle),
+            **({"retrying": retrying} if retrying else {}),
             "next_due": None if oldest is None else keys.due_of(oldest),
             **_held(partition.in_flight.held_ms()),
+            **self._throttled(partition, now),
             "lateness": lateness,
             "worker": self._settings.url,
             "version": VERSION,
             # A worker's settings are told once, as its lateness is.
             "settings": self._told if partition.number == min(self._due.partitions, default=-1) else {},
         }
+
+    def _throttled(self, partition: Partition, now: int) -> dict[str, Any]:
+        """Return since when messages wait for destinations that are paused, and for those that get no more for now."""
+        throttle, found = self._due.throttle, dict[str, dict[str, int]]()
+        for to, row in partition.in_flight.aside.items():
+            due_ms = keys.due_of(row)
+            if throttle.paused(to) is not None:
+                found.setdefault("paused", {})[named(*to)] = due_ms
+            elif throttle.limits(to, now - due_ms):
+                found.setdefault("paced", {})[named(*to)] = due_ms
+        return {kind: excerpt.smallest(since) for kind, since in found.items()}
 
 
 def _pending(store: PartitionStore) -> dict[str, Any]:
@@ -150,12 +163,3 @@ def _held(held: dict[str, int]) -> dict[str, Any]:
     named = excerpt.smallest(held)
     others = sum(1 for name in held if name) - len(named)
     return {"held": named, "held_rest": {"destinations": others}} if others else {"held": named}
-
-
-def overdue(partition: Partition, oldest: bytes | None, before_ms: int) -> int:
-    """Count rows due by `before_ms`: whole hours from the counters, the present one by looking, up to a bound."""
-    if oldest is None or keys.due_of(oldest) > before_ms:
-        return 0
-    hour = before_ms // keys.BUCKET_MS
-    whole = sum(count for number, count in partition.store.counts.hours.items() if number < hour)
-    return whole + partition.store.count(hour * keys.BUCKET_MS, before_ms, _COUNTED)

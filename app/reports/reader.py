@@ -58,15 +58,24 @@ class ProgressRecord(
     frozen=True,
     kw_only=True,
     omit_defaults=True,
-    rename={"at_ms": "at", "fired_to_ms": "fired_to", "next_due_ms": "next_due", "held_ms": "held"},
+    rename={
+        "at_ms": "at",
+        "fired_to_ms": "fired_to",
+        "next_due_ms": "next_due",
+        "held_ms": "held",
+        "paused_ms": "paused",
+        "paced_ms": "paced",
+    },
 ):
     """What one partition held, and how far it was, at one moment: the value of a record on the progress topic.
 
     Times are epoch milliseconds. `lateness` counts deliveries of the last minute by the upper bound of their
-    lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second; `settings` are
-    hashes of those that all workers must have alike. `pending` and `held_ms` name as many destinations as there is room
-    for, and `pending_rest` and `held_rest` sum up the others. With a `state` ("restoring", "stopped") a report repeats
-    the partition's last one, of `at_ms`.
+    lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second, and `retrying`
+    what has failed over HTTP and waits for its next try; `settings` are hashes of those that all workers must have
+    alike. `pending` and `held_ms` name as many destinations as there is room for, and `pending_rest` and `held_rest`
+    sum up the others. `paused_ms` and `paced_ms` have the oldest due time that waits on purpose, for destinations that
+    are paused or get no more for now. With a `state` ("restoring", "stopped") a report repeats the partition's last
+    one, of `at_ms`.
     Unknown fields are ignored, so that newer workers can add some.
     """
 
@@ -80,6 +89,8 @@ class ProgressRecord(
     version: str
     next_due_ms: Count | None = None
     held_ms: dict[str, Count] = msgspec.field(default_factory=dict)
+    paused_ms: dict[str, Count] = msgspec.field(default_factory=dict)
+    paced_ms: dict[str, Count] = msgspec.field(default_factory=dict)
     lateness: dict[str, Count] = msgspec.field(default_factory=dict)
     settings: dict[str, str] = msgspec.field(default_factory=dict)
     pending_rest: Rest = Rest()
@@ -88,6 +99,7 @@ class ProgressRecord(
     read_to: dict[str, int] = msgspec.field(default_factory=dict)
     reads: int = 1
     rows: int = 1
+    retrying: Count = 0
 
     @property
     def total(self) -> int:

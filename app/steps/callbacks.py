@@ -5,23 +5,20 @@ any case.
 """
 
 import base64
-import fnmatch
-import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
-import yarl
 
+from app.http.allow_list import AllowList, NotListed
 from app.steps.step import Step
 from punctual.contract.headers import REASON
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
 from tables.entry import encode
 
-#: Those that are longer are not even read: that takes seconds of a mebibyte.
-_LONGEST = 2_048
-#: What some servers read as a dot, a slash or a way out of a path, once or twice decoded, where others see a name.
-_DOUBTFUL = re.compile(r"%(?:25)*(?:2e|2f|5c)|/\.\.?(?:[;/]|$)", re.IGNORECASE)
+#: What `*` stands for here.
+_USUAL = ("https", "http")
 
 
 def check(url: str, allowed: tuple[str, ...], called: str) -> None:
@@ -29,45 +26,30 @@ def check(url: str, allowed: tuple[str, ...], called: str) -> None:
 
     Raises Refusal.
     """
-    if len(url) > _LONGEST:
-        raise Refusal(Reason.MALFORMED, f"{called} has {len(url):,} characters, at most {_LONGEST:,} can be.")
-    if not is_allowed(url, allowed):
+    try:
+        allow_list(allowed).allowed(url)
+    except NotListed as error:
         raise Refusal(
             Reason.NOT_ALLOWED,
-            f"DELAY_CALLBACKS does not allow {url[:200]!r} ({called}). Add a pattern, or drop the header.",
-        )
+            f"DELAY_CALLBACKS does not allow {url[:200]!r} ({called}): it {error}. Add a pattern, or drop the header.",
+        ) from error
+    except ValueError as error:
+        raise Refusal(Reason.MALFORMED, f"{called} {error}.") from error
+
+
+@lru_cache(maxsize=16)
+def allow_list(patterns: tuple[str, ...]) -> AllowList:
+    """Return which URLs DELAY_CALLBACKS allows: a worker is no means to reach others' hosts."""
+    return AllowList(patterns, _USUAL)
 
 
 def is_allowed(url: str, allowed: tuple[str, ...]) -> bool:
-    """Return whether the settings allow a callback URL: a worker is no means to reach others' hosts."""
-    if len(url) > _LONGEST:
-        return False
+    """Return whether the settings allow a callback URL."""
     try:
-        target = yarl.URL(url)  # as aiohttp reads it
-        alone = bool(target.host) and target.raw_user is None and target.raw_password is None
-        return alone and any(_admits(pattern, target) for pattern in allowed)
-    except (ValueError, IndexError):  # the latter where brackets or percent signs are wrong (yarl/_parse.py)
+        allow_list(allowed).allowed(url)
+    except ValueError:
         return False
-
-
-def _admits(pattern: str, target: yarl.URL) -> bool:
-    """Return whether a pattern admits a URL: scheme and host are compared by themselves, no part of a path is one.
-
-    yarl has normalised the path, and aiohttp asks for that one. A pattern with a path admits none that can be misread.
-    """
-    if pattern == "*":
-        return True
-    scheme, _, rest = pattern.partition("://")
-    host, slash, path = rest.partition("/")
-    return (
-        target.scheme == scheme
-        and fnmatch.fnmatchcase(target.raw_authority, host)
-        and (not slash or _is_below(slash + path, target))
-    )
-
-
-def _is_below(path: str, target: yarl.URL) -> bool:
-    return fnmatch.fnmatchcase(target.raw_path_qs, path) and _DOUBTFUL.search(target.raw_path) is None
+    return True
 
 
 def queue(

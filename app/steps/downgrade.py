@@ -47,7 +47,7 @@ class Downgrade:
         self._cursor, found = b"", self._found
         self._found = False
         if not found:
-            self._store.holds_version_1()
+            self._store.holds_version(self._version)
             log.info(
                 "partition %d: all rows are of version %d: older workers can read them", self._number, self._version
             )

@@ -13,6 +13,7 @@ Kind = Literal[
     "rejected",
     "parked",
     "rescheduled",
+    "attempted",
     "refused",
     "duplicate",
     "unknown",
@@ -35,6 +36,7 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
     delivered: str | None = None
     reason: str | None = None
     by: str | None = None
+    attempts: int | None = None
 
 
 encode = msgspec.json.Encoder().encode

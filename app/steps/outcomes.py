@@ -11,9 +11,11 @@ from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.step import Step
 from app.steps.transitions import ended, move
+from app.steps.tries import wait_ms
 from punctual.contract.request import Reason
 from tables import Command, Entry, keys
 from tables.changes import RememberedDelivery
+from tables.destination import told
 from tables.entry import encode
 from tables.orders import in_order
 
@@ -22,7 +24,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The destination has acknowledged these rows: topic and partition, the offset of each, the time of sending."""
+    """The destination has acknowledged these rows: topic and partition, the offset of each, the time of sending.
+
+    One that was posted has none of the former: its topic is empty.
+    """
 
     rows: list[tuple[bytes, int]]
     topic: str
@@ -67,12 +72,24 @@ class Uncalled:
 
     row: bytes
     why: str
+    after_ms: int | None = None
+    never: bool = False
 
 
-Outcome = Delivered | Rejected | Dropped | Unsent | Called | Uncalled
+@dataclass(frozen=True, slots=True)
+class Attempted:
+    """This row was posted and not taken: why, how long to wait at least, and whether it is never taken."""
 
-#: A callback is tried again after a second, then twice as long each time up to an hour: about twelve hours in all.
-_AGAIN_MS, _LONGEST_MS, _TRIES = 1_000, 3_600_000, 24
+    row: bytes
+    why: str
+    after_ms: int | None = None
+    never: bool = False
+
+
+Outcome = Delivered | Rejected | Dropped | Unsent | Called | Uncalled | Attempted
+
+#: A callback is tried so often: for about twelve hours in all.
+_TRIES = 24
 
 
 class Outcomes:
@@ -91,10 +108,15 @@ class Outcomes:
             return
         step.fired.append(outcome.row)
         entry = self._claims[outcome.row]
+        if isinstance(outcome, Attempted):
+            why, tries = outcome.why, entry.attempts + 1
+            ended(step, "attempted", keys.due_of(outcome.row), entry, reason=why, attempts=tries)
         if entry.commands:  # not sent: what was asked meanwhile comes first
             self._unsent(step, outcome.row, entry)
         elif isinstance(outcome, Rejected):
             self._rejected(step, outcome, entry)
+        elif isinstance(outcome, Attempted):
+            self._attempted(step, outcome, entry)
         elif isinstance(outcome, Called):
             step.remove(outcome.row, entry)
         elif isinstance(outcome, Uncalled):
@@ -106,6 +128,7 @@ class Outcomes:
 
     def _delivered(self, step: Step, outcome: Delivered) -> None:
         where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
+        posted = not outcome.topic
         watermark_ms = self._memory.watermark_ms
         for row, offset in outcome.rows:
             entry, due = claims[row], keys.due_of(row)
@@ -117,7 +140,7 @@ class Outcomes:
                 step.changes.size += len(entry.id.encode()) + 32
             if entry.stamp_ms >= watermark_ms or entry.moved is not None:
                 self._memory.end(step, row, entry)
-            late, place = outcome.sent_ms - due, f"{where}-{offset}"
+            late, place = outcome.sent_ms - due, None if posted else f"{where}-{offset}"
             step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, place))
             for command in in_order(entry.commands) if entry.commands else ():
                 if command.op != "replace":
@@ -153,12 +176,27 @@ class Outcomes:
         """Try a callback again later, or leave it at the dead letter."""
         step.remove(outcome.row, entry)
         tries = entry.attempts + 1
-        if tries >= _TRIES:
+        if tries >= _TRIES or outcome.never:
             log.error("the failure callback of %s is given up after %d tries: %s", entry.source, tries, outcome.why)
             return
         again = msgspec.structs.replace(entry, attempts=tries)
-        due_ms = step.now_ms + min(_LONGEST_MS, _AGAIN_MS << entry.attempts)
+        due_ms = step.now_ms + wait_ms(tries, entry.source, outcome.after_ms)
         step.put(keys.with_due(outcome.row, due_ms), again, encode(again, step.version))
+
+    def _attempted(self, step: Step, outcome: Attempted, entry: Entry) -> None:
+        """Have a message wait for its next try in its row, or give it up."""
+        row, failed, limit_ms = outcome.row, entry.attempts + 1, self._settings.http_give_up_ms
+        last_ms = keys.due_of(row) + limit_ms if limit_ms else None
+        if outcome.never or (last_ms is not None and step.now_ms >= last_ms):
+            self._rejected(step, Rejected(row, Reason.UNDELIVERABLE, _given_up(outcome, failed, entry)), entry)
+            return
+        # By the brokers' time: one that was taken from a clock that had jumped would be an hour or a year away.
+        next_ms = step.broker_ms + wait_ms(failed, entry.source, outcome.after_ms)
+        next_ms = next_ms if last_ms is None else min(next_ms, last_ms)
+        waiting = msgspec.structs.replace(entry, attempts=failed, next_try_ms=next_ms)
+        step.changes.rewrite(row, waiting, encode(waiting, step.version))
+        step.again[row] = next_ms
+        del self._claims[row]  # what comes in this very step finds it waiting
 
     def _leave(self, step: Step, entry: Entry, command: Command) -> None:
         """Leave a command whose message is gone to a request that comes late, unless a later one has the id."""
@@ -191,6 +229,20 @@ class Outcomes:
         if entry.replaced:  # the id is another row's, of which the step may know more than the table
             step.ids.pop(entry.id, None)
             step.ids.update(known)
+
+
+def _given_up(outcome: Attempted, failed: int, entry: Entry) -> str:
+    """Return the sentence of the dead letter of a message that is not posted again."""
+    tries = f"{failed} {'try' if failed == 1 else 'tries'}"
+    if outcome.never:
+        return (
+            f"{told(entry.to)} says that it takes nothing more at this URL ({outcome.why}, after {tries}). Send it "
+            "again to another one, or when it is back."
+        )
+    return (
+        f"{told(entry.to)} has not taken it for longer than DELAY_HTTP_GIVE_UP, in {tries}: {outcome.why} the last "
+        "time. See why, then send it again."
+    )
 
 
 def reason_of(error: SendError) -> Reason:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from app.steps import events
 from tables import Changes, Entry
+from tables.destination import told
 from tables.entry import VERSION
 
 
@@ -26,6 +27,7 @@ class Step:
 
     __slots__ = (
         "_sent_bytes",
+        "again",
         "broker_ms",
         "changes",
         "deliveries",
@@ -48,6 +50,8 @@ class Step:
         self.sends: list[OutgoingRecord] = []
         self.ids: dict[str, bytes | None] = {}
         self.fired: list[bytes] = []
+        #: Rows that stay where they are and are tried again, and when.
+        self.again: dict[bytes, int] = {}
         #: Exactly once: deliveries that are part of the step; what becomes of them is in it before it is committed.
         self.deliveries: Sequence[Any] = ()
         self.now_ms = now_ms
@@ -70,7 +74,9 @@ class Step:
         self._sent_bytes += len(out.key or b"") + len(out.value or b"") + headers + 32
 
     def tell(self, event: events.Event) -> None:
-        """Add an event."""
+        """Add an event; of a URL it names the origin alone."""
+        if event.to is not None and "://" in event.to:
+            event.to = told(event.to)
         self.events.append((event.id.encode(), events.encode(event)))
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:

@@ -24,7 +24,8 @@ def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
 def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
     """Return a message another due time, and with it another row, whose key is returned."""
     step.remove(key, entry)
-    waiting = msgspec.structs.replace(entry, commands=(), moved=command.order)
+    # Tries belong to a due time: they begin anew.
+    waiting = msgspec.structs.replace(entry, commands=(), moved=command.order, attempts=0, next_try_ms=None)
     new = keys.row_key(command.due_ms, command.offset, command.topic_crc)
     step.put(new, waiting, encode(waiting, step.version))
     step.tell(

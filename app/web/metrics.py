@@ -6,7 +6,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.web.overview import Overview, overview
+from app.web.overview import Overview, Wanted, overview
 from app.web.state import WorkerState
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -34,6 +34,7 @@ class WorkerCollector(Collector):
         fresh = {number: mine[number] for number in mine if number not in whole.partitions_stale}
         yield from _gauges(overview(fresh, 0, state.now_ms()))
         left = sum(row["total"] - row["done"] for row in state.recovery())
+        yield from _wanted(state.wanted())
         yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)
 
 
@@ -44,6 +45,19 @@ def exposition(state: WorkerState) -> bytes:
     return generate_latest(own) + generate_latest(REGISTRY)
 
 
+def _wanted(wanted: Wanted) -> Iterator[Metric]:
+    """Yield what operators want, which every worker tells."""
+    paused = GaugeMetricFamily("delay_destination_paused", "1 while a destination is paused.", labels=["destination"])
+    for name in wanted.pauses:
+        paused.add_metric([name], 1)
+    yield paused
+    help_text = "Messages a second that a destination gets at most."
+    rate = GaugeMetricFamily("delay_destination_rate_per_second", help_text, labels=["destination"])
+    for name, cap in wanted.rates.items():
+        rate.add_metric([name], cap.per_s)
+    yield rate
+
+
 def _gauges(mine: Overview) -> Iterator[Metric]:
     pending = GaugeMetricFamily("delay_pending_messages", "Messages that wait for their time.", labels=["destination"])
     for row in mine.destinations:
@@ -51,7 +65,15 @@ def _gauges(mine: Overview) -> Iterator[Metric]:
     if mine.pending_unnamed:
         pending.add_metric([UNNAMED], mine.pending_unnamed)
     yield pending
+    help_text = "When the oldest message was due that waits for its turn."
+    paced = GaugeMetricFamily("delay_destination_paced_due_timestamp_seconds", help_text, labels=["destination"])
+    for row in mine.destinations:
+        if row.paced_since_ms is not None:
+            paced.add_metric([row.destination], row.paced_since_ms / 1000)
+    yield paced
     yield GaugeMetricFamily("delay_overdue_messages", "Messages that are due and not delivered yet.", mine.overdue)
+    help_text = "Messages that have failed over HTTP and wait for their next try."
+    yield GaugeMetricFamily("delay_retrying_messages", help_text, mine.retrying)
     owner = InfoMetricFamily("delay_partition_owner", "The partitions that this worker owns.", labels=["partition"])
     for partition in mine.partitions:
         owner.add_metric([str(partition.partition)], {"worker": partition.worker or ""})

@@ -7,22 +7,51 @@ from typing import Literal
 import msgspec
 
 from app.reports.reader import STALE_AFTER_MS, Report
+from app.throttle.control import Control
 from app.web.percentiles import Percentiles, percentiles
+from punctual.contract.rate import Rate
 
 # Workers report every second: ten missed reports are an outage and not a busy moment.
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a destination is paused, by whom and until when (epoch ms).
+
+    `since_ms` is the oldest due time that waits for its end.
+    """
+
+    reason: str = ""
+    by: str = ""
+    until_ms: int | None = None
+    since_ms: int | None = None
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """What waits for one destination; `held_since_ms` is the oldest due time that it could not be given (epoch ms).
 
     `held_because` says why, if the worker that answers knows.
-    `pending` leaves out partitions whose report does not name it.
+    `pending` leaves out partitions whose report does not name it. `paced_since_ms` is the oldest due time that waits
+    for its turn, by the cap of `rate_per_s` and `burst`: they are as the worker that answers knows them, like `paused`.
     """
 
     destination: str
     pending: int
     held_since_ms: int | None
     held_because: str | None = None
+    paused: Pause | None = None
+    paced_since_ms: int | None = None
+    rate_per_s: float | None = None
+    burst: int | None = None
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What operators want of destinations, by the names that reports give them, as a worker knows it."""
+
+    pauses: Mapping[str, Control] = {}
+    rates: Mapping[str, Rate] = {}
+
+
+_NOTHING = Wanted()
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,13 +89,15 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """All workers together at `at_ms`. Counts are exact; times are epoch milliseconds.
 
     A stale partition still counts with what it last reported, except for the lateness. `pending_unnamed` of what is
-    pending is for destinations that the reports don't name, and is in none of `destinations`.
+    pending is for destinations that the reports don't name, and is in none of `destinations`. `retrying` have failed
+    over HTTP, and are not overdue.
     """
 
     at_ms: int
     pending: int
     pending_unnamed: int
     overdue: int
+    retrying: int
     next_due_ms: int | None
     lateness: Percentiles
     partitions_expected: int
@@ -78,12 +109,16 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overview(
-    reports: Mapping[int, Report], partitions: int, now_ms: int, trouble: Callable[[str], str] = lambda _: ""
+    reports: Mapping[int, Report],
+    partitions: int,
+    now_ms: int,
+    trouble: Callable[[str], str] = lambda _: "",
+    wanted: Wanted = _NOTHING,
 ) -> Overview:
     """Return the sum of the reports of an installation that has that many partitions.
 
     Destinations come with the most pending first, workers by their URL, partitions by their number. `trouble` says why
-    a destination takes nothing, as far as that is known.
+    a destination takes nothing, as far as that is known, and `wanted` what operators want.
     """
     rows = [_row(number, reports.get(number), now_ms) for number in sorted({*range(partitions), *reports})]
     fresh = [reports[row.partition] for row in rows if row.state == "reporting"]
@@ -93,12 +128,13 @@ def overview(
         pending=sum(row.pending or 0 for row in rows),
         pending_unnamed=sum(row.pending_unnamed or 0 for row in rows),
         overdue=sum(row.overdue or 0 for row in rows),
+        retrying=sum(report.progress.retrying for report in reports.values()),
         next_due_ms=min(due, default=None),
         lateness=percentiles(report.progress.lateness for report in fresh),
         partitions_expected=partitions,
         partitions_stale=[row.partition for row in rows if row.state == "stale"],
         partitions_missing=[row.partition for row in rows if row.state == "missing"],
-        destinations=_destinations(reports.values(), trouble),
+        destinations=_destinations(reports.values(), trouble, wanted),
         workers=_workers(rows, reports),
         partitions=rows,
     )
@@ -125,14 +161,16 @@ def _row(number: int, report: Report | None, now_ms: int) -> Partition:
     )
 
 
-def _destinations(reports: Iterable[Report], trouble: Callable[[str], str]) -> list[Destination]:
+def _destinations(reports: Iterable[Report], trouble: Callable[[str], str], wanted: Wanted) -> list[Destination]:
     pending: Counter[str] = Counter()
-    held_ms: dict[str, int] = {}
+    held_ms, paused_ms, paced_ms = dict[str, int](), dict[str, int](), dict[str, int]()
     for report in reports:
         pending.update(report.progress.pending)
-        for name, due_ms in report.progress.held_ms.items():
-            held_ms[name] = min(due_ms, held_ms.get(name, due_ms))
-    names = [name for name in {**pending, **held_ms} if pending[name] or name in held_ms]
+        _oldest(held_ms, report.progress.held_ms)
+        _oldest(paused_ms, report.progress.paused_ms)
+        _oldest(paced_ms, report.progress.paced_ms)
+    told = {**held_ms, **paused_ms, **paced_ms, **wanted.pauses}
+    names = [name for name in {**pending, **told} if pending[name] or name in told]
     names.sort(key=lambda name: (-pending[name], name))
     return [
         Destination(
@@ -140,9 +178,25 @@ def _destinations(reports: Iterable[Report], trouble: Callable[[str], str]) -> l
             pending=pending[name],
             held_since_ms=held_ms.get(name),
             held_because=(trouble(name) or None) if name in held_ms else None,
+            paused=_pause(wanted.pauses.get(name), paused_ms.get(name)),
+            paced_since_ms=paced_ms.get(name),
+            rate_per_s=wanted.rates[name].per_s if name in wanted.rates else None,
+            burst=wanted.rates[name].burst if name in wanted.rates else None,
         )
         for name in names
     ]
+
+
+def _oldest(found: dict[str, int], told: Mapping[str, int]) -> None:
+    for name, due_ms in told.items():
+        found[name] = min(due_ms, found.get(name, due_ms))
+
+
+def _pause(control: Control | None, since_ms: int | None) -> Pause | None:
+    """Return what is known of a pause: the control that this worker has read, or only that reports tell of one."""
+    if control is None:
+        return None if since_ms is None else Pause(since_ms=since_ms)
+    return Pause(reason=control.reason, by=control.by, until_ms=control.until_ms, since_ms=since_ms)
 
 
 def _workers(rows: Iterable[Partition], reports: Mapping[int, Report]) -> list[Worker]:

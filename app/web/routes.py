@@ -120,7 +120,7 @@ class View:
 
     def _overview(self) -> Overview:
         state = self._state
-        return overview(state.reader.reports, state.partitions, state.now_ms(), state.trouble)
+        return overview(state.reader.reports, state.partitions, state.now_ms(), state.trouble, state.wanted())
 
     def _frame(self) -> page.Frame:
         state = self._state

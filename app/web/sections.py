@@ -100,12 +100,13 @@ def destinations(overview: Overview, wanted: str, order: str) -> str:
         _sortable("Destination", "name", order, wanted),
         _sortable("Pending", "pending", order, wanted, number=True),
         '<th scope="col" class="share"><span class="unseen">Share of the largest</span></th>',
-        '<th scope="col">Held since</th>',
+        '<th scope="col">Cap</th>',
+        '<th scope="col">Waits since</th>',
     ]
     body = "".join(_destination(row, most, overview.at_ms) for row in shown)
     if not body:
         text = "No destination has this in its name." if wanted else "Nothing is pending."
-        body = f'<tr><td colspan="4" class="empty">{text}</td></tr>'
+        body = f'<tr><td colspan="5" class="empty">{text}</td></tr>'
     table = _table(heads, body)
     search = _filter(wanted, order) if wanted or len(overview.destinations) >= FILTER_FROM else ""
     notes = f"{_rest(len(rows) - len(shown))}{_unnamed(overview.pending_unnamed)}"
@@ -143,11 +144,29 @@ def _sortable(name: str, by: str, order: str, wanted: str, *, number: bool = Fal
 
 
 def _destination(row: Destination, most: int, now_ms: int) -> str:
-    held = wording.DASH if row.held_since_ms is None else _when(row.held_since_ms, now_ms)
     mark = ' class="warn"' if row.held_since_ms is not None else ""
+    cap = wording.DASH if row.rate_per_s is None else f"{row.rate_per_s:g}/s"
+    if row.burst:
+        cap += f" burst {row.burst}"
     return f"""<tr{mark}><th scope="row">{escape(described(row.destination))}</th>
 <td class="number">{wording.number(row.pending)}</td>
-<td class="share">{_bar(row.pending, most)}</td><td>{held}</td></tr>"""
+<td class="share">{_bar(row.pending, most)}</td><td>{cap}</td><td>{_waits(row, now_ms)}</td></tr>"""
+
+
+def _waits(row: Destination, now_ms: int) -> str:
+    """Return since when messages wait for a destination, and what for."""
+    told = []
+    if row.held_since_ms is not None:
+        told.append(_when(row.held_since_ms, now_ms))
+    if row.paused is not None:
+        since = "" if row.paused.since_ms is None else f", {_when(row.paused.since_ms, now_ms)}"
+        until = "" if row.paused.until_ms is None else f" until {moment(row.paused.until_ms)}"
+        by = f" ({escape(row.paused.by)})" if row.paused.by else ""
+        why = f": {escape(row.paused.reason)}" if row.paused.reason else ""
+        told.append(f"paused{until}{why}{by}{since}")
+    if row.paced_since_ms is not None:
+        told.append(f"paced, {_when(row.paced_since_ms, now_ms)}")
+    return "<br>".join(told) or wording.DASH
 
 
 def _bar(part: int, whole: int) -> str:

@@ -1,9 +1,12 @@
 """What the web view asks of the worker that it runs in."""
 
 from collections.abc import Collection, Sequence
-from typing import Protocol, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from app.reports.reader import ProgressReader
+
+if TYPE_CHECKING:
+    from app.web.overview import Wanted
 
 
 class Recovery(TypedDict):
@@ -51,6 +54,9 @@ class WorkerState(Protocol):
 
     def trouble(self, destination: str) -> str:
         """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
+
+    def wanted(self) -> "Wanted":
+        """What operators want of destinations."""
 
     def destinations(self, partition: int) -> "dict[str, tuple[int, int | None]] | None":
         """What waits for each destination in a partition, and since when it is held (epoch ms; None if it is not).

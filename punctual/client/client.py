@@ -1,10 +1,12 @@
 """The asyncio client: delays messages and changes its mind about them."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, Unpack
 
 from punctual.client.connection import Connection
+from punctual.client.controls import control, no_control
 from punctual.client.errors import ClientClosedError, NotAcknowledgedError
 from punctual.client.options import DelayOptions
 from punctual.client.requests import Request, command, schedule
@@ -41,6 +43,9 @@ class DelayClient:
         """
         self._expected_partitions = partitions
         self._connection = Connection(bootstrap_servers, f"{app_id}-requests", inputs, ack_timeout, kafka)
+        #: Opened when it is needed: few programs pause anything.
+        self._controls = Connection(bootstrap_servers, f"{app_id}-controls", (), ack_timeout, kafka)
+        self._opening = asyncio.Lock()
 
     async def start(self) -> None:
         """Connect. Raises KafkaUnreachableError, RequestsTopicMissingError or PartitionCountError."""
@@ -50,6 +55,7 @@ class DelayClient:
     async def aclose(self) -> None:
         """Send what is queued and disconnect; harmless when not started."""
         await self._connection.close()
+        await self._controls.close()
 
     async def __aenter__(self) -> Self:
         """Connect."""
@@ -114,6 +120,39 @@ class DelayClient:
     ) -> None:
         """Make the pending message `id` due at once; with `if_due`, only if it is due exactly then."""
         await self._send(command("deliver-now", id, if_due=if_due, asked_at=asked_at))
+
+    async def pause(
+        self,
+        destination: str,
+        *,
+        reason: str,
+        by: str | None = None,
+        until: datetime | None = None,
+        rate: str | None = None,
+    ) -> None:
+        """Have all workers hold back what is due for `destination`, within a second, until `resume` or `until`.
+
+        `destination`: a topic, "cluster/topic", or the origin of URLs. `reason` and `by` are for people to read; `rate`
+        is the cap that holds instead of the settings', "20/s burst 100", or "none". The last call for a destination
+        counts, as a whole. Raises an InvalidRequestError, NotAuthorizedError or NotAcknowledgedError.
+        """
+        await self._control(control(destination, paused=True, reason=reason, by=by, until=until, rate=rate))
+
+    async def limit(self, destination: str, rate: str, *, reason: str | None = None, by: str | None = None) -> None:
+        """Have `destination` get so many messages at most, "20/s burst 100" or "none", whatever the settings say."""
+        await self._control(control(destination, paused=False, reason=reason, by=by, rate=rate))
+
+    async def resume(self, destination: str) -> None:
+        """Take back what `pause` or `limit` has said of `destination`: nothing but the settings holds again."""
+        await self._control(no_control(destination))
+
+    async def _control(self, record: Request) -> None:
+        if not self._connection.is_open:
+            raise ClientClosedError(type(self).__name__)
+        async with self._opening:
+            if not self._controls.is_open:
+                await self._controls.open(None)
+        await self._controls.send(record)
 
     async def _send(self, request: Request) -> tuple[int, int]:
         if not self._connection.is_open:

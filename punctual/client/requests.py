@@ -101,9 +101,11 @@ def _due(at: datetime | None, after: timedelta | None) -> RawHeader:
 def _topic(to: object) -> bytes:
     # A Faust topic is welcome by its shape, so that Faust is never imported for callers that do not use it.
     name = to.get_topic_name() if hasattr(to, "get_topic_name") else to
+    if isinstance(name, str) and _URL.fullmatch(name):
+        return name.encode()
     if not isinstance(name, str) or not TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise InvalidDestinationError(
-            f"{name!r} cannot be a topic: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -"
+            f"{name!r} cannot be a topic, nor an https URL: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -"
         )
     return name.encode()
 

@@ -108,6 +108,26 @@ class SyncDelayClient:
         """Make the pending message `id` due at once; see DelayClient.deliver_now."""
         self._wait(self._client.deliver_now(id, if_due=if_due, asked_at=asked_at))
 
+    def pause(
+        self,
+        destination: str,
+        *,
+        reason: str,
+        by: str | None = None,
+        until: datetime | None = None,
+        rate: str | None = None,
+    ) -> None:
+        """Have all workers hold back what is due for `destination`; see DelayClient.pause."""
+        self._wait(self._client.pause(destination, reason=reason, by=by, until=until, rate=rate))
+
+    def limit(self, destination: str, rate: str, *, reason: str | None = None, by: str | None = None) -> None:
+        """Have `destination` get so many messages at most; see DelayClient.limit."""
+        self._wait(self._client.limit(destination, rate, reason=reason, by=by))
+
+    def resume(self, destination: str) -> None:
+        """Take back what `pause` or `limit` has said of `destination`."""
+        self._wait(self._client.resume(destination))
+
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
             call.close()

@@ -7,6 +7,8 @@ from punctual.contract.native import Record
 from punctual.contract.request import TOPIC_NAME, Reason, Refusal, Request
 
 _ID_BYTES = 256
+#: As long as a URL can be (records.md#http-deliveries).
+_LONGEST_URL = 2_048
 #: Above all times and spans that a partition lets pass, offsets and partitions' numbers that there are.
 _LATEST_MS, _OFFSETS, _PARTITIONS = 1 << 55, 1 << 62, 1 << 31
 
@@ -38,6 +40,12 @@ def _is_possible(asked: Request) -> bool:
         and int(offset) < _OFFSETS
         and 0 < len(asked.id.encode()) <= _ID_BYTES
         and all(span is None or 0 <= span < _LATEST_MS for span in spans)
-        and (asked.op != "schedule" or TOPIC_NAME.fullmatch(asked.to) is not None)
+        and (asked.op != "schedule" or TOPIC_NAME.fullmatch(asked.to) is not None or _is_url(asked))
         and (asked.partition is None or 0 <= asked.partition < _PARTITIONS)
     )
+
+
+def _is_url(asked: Request) -> bool:
+    """Whether it goes to a URL; whether that may be connected to is looked at when it is."""
+    alone = asked.cluster is None and asked.partition is None
+    return alone and len(asked.to) <= _LONGEST_URL and asked.to.startswith(("https://", "http://"))

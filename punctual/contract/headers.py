@@ -24,6 +24,7 @@ ASKED_AT: Final = "delay-asked-at"
 
 DUE: Final = "delay-due"
 SOURCE: Final = "delay-source"
+ATTEMPT: Final = "delay-attempt"
 
 PARKED: Final = "delay-parked"
 EPOCH: Final = "delay-epoch"
@@ -39,13 +40,16 @@ REQUEST: Final = frozenset(
 DELIVERY: Final = frozenset({ID, DUE, SOURCE})
 """What every delivery carries beside the user's own headers (records.md#deliveries)."""
 
+POST: Final = DELIVERY | {ATTEMPT}
+"""What every delivery over HTTP carries, as header fields (records.md#http-deliveries)."""
+
 DEAD_LETTER: Final = frozenset({REASON, ERROR, SOURCE})
 """What every dead letter carries beside the original headers (records.md#dead-letters)."""
 
 COLD: Final = frozenset({SOURCE, PARKED, EPOCH})
 """What every record of the cold topic carries beside what it asks for (docs/reference/cold-topic.md)."""
 
-IGNORED: Final = (DELIVERY | DEAD_LETTER | COLD) - REQUEST
+IGNORED: Final = (POST | DEAD_LETTER | COLD) - REQUEST
 """What a request may carry without effect, so that deliveries and dead letters can be sent again as they are."""
 
 

@@ -19,6 +19,9 @@ from app.partition.services import Services
 from app.settings import Settings
 from app.steps.outcomes import Delivered
 from app.steps.step import OutgoingRecord, Step
+from app.throttle.control import Control
+from app.throttle.throttle import Throttle
+from punctual.contract.destination import Destination, destination
 from punctual.contract.native import Record
 from tables import PartitionStore
 from tests.app.test_clock import SimulatedClock
@@ -78,6 +81,9 @@ class ScriptedSender:
     def blocked_s(self, topic: str, partition: int) -> float:
         """Return for how long, as the test says."""
         return self.stuck.get((topic, partition), 0.0)
+
+    def recall(self, topic: str, partition: int) -> None:
+        """Have nothing to give back: each batch is on its way."""
 
     def give_up(self, topic: str, partition: int) -> None:
         """Note it."""
@@ -180,7 +186,9 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         target = Target(cast("Cluster", self.destinations), cast("Sender", self.sender))
         self.dispatcher = Dispatcher(self.settings, self.clock, {None: target})
         self.partitions: dict[int, Partition] = {}
-        self.due = DueLoop(self.settings, self.clock, self.dispatcher, self.partitions)
+        self.controls: dict[Destination, Control] = {}
+        throttle = Throttle(self.settings, self.clock, self.controls)
+        self.due = DueLoop(self.settings, self.clock, self.dispatcher, self.partitions, throttle=throttle)
         self.events: list[Event] = []
         self.dead_letters: list[Any] = []
         self.failures: list[BaseException] = []
@@ -228,6 +236,14 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         """Take a message in that has been due for `late` ms."""
         at = str(self.clock.wall - late)
         await self.ask(number, **{"delay_id": id_, "delay_to": "orders", "delay_at": at, **said})
+
+    def control(self, name: str, **said: Any) -> None:
+        """Say what holds for a destination, nothing but the settings if nothing is said."""
+        if said:
+            self.controls[destination(name)] = Control(**said)
+        else:
+            del self.controls[destination(name)]
+        self.due.obey()
 
     def fire(self) -> list[str]:
         """Run one cycle of the due loop; return the ids that wait to be sent."""

@@ -242,7 +242,10 @@ def test_the_headers_of_what_comes_back_from_the_tier_and_is_refused_leave_out_w
         (asking(delay_to_partition="8"), "topic orders has partitions 0 to 7, delay-to-partition is 8."),
         (
             asking(delay_on_failure="http://a"),
-            "DELAY_CALLBACKS does not allow 'http://a' (delay-on-failure). Add a pattern, or drop the header.",
+            (
+                "DELAY_CALLBACKS does not allow 'http://a' (delay-on-failure): it is on no list. "
+                "Add a pattern, or drop the header."
+            ),
         ),
         (
             asking(delay_on_failure="https://example.com/" + "x" * 2_048),

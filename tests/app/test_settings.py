@@ -8,6 +8,7 @@ import pytest
 
 from app.errors import SettingInvalid
 from app.settings import Settings
+from punctual.contract.rate import Rate
 from tables import keys
 
 GOOD = {
@@ -26,18 +27,27 @@ GOOD = {
     "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
     "DELAY_DESTINATIONS": ("a,b|c,in:d|e", {"*": ("a", "b", "c"), "in": ("d", "e")}),
     "DELAY_CALLBACKS": ("https://a/*, https://b/", ("https://a/*", "https://b/")),
+    "DELAY_HTTP_DESTINATIONS": (
+        "https://a/*, in:https://b|http://c:*,*,",
+        {"*": ("https://a/*", "*"), "in": ("https://b", "http://c:*")},
+    ),
+    "DELAY_HTTP_HEADERS": ("X-*, traceparent", ("x-*", "traceparent")),
+    "DELAY_HTTP_GIVE_UP": ("PT1H", 3_600_000),
+    "DELAY_HTTP_SECRETS_FILE": ("/dev/null", "/dev/null"),
     "DELAY_CLUSTERS": ("emea=h:1", {"emea": "h:1"}),
     "DELAY_GUARANTEE": ("at_least_once", "at_least_once"),
     "DELAY_MAX_DELAY": ("P30D", 2_592_000_000),
     "DELAY_EVENTS": ("off", "off"),
     "DELAY_DEDUPE_WINDOW": ("PT1H", 3_600_000),
     "DELAY_COMMAND_MEMORY": ("PT1M", 60_000),
-    "DELAY_ROW_VERSION": ("1", 1),
+    "DELAY_ROW_VERSION": ("2", 2),
     "DELAY_HORIZON": ("PT1H", 3_600_000),
     "DELAY_CATCH_UP": ("5000", 5_000),
     "DELAY_FIRE_BATCH": ("1", 1),
     "DELAY_FIRE_DEPTH": ("2", 2),
     "DELAY_GIVE_UP": ("PT1H", 3_600_000),
+    "DELAY_RATES": ("emails=20/s burst 100", {"emails": Rate(20.0, 100)}),
+    "DELAY_CATCH_UP_RATE": ("500/s", Rate(500.0)),
     "DELAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
     "DELAY_SKIP_RECORDS": ("delay-delays-changelog-3-17,", ("delay-delays-changelog-3-17",)),
@@ -57,18 +67,23 @@ BAD = {
     "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
     "DELAY_CALLBACKS": ("*.example.com", "'*.example.com' names no scheme"),
+    "DELAY_HTTP_DESTINATIONS": ("hooks.example.com", "'hooks.example.com' names no scheme"),
+    "DELAY_HTTP_GIVE_UP": ("3d", "'3d' is no duration."),
+    "DELAY_HTTP_SECRETS_FILE": ("/no/such/file", "it cannot be read: No such file or directory"),
     "DELAY_CLUSTERS": ("=h:1", "'=h:1' is not of the form name=value"),
     "DELAY_GUARANTEE": ("twice", "one of at_least_once"),
     "DELAY_MAX_DELAY": ("5y", "'5y' is no duration."),
     "DELAY_EVENTS": ("yes", "one of on, off is needed"),
     "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is no duration."),
     "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is no duration."),
-    "DELAY_ROW_VERSION": ("3", "a whole number from 0 to 2 is needed"),
+    "DELAY_ROW_VERSION": ("4", "a whole number from 0 to 3 is needed"),
     "DELAY_HORIZON": ("59999", "at least PT1M is needed, or 0 for none"),
     "DELAY_CATCH_UP": ("soon", "'soon' is no duration."),
     "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
     "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
     "DELAY_GIVE_UP": ("never", "'never' is no duration."),
+    "DELAY_RATES": ("emails=500", "'500' is no rate. Write messages by second, minute or hour: 500/s, 20/m"),
+    "DELAY_CATCH_UP_RATE": ("fast", "'fast' is no rate."),
     "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
@@ -155,6 +170,12 @@ def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
         Settings.from_env({"DELAY_INPUTS": "orders=klingon"})
 
 
+def test_a_rate_for_a_cluster_that_nobody_knows_stops_the_start() -> None:
+    with pytest.raises(SettingInvalid, match="DELAY_RATES=emea/emails: emea is none of DELAY_CLUSTERS"):
+        Settings.from_env({"DELAY_RATES": "emea/emails=5/s"})
+    assert Settings.from_env({"DELAY_RATES": "emea/emails=5/s", "DELAY_CLUSTERS": "emea=h:1"}).rates
+
+
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
@@ -195,10 +216,10 @@ def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() ->
 
 
 def test_passwords_are_shown_to_nobody() -> None:
-    settings = Settings.from_env({"KAFKA_SASL_PASSWORD": "secret"})
+    settings = Settings.from_env({"KAFKA_SASL_PASSWORD": "hunter2"})
 
-    assert "secret" not in repr(settings)
-    assert "secret" not in str(settings)
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in str(settings)
 
 
 def test_topics_begin_with_the_app_id() -> None:

@@ -25,6 +25,8 @@ def test_headers_are_documented() -> None:
     commands = {"cancel", "reschedule", "deliver-now"}
     assert _documented("Requests", "Commands") == names.REQUEST - {names.IF_DUE, names.PARKED} | commands
     assert _documented("Deliveries") == names.DELIVERY
+    fields = {name for name in _documented("HTTP deliveries") if name.startswith(names.PREFIX)}
+    assert fields == names.POST
 
 
 def test_dead_letters_are_documented() -> None:

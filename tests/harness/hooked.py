@@ -67,6 +67,7 @@ def be_newer(what: set[str]) -> None:
         entry._PREFIXES[entry.VERSION] = bytes([entry.VERSION + 1])
         decode_any = lambda raw: _decoder.decode(raw[1:])  # type: ignore[name-defined]  # noqa: E731, F821
         entry.decode.__code__ = decode_any.__code__  # others have imported the function
+        store.FORMAT += 1
     if "record" in what:
         records, replay_mark = Changes.records, PartitionStore._replay_mark
 
@@ -81,6 +82,7 @@ def be_newer(what: set[str]) -> None:
         Changes.records = with_another  # type: ignore[method-assign]
         PartitionStore._replay_mark = without_it  # type: ignore[method-assign]
     if "database" in what:
+        store._LAYOUTS += 1
         store.FORMAT += 1
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.fuzz import Pair, mangled, seeds
-from tests.harness.kafka import create_topic, now_ms, read
+from tests.harness.kafka import now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
@@ -20,7 +20,6 @@ def installation(run: Run) -> Iterator[Installation]:
     """An installation with all internal topics that there can be."""
     env = {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M", "DELAY_DESTINATIONS": "*-to-*"}
     with run("foreign", env=lambda _: env, balanced=False) as made:
-        create_topic(made.bootstrap, f"{made.app_id}-controls", 1, cleanup_policy="compact")
         yield made
 
 
@@ -38,9 +37,10 @@ def forge(installation: Installation, name: str) -> None:
     """Write to an internal topic what is like its records, and unlike them."""
     topic = f"{installation.app_id}-{name}"
     genuine: list[Pair] = [(record.key, record.value) for record in read(installation.bootstrap, topic)]
+    control: Pair = (b"orders", b'{"paused": true, "reason": "r", "until": "2030-01-01T00:00:00Z", "rate": "5/s"}')
     report: Pair = (b"0", json.dumps({"partition": 0, "positions": {"x": 1}, "state": "stopped"}).encode())
     for seed in seeds(100):
-        key, value = mangled(seed, [*genuine[-50:], report, (None, b"{}"), (b"k", None)])
+        key, value = mangled(seed, [*genuine[-50:], report, control, (None, b"{}"), (b"k", None)])
         installation.requests.send({}, key if key is not None else b"", value, topic=topic)
     installation.requests.flush()
 

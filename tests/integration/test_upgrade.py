@@ -1,6 +1,6 @@
 """An upgrade goes worker by worker, and so does the way back, beside workers of the version before.
 
-Those run the code of the last commit that wrote rows of version 1 alone, taken out of the repository's history.
+Those run the code of the last commit that knew no newer row than theirs, taken out of the repository's history.
 """
 
 import io
@@ -11,26 +11,39 @@ from pathlib import Path
 
 import pytest
 
+from tables.entry import VERSION
 from tests.harness.account import Account
 from tests.harness.changelog import rows_of
 from tests.harness.kafka import Requests, create_topic, now_ms
 from tests.harness.worker import ROOT, Worker, eventually
 from tests.integration.installation import Installation, new_app_id, topics_removed
 
-#: The last commit whose workers know rows of version 1 alone.
-_BEFORE = "d4213233c939214dcae21647e3163ecbf9ec016f"
+#: By the newest version of a row that they know: the last commit of such workers, and the packages that they need.
+_BEFORE = {
+    1: ("d4213233c939214dcae21647e3163ecbf9ec016f", "app", "tables"),
+    2: ("e27a58fe607e6c968a544579a0f48530eb3e06a5", "app", "punctual", "tables"),
+}
+
+
+@pytest.fixture(scope="module", params=_BEFORE)
+def version(request: pytest.FixtureRequest) -> int:
+    """Return the newest version of a row that the workers from before know."""
+    number: int = request.param
+    return number
 
 
 @pytest.fixture(scope="module")
-def before(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+def before(version: int, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     """Return the settings with which a worker runs the code from before."""
-    made = subprocess.run(["git", "archive", _BEFORE, "app", "tables"], cwd=ROOT, capture_output=True, check=False)  # noqa: S607 - git is a name
+    made = subprocess.run(["git", "archive", *_BEFORE[version]], cwd=ROOT, capture_output=True, check=False)  # noqa: S607 - git is a name
     if made.returncode:
-        pytest.skip(f"the history of this copy does not go back to {_BEFORE[:7]}: {made.stderr.decode().strip()}")
+        commit = _BEFORE[version][0][:7]
+        pytest.skip(f"the history of this copy does not go back to {commit}: {made.stderr.decode().strip()}")
     tree = tmp_path_factory.mktemp("before")
     with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
         archive.extractall(tree, filter="data")
-    return {"PYTHONPATH": str(tree), "FAUST_WORKDIR": str(tree), "PYTHONSAFEPATH": "1"}
+    # The current directory is named too, after it: Faust puts one that is not in the path before all.
+    return {"PYTHONPATH": f"{tree}:{ROOT}", "FAUST_WORKDIR": str(tree), "PYTHONSAFEPATH": "1"}
 
 
 class Case:
@@ -77,8 +90,9 @@ class Case:
 
 @pytest.mark.slow
 def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
-    bootstrap: str, tmp_path: Path, before: Mapping[str, str]
+    bootstrap: str, tmp_path: Path, version: int, before: Mapping[str, str]
 ) -> None:
+    reads = version if version > 1 else None  # workers before did not say
     case = Case(bootstrap, tmp_path)
     create_topic(bootstrap, case.to)
     first, second = case.workers
@@ -86,29 +100,29 @@ def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
         case.start(first, before)
         case.start(second, before)
         case.schedule("before")
-        case.await_reports("reads", None)
+        case.await_reports("reads", reads)
 
         second.kill()
         case.start(second, {})
         eventually(lambda: second.assigned and first.assigned, 20, "partitions of both")
         case.schedule("beside")
-        assert case.versions() == {1}
+        assert case.versions() == {version}
 
         first.kill()
         case.start(first, {})
-        case.await_reports("reads", 2)
-        eventually(lambda: _is_new(case), 20, "a row of version 2")
-        assert case.versions() == {1, 2}
+        case.await_reports("reads", VERSION)
+        eventually(lambda: _is_new(case), 20, "a row of the newest version")
+        assert case.versions() == {version, VERSION}
 
         for worker in (first, second):
             worker.kill()
-            case.start(worker, {"DELAY_ROW_VERSION": "1"})
-        case.await_reports("rows", 1)
-        assert case.versions() == {1}
+            case.start(worker, {"DELAY_ROW_VERSION": str(version)})
+        case.await_reports("rows", version)
+        assert case.versions() == {version}
         for worker in (first, second):
             worker.kill()
             case.start(worker, before)
-        case.await_reports("reads", None)
+        case.await_reports("reads", reads)
         case.schedule("after")
         case.deliver_all()
 
@@ -116,4 +130,4 @@ def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
 def _is_new(case: Case) -> bool:
     """Schedule once more, and return whether that is written in the new version: reports take a moment to get round."""
     case.schedule("new")
-    return 2 in case.versions()
+    return VERSION in case.versions()

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tables import PartitionStore, keys
+from tables.destination import told
 from tables.restore import StaleFilter
 from tests.simulation.evidence import Evidence
 from tests.simulation.log import Record
@@ -51,7 +52,7 @@ def _unsound(number: int, store: PartitionStore) -> Iterator[str]:
     destinations: Counter[str] = Counter()
     hours: Counter[int] = Counter()
     for row, entry in store.rows():
-        destinations[entry.to] += 1
+        destinations[told(entry.to)] += 1
         hours[keys.due_of(row) // keys.BUCKET_MS] += 1
         if store.find(entry.id) != row:
             yield f"partition {number}: {entry.id} cannot be found"

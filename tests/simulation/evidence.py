@@ -25,7 +25,7 @@ Life = tuple[str, float, int]
 
 
 class Copy(NamedTuple):
-    """A delivered record."""
+    """A delivered record, or what was posted and taken."""
 
     record: Record
     sent: Sent
@@ -93,7 +93,17 @@ class Evidence:
                 said = dict(record.headers)
                 source, due = (said["delay-source"] or b"").decode(), int(said["delay-due"] or b"")
                 copies[source].append(Copy(record, sent_of(batch), batch.at_ms, source, due))
+        for post in self.world.web.posts:
+            if post.taken:
+                at_ms = EPOCH_MS + int(post.sent.at_s * 1000)
+                record = Record(post.url, 0, -1, at_ms + post.sent.shift_ms, None, post.body, ())
+                copies[post.source].append(Copy(record, post.sent, at_ms, post.source, post.due_ms))
         return copies
+
+    @staticmethod
+    def seconds(at_ms: int) -> float:
+        """Return the second of the run that a time by the brokers' clock is."""
+        return (at_ms - EPOCH_MS) / 1000
 
     # lives -----------------------------------------------------------------------------------------------------------
     def began(self, sent: Sent, number: int) -> float:

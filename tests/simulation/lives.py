@@ -9,6 +9,7 @@ from tests.harness.account import ENDINGS
 from tests.simulation.evidence import Copy, Evidence, Life
 from tests.simulation.workload import LARGEST, Ask
 
+_GONE = 410
 _OWN = ("delay-id", "delay-due", "delay-source")
 
 
@@ -111,11 +112,15 @@ class Lives:
             yield from self._too_many(ask, copies, needed, ending)
         if ending in ("dropped", "rejected"):
             yield from self._given_up(ask, ending)
-        if ending == "delivered" and len(ask.value or b"") >= LARGEST:
+        if ending == "delivered" and len(ask.value or b"") >= LARGEST and not ask.over_http:
             yield f"{ask.source} was delivered, too large as it is"
 
     def _altered(self, ask: Ask, copy: Copy) -> Iterator[str]:
         record = copy.record
+        if copy.due_ms not in self._dues(ask):
+            yield f"{copy}: nobody has asked for that due time"
+        if ask.over_http:
+            return  # looked at for each try (posts.py)
         users = tuple((name, value) for name, value in ask.headers if not name.startswith("delay-"))
         own = zip(_OWN, (ask.name.encode(), b"%d" % copy.due_ms, ask.source.encode()), strict=True)
         if (record.key, record.value, record.headers) != (ask.key, ask.value, (*users, *own)):
@@ -123,8 +128,6 @@ class Lives:
         to = ask.said("delay-to-partition")
         if ask.said("delay-to") != record.topic or to not in (None, str(record.partition)):
             yield f"{copy} is in the wrong place"
-        if copy.due_ms not in self._dues(ask):
-            yield f"{copy}: nobody has asked for that due time"
 
     def _dues(self, ask: Ask) -> set[int | None]:
         """Return the due times that a request may have had."""
@@ -156,6 +159,8 @@ class Lives:
                 yield f"{ask.source} was {ending} for being late, which nobody has asked for"
             elif ending == "dropped" and event["late"] <= int(limit):
                 yield f"{ask.source} was dropped {event['late']} ms late, {limit} were allowed"
+        elif ask.over_http and event["reason"] == "undeliverable":
+            yield from self._untaken(ask)
         elif event["reason"] != "too-large" or len(ask.value or b"") < LARGEST:
             yield f"{ask.source} was {ending}: {event}"
         letters = self._evidence.letters[ask.source] if ending == "rejected" else []
@@ -164,13 +169,23 @@ class Lives:
         if any((dead_letter.key, dead_letter.value) != (ask.key, ask.value) for dead_letter in letters):
             yield f"the dead letter of {ask.source} is altered"
 
+    def _untaken(self, ask: Ask) -> Iterator[str]:
+        """See that a message was given up because its host never takes it, or has not for too long."""
+        world = self._evidence.world
+        gone = any(post.status == _GONE and post.source == ask.source for post in world.web.posts)
+        due_ms = min(due for due in self._dues(ask) if due is not None)
+        told = self._said("rejected", ask.source) or {}
+        if not gone and told["at"] < due_ms + world.settings.http_give_up_ms:
+            yield f"{ask.source} was given up too soon: {told}"
+
     def _too_many(self, ask: Ask, copies: list[Copy], needed: int, ending: str | None) -> Iterator[str]:
         """See that copies beyond those needed were in flight when their worker died, or lost its partition."""
         number = self._evidence.world.home(ask)
         lives = [life for copy in copies if (life := self._evidence.broken_off(copy.sent, number)) is not None]
-        if self._exact or len(copies) - len(lives) > needed:
+        if (self._exact and not ask.over_http) or len(copies) - len(lives) > needed:
             yield f"{ask.source} ({ask.name}), {ending}, is there too often: {', '.join(map(str, copies))}"
-        self._left.update(lives[: len(copies) - needed])
+        if not ask.over_http:  # hosts have room of their own
+            self._left.update(lives[: len(copies) - needed])
 
     @property
     def duplicates(self) -> int:

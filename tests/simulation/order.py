@@ -19,7 +19,7 @@ def out_of_order(evidence: Evidence) -> Iterator[str]:
     routes: dict[tuple[int, str, int], list[tuple[Copy, bytes]]] = defaultdict(list)
     for source, copies in evidence.copies.items():
         ask = evidence.asks.get(source)
-        if ask is None or (ask.key is None and ask.said("delay-to-partition") is None):
+        if ask is None or ask.over_http or (ask.key is None and ask.said("delay-to-partition") is None):
             continue  # without a key it spreads
         number = evidence.world.home(ask)
         # What a worker has sent before it died may still come after all that its successor has done.
@@ -39,11 +39,11 @@ def out_of_order(evidence: Evidence) -> Iterator[str]:
         for place, (later, row) in enumerate(route):
             known_s = applied.get((row, later.source))
             for copy, other in route[:place]:
-                if other > row and known_s is not None and _chosen_s(evidence, copy) > known_s + _SEEN_S:
+                if other > row and known_s is not None and chosen_s(evidence, copy) > known_s + _SEEN_S:
                     yield f"{copy} came before {later}"
 
 
-def _chosen_s(evidence: Evidence, copy: Copy) -> float:
+def chosen_s(evidence: Evidence, copy: Copy) -> float:
     """Return when a copy was chosen to be sent; never, if that is not known.
 
     A worker's clock that has jumped is none to go by, and a batch that is halved, because a message is too large,

@@ -5,23 +5,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from app.commit.journal import Journal
 from app.commit.transactional_journal import TransactionalJournal
 from app.deliver.delivery_batch import DeliveryBatch
 from app.deliver.dispatcher import Dispatcher
+from app.deliver.posts import Posts
+from app.due.due_loop import DueLoop
+from app.due.http_rows import HttpRows
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
 from app.ownership.catching_up import CatchingUp
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
+from app.route import Route
 from app.steps.order_memory import OrderMemory
+from app.steps.outcomes import Delivered
 from app.steps.step import Step
-from tables import Changes, Order
+from app.throttle.controls import Controls
+from app.throttle.slots import Slots
+from tables import Changes, Entry, Order
 from tables.restore import StaleFilter
 
 _FENCE = TransactionalJournal.fence
-_LATE_S = 0.05
+_LATE_S, _SLOW_S = 0.05, 0.3
 #: What is replaced: class, name, and what makes the new function of the old one.
 Bug = tuple[type, str, Callable[[Any], Any]]
 
@@ -119,9 +128,49 @@ def _forgetful(_: Any) -> Any:
     return planted
 
 
+def _not_waited_for(read: Any) -> Any:
+    async def later(self: Controls) -> None:
+        await asyncio.sleep(_SLOW_S)
+        await read(self)
+
+    async def planted(self: Controls) -> None:
+        asyncio.get_running_loop().create_task(later(self))
+
+    return planted
+
+
+def _never(_: Any) -> Any:
+    def planted(*_: Any) -> bool:
+        return False
+
+    return planted
+
+
+def _everyones(_: Any) -> Any:
+    def planted(_: Slots, begin: int, end: int) -> int:
+        return end - begin
+
+    return planted
+
+
 def _hasty(move_on: Any) -> Any:
     async def planted(self: Watermark, partition: Partition, _lowest_ms: int) -> None:
         await move_on(self, partition, 1 << 50)
+
+    return planted
+
+
+def _forgets_tries(post: Any) -> Any:
+    def planted(self: HttpRows, partition: Partition, key: bytes, entry: Entry, now: int) -> Any:
+        return post(self, partition, key, msgspec.structs.replace(entry, next_try_ms=None), now)
+
+    return planted
+
+
+def _taken_first(begin: Any) -> Any:
+    def planted(self: Posts, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
+        begin(self, partition, key, entry, route)
+        partition.tell(Delivered([(key, 0)], "", 0, self._clock.wall_ms()))
 
     return planted
 
@@ -131,6 +180,9 @@ BUGS: dict[str, list[Bug]] = {
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
     "what ended an id is forgotten": [(OrderMemory, "end", _forgetful)],
     "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
+    "a partition fires before all controls are read": [(Controls, "read", _not_waited_for)],
+    "what is paused is sent": [(DueLoop, "_waits", _never)],
+    "each worker takes all slots of a rate": [(Slots, "between", _everyones)],
     "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
     "a partition fires before it has caught up": [(CatchingUp, "wait", _nothing)],
@@ -145,6 +197,8 @@ BUGS: dict[str, list[Bug]] = {
     "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
     "exactly once, the local write comes before the commit": [(TransactionalJournal, "commit", _local_first)],
     "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
+    "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
+    "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
 }
 

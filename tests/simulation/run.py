@@ -17,8 +17,10 @@ from tests.simulation.evidence import Evidence
 from tests.simulation.last_order import overtaken
 from tests.simulation.lives import Lives
 from tests.simulation.loop import Stuck
+from tests.simulation.obedience import disobeyed, too_fast
 from tests.simulation.order import out_of_order
 from tests.simulation.planted import planted
+from tests.simulation.posts import broken_posts
 from tests.simulation.world import World, simulated
 
 #: Cyclic garbage is looked for after so many runs: dead workers are little else.
@@ -69,7 +71,7 @@ def _judge(world: World, result: Result) -> None:
     evidence = Evidence(world)
     lives = Lives(evidence)
     result.troubles += lives.faults()
-    for check in (broken_commands, overtaken, out_of_order, untrue):
+    for check in (broken_commands, overtaken, out_of_order, broken_posts, untrue, disobeyed, too_fast):
         result.troubles += check(evidence)
     result.messages = sum(ask.op == "schedule" for ask in world.asks)
     result.deliveries = sum(map(len, evidence.copies.values()))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
+from app.deliver.posts import Posts
 from app.deliver.target import Target
 from app.due.due_loop import DueLoop
 from app.errors import NotOwner
@@ -28,6 +29,8 @@ from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
 from app.settings import Settings
 from app.steps.step import Step
+from app.throttle.controls import Controls
+from app.throttle.throttle import Throttle
 from app.topics import TopicLimits
 from tables import DelayTable
 from tests.simulation.broker import NODES, Broker
@@ -35,6 +38,7 @@ from tests.simulation.clock import WorkerClock
 from tests.simulation.consumer import Consumer
 from tests.simulation.log import Sent
 from tests.simulation.loop import Died, Loop, Process
+from tests.simulation.web import Web  # noqa: TC001 - needed for annotations
 
 #: What ends a worker without being a fault of its code: somebody else has its partition.
 EXPECTED = (NotOwner, Fenced)
@@ -128,6 +132,7 @@ class Worker:
         #: When a row of a source was there to be fired.
         self.applied: dict[tuple[bytes, str], float] = {}
         self.points = 0
+        self.web: Web
 
     # life ------------------------------------------------------------------------------------------------------------
     def spawn(self, work: Any) -> "asyncio.Task[Any]":
@@ -193,7 +198,11 @@ class Worker:
         partitions: dict[int, Partition] = {}
         self.consumer = Consumer(self, self._broker, self._rnd)
         logs = InputLogs(settings, self.cluster, clock)
-        self.due = DueLoop(settings, clock, dispatcher, partitions)
+        self.controls = Controls(settings, self.cluster)
+        posts = Posts(settings, clock, "simulated", self.web.client(self))
+        throttle = Throttle(settings, clock, self.controls.known)
+        self.due = DueLoop(settings, clock, dispatcher, partitions, posts=posts, throttle=throttle)
+        self.controls.changed = self.due.obey
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
         progress = ProgressReporter(settings, clock, sender, self.due)
@@ -210,13 +219,16 @@ class Worker:
                 watermark,
                 self.consumer,
                 CatchingUp(settings, self.cluster, logs, self.consumer, partitions, progress.report),
+                self.controls,
             ),
             lambda number, lost_inputs: Partition(number, services, self.due, lost_inputs),
             self.due.notify,
             self.fatal,
         )
         self._turn = asyncio.Lock()
-        self._work = [self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run())]
+        self._work = [
+            self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run(), self.controls.run())
+        ]
         self.ready = True
 
     async def revoke(self) -> None:

@@ -9,6 +9,7 @@ from app.settings import Settings
 from punctual.contract.home import home_partition
 from tests.simulation.faults import Plan
 from tests.simulation.loop import EPOCH_MS
+from tests.simulation.web import Web
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -51,6 +52,11 @@ class Ask:
         return f"{self.topic}-{self.partition}-{self.offset}"
 
     @property
+    def over_http(self) -> bool:
+        """Whether it is to be posted."""
+        return "://" in (self.said("delay-to") or "")
+
+    @property
     def name(self) -> str:
         """The id that it has, or gets."""
         return self.id if self.id is not None else self.source
@@ -72,8 +78,11 @@ class Ask:
 class Author:
     """Makes up a workload."""
 
-    def __init__(self, rnd: random.Random, settings: Settings, plan: Plan, destinations: dict[str, int]) -> None:
-        """Have it sent within the plan's span."""
+    def __init__(
+        self, rnd: random.Random, settings: Settings, plan: Plan, destinations: dict[str, int], web: Web
+    ) -> None:
+        """Have it sent within the plan's span, some of it to the `web`."""
+        self._web = web
         self._rnd, self._settings, self._plan, self._span_s = rnd, settings, plan, plan.span_s
         self._destinations, self._across = destinations, rnd.choice((0.1, 0.25, 0.6, 1.0))
         self._asks: list[Ask] = []
@@ -127,11 +136,13 @@ class Author:
     def _schedule(self, number: int, id_: str | None, at_s: float, due: int) -> Ask:
         rnd = self._rnd
         to = rnd.choice(sorted(self._destinations))
-        headers: Headers = [("delay-to", to.encode()), ("delay-at", b"%d" % due), ("users", b"own")]
+        url = self._web.url()
+        headers: Headers = [("delay-to", (url or to).encode()), ("delay-at", b"%d" % due), ("users", b"own")]
         if id_ is not None:
             headers.append(("delay-id", id_.encode()))
         if rnd.random() < 0.2:
-            headers.append(("delay-to-partition", b"%d" % rnd.randrange(self._destinations[to])))
+            to_partition = b"%d" % rnd.randrange(self._destinations[to])
+            headers += [("delay-to-partition", to_partition)] if url is None else []
         if rnd.random() < 0.15:
             headers.append(("delay-max-late", b"%d" % rnd.choice((100, 500, 2_000))))
             headers.append(("delay-if-late", rnd.choice((b"deliver", b"drop", b"dead-letter"))))

@@ -15,16 +15,17 @@ import tables.foreign_writes
 import tables.store
 from app.ingest.ingest import Ingest
 from app.partition.state import State
-from app.settings import Settings
 from app.steps.order_memory import order_of
 from punctual.contract.home import home_partition
 from tables import Entry, PartitionStore, keys
 from tests.simulation.broker import NODES, Broker
+from tests.simulation.controls import Said, controls, settings_of
 from tests.simulation.disk import Disks
 from tests.simulation.faults import Fault, Plan, plan
 from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
+from tests.simulation.web import Web
 from tests.simulation.worker import EXPECTED, Worker
 from tests.simulation.workload import LARGEST, Ask, Author
 
@@ -72,11 +73,13 @@ class World:
         self.seed = seed
         rnd = random.Random(seed)  # noqa: S311 - the same run for the same seed
         self.plan: Plan = plan(rnd)
-        self.settings = Settings.from_env(self.plan.env)
-        self.exact = self.settings.guarantee == "exactly_once"
-        self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}
-        self.asks: list[Ask] = Author(rnd, self.settings, self.plan, self.destinations).write()
         self.loop, self.disks = Loop(), Disks()
+        self.web = Web(seed, self.loop)
+        self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}
+        self.settings = settings_of({**self.plan.env, **self.web.env}, seed, self.destinations)
+        self.controls = controls(seed, self.plan.span_s, self.destinations)
+        self.exact = self.settings.guarantee == "exactly_once"
+        self.asks: list[Ask] = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
         self.process = Process("world")
         self.broker = Broker(self.loop, seed, self.process)
         if trace:
@@ -111,11 +114,14 @@ class World:
             self.start(f"w{number}")
         for ask in self.asks:
             self.loop.call_at(ask.at_s, self._send, ask)
+        for said in self.controls:
+            self.loop.call_at(said.at_s, self._say, said)
         for fault in self.plan.faults:
             self.loop.call_at(fault.at_s, mishaps.happen, fault)
         await asyncio.sleep(max(self.plan.span_s + 0.5, self.asks[-1].at_s + 0.1))
         self._calm = True
         mishaps.cease()
+        self.web.calm = True
         for slot in list(self.slots):
             self.start_again(slot)
         await self._settled()
@@ -132,6 +138,7 @@ class World:
             broker.create(topic, settings.partitions)
         broker.create(settings.dead_letters, settings.partitions)
         broker.create(settings.progress, 1)
+        broker.create(settings.controls, 1)
         for topic, count in self.destinations.items():
             broker.create(topic, count, append_time=False)
             broker.largest[topic] = LARGEST
@@ -146,12 +153,18 @@ class World:
         ask.topic, ask.offset, ask.stamp_ms = log.topic, log.end, stamp_ms
         log.append(ask.batch(ask.stamp_ms), ask.stamp_ms, None)
 
+    def _say(self, said: Said) -> None:
+        """Have an operator write a control record."""
+        self.broker.note(f"control: {said}")
+        self.broker.logs[self.settings.controls][0].append(said.batch(), self.broker.now_ms(), None)
+
     # workers ---------------------------------------------------------------------------------------------------------
     def start(self, slot: str) -> None:
         """Start a worker in a slot."""
         life = len(self.workers) + 1
         shift = self.plan.shifts_ms[life % len(self.plan.shifts_ms)]
         worker = Worker(slot, life, self.loop, self.broker, self.settings, shift, self.seed, self._ended)
+        worker.web = self.web
         self.workers.append(worker)
         self.slots[slot] = worker
 
@@ -257,7 +270,9 @@ class World:
         """
         names = {worker.name for worker in self.workers if worker.slot == slot}
         logs = (log for topic in self.destinations for log in self.broker.logs[topic])
-        return any(batch.sent is not None and batch.sent.worker in names for log in logs for batch in log.batches)
+        return any(post.sent.worker in names for post in self.web.posts) or any(
+            batch.sent is not None and batch.sent.worker in names for log in logs for batch in log.batches
+        )
 
     # for those who look at it ----------------------------------------------------------------------------------------
     def home(self, ask: Ask) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tables import Changes, Command, Entry, PartitionStore, keys
+from tables.destination import told
 from tables.entry import encode
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def assert_sound(store: PartitionStore) -> None:
     destinations: dict[str, int] = {}
     hours: dict[int, int] = {}
     for row, what in rows:
-        destinations[what.to] = destinations.get(what.to, 0) + 1
+        destinations[told(what.to)] = destinations.get(told(what.to), 0) + 1
         hours[keys.due_of(row) // HOUR] = hours.get(keys.due_of(row) // HOUR, 0) + 1
     assert [row for row, _ in rows] == sorted(row for row, _ in rows)
     assert store.counts.destinations == destinations

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import Command, Entry, Order, Orders, Position, Told, UnknownRowVersion
+from tables import Bound, Command, Entry, Order, Orders, Position, Told, UnknownRowVersion
 from tables.changes import (
     RememberedDelivery,
     decode_delivered,
@@ -43,7 +43,7 @@ FROZEN = bytes.fromhex(
 )
 
 
-LATEST = msgspec.structs.replace(
+SECOND = msgspec.structs.replace(
     FULL,
     commands=tuple(
         msgspec.structs.replace(command, stamp_ms=1_767_225_500_000 + n) for n, command in enumerate(FULL.commands)
@@ -60,31 +60,47 @@ FROZEN_2 = bytes.fromhex(
     "7470733a2f2f6578616d706c652e636f6d2f75726ccf0000019b76d79ac0b364656c61792d72657175657374732d332d3431"
     "92cf0000019b76d79ac1b264656c61792d72657175657374732d302d37"
 )
+LATEST = msgspec.structs.replace(
+    SECOND,
+    bound=Bound(1_767_225_300_000, 10_000, Order(1_767_225_400_000, "delay-requests-3-41"), 1_767_225_310_001),
+    next_try_ms=1_767_225_600_500,
+)
+FROZEN_3 = bytes.fromhex(
+    "03dc0014a86f726465722d3137a972656d696e64657273c4016bc09292a161c4013192a161c0b364656c61792d7265717565"
+    "7374732d332d343202a4656d6561cd1388a464726f70cdea60b868747470733a2f2f6578616d706c652e636f6d2f6261636b"
+    "019297aa72657363686564756c65b364656c61792d72657175657374732d332d3530cf0000019b76daa8003207cf0000019b"
+    "76d92160c097a77265706c616365b364656c61792d72657175657374732d332d3531000000cf0000019b76d92161c0b76874"
+    "7470733a2f2f6578616d706c652e636f6d2f75726ccf0000019b76d79ac0b364656c61792d72657175657374732d332d3431"
+    "92cf0000019b76d79ac1b264656c61792d72657175657374732d302d3794cf0000019b76d61420cd271092cf0000019b76d7"
+    "9ac0b364656c61792d72657175657374732d332d3431cf0000019b76d63b31cf0000019b76daa9f4"
+)
 
 
 def test_the_bytes_of_a_row_are_frozen() -> None:
     assert encode(FULL, 1) == FROZEN
     assert decode(FROZEN) == FULL
-    assert encode(LATEST) == FROZEN_2
-    assert decode(FROZEN_2) == LATEST
+    assert encode(SECOND, 2) == FROZEN_2
+    assert decode(FROZEN_2) == SECOND
+    assert encode(LATEST) == FROZEN_3
+    assert decode(FROZEN_3) == LATEST
 
 
-def test_what_a_row_of_version_1_has_no_field_for_is_left_out() -> None:
-    assert encode(LATEST, 1) == FROZEN
+def test_what_a_row_of_an_older_version_has_no_field_for_is_left_out() -> None:
+    assert (encode(LATEST, 1), encode(LATEST, 2)) == (FROZEN, FROZEN_2)
 
 
 def test_a_row_begins_with_its_version() -> None:
-    assert VERSION == 2
-    assert (encode(FULL)[0], encode(FULL, 1)[0]) == (2, 1)
+    assert VERSION == 3
+    assert [encode(FULL, version)[0] for version in (1, 2, 3)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("version", [0, 3, 255])
+@pytest.mark.parametrize("version", [0, 4, 255])
 def test_a_row_of_another_version_is_refused_with_what_to_do(version: int) -> None:
     with pytest.raises(UnknownRowVersion) as raised:
         decode(bytes([version]) + FROZEN[1:])
 
     assert str(raised.value) == (
-        f"a row has version {version}, this worker knows versions up to 2. "
+        f"a row has version {version}, this worker knows versions up to 3. "
         "Upgrade this worker: a newer one has written to the changelog."
     )
 
@@ -97,7 +113,7 @@ def test_a_row_with_fewer_fields_is_read_with_the_rest_at_their_defaults() -> No
 
 
 def test_a_row_with_more_fields_is_read_without_them() -> None:
-    raw = b"\x01" + msgspec.msgpack.encode([*msgspec.msgpack.decode(FROZEN_2[1:]), "from the future"])
+    raw = b"\x01" + msgspec.msgpack.encode([*msgspec.msgpack.decode(FROZEN_3[1:]), "from the future"])
 
     assert decode(raw) == LATEST
 

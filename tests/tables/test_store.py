@@ -305,28 +305,29 @@ def test_a_store_of_an_earlier_version_is_read_and_is_then_one_that_earlier_vers
     apply(store, Changes())
     store.close()
     store = PartitionStore(tmp_path / "x.db")
-    assert (store.format, FORMAT) == (2, 3)
+    assert (store.format, FORMAT) == (2, 4)
 
 
-def test_a_store_is_one_that_earlier_versions_restore_from_the_first_row_of_version_2_on(tmp_path: Path) -> None:
+def test_a_store_is_one_that_earlier_versions_restore_from_the_first_row_of_a_newer_version_on(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
-    older, newer = Changes(), Changes()
-    older.put(key(1), entry("a"), encode(entry("a"), 1))
-    put(newer, key(2), entry("b"))
-    for changes, format_ in ((older, 2), (newer, 3), (Changes(), 3)):
+    for version, format_ in ((1, 2), (2, 3), (1, 3), (3, 4), (2, 4)):
+        changes = Changes()
+        changes.put(key(version), entry(str(version)), encode(entry(str(version)), version))
         apply(store, changes)
-        assert store.format == format_
-    store.holds_version_1()
-    apply(store, Changes())
-    assert store.format == 2
+        assert (store.format, store.row_version) == (format_, format_ - 1)
+    for version in (2, 1):
+        store.holds_version(version)
+        apply(store, Changes())
+        store.close()
+        store = PartitionStore(tmp_path / "x.db")
+        assert (store.format, store.row_version) == (version + 1, version)
 
 
-def test_restored_rows_of_version_2_make_it_one_too(tmp_path: Path) -> None:
+def test_restored_rows_of_a_newer_version_make_it_one_too(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
-    store.replay([(key(1), encode(entry("a"), 1))], 1, NOW)
-    assert store.format == 2
-    store.replay([(key(2), encode(entry("b")))], 2, NOW)
-    assert store.format == 3
+    for version in (1, 2, 3):
+        store.replay([(key(version), encode(entry("a"), version))], version, NOW)
+        assert store.format == version + 1
 
 
 def test_a_wiped_store_is_gone_from_the_disk(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from app.reports.reader import ProgressReader, Report, decode_progress
+from app.web.overview import Wanted
 from app.web.state import Recovery
 
 NOW_MS = 1_800_000_000_000
@@ -61,6 +62,7 @@ class FakeState:
     now: int = NOW_MS
     troubles: dict[str, str] = field(default_factory=dict)
     waiting: dict[int, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
+    wants: Wanted = field(default_factory=Wanted)
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 
     def ready_reason(self) -> str | None:
@@ -71,6 +73,9 @@ class FakeState:
 
     def trouble(self, destination: str) -> str:
         return self.troubles.get(destination, "")
+
+    def wanted(self) -> Wanted:
+        return self.wants
 
     def destinations(self, partition: int) -> dict[str, tuple[int, int | None]] | None:
         return self.waiting.get(partition)

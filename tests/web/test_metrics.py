@@ -7,8 +7,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from app.throttle.control import Control
 from app.web.metrics import exposition
+from app.web.overview import Wanted
 from app.web.routes import register
+from punctual.contract.rate import Rate
 
 if TYPE_CHECKING:
     from tests.web.conftest import FakeState
@@ -23,13 +26,17 @@ def lines(state: "FakeState") -> set[str]:
 
 
 def test_a_worker_counts_only_the_partitions_that_it_owns(state: "FakeState", record: Record) -> None:
-    state.report(record(0, pending={"orders": 10, 'od"d': 1}, overdue=2))
+    state.report(record(0, pending={"orders": 10, 'od"d': 1}, overdue=2, paced={"sms": NOW_MS - 5_000}))
+    state.wants = Wanted({"orders": Control(paused=True)}, {"sms": Rate(20.0)})
     state.report(record(1, pending={"orders": 500}, overdue=9))  # another machine's, with the same address
     assert {
         'delay_pending_messages{destination="orders"} 10.0',
         'delay_pending_messages{destination="od\\"d"} 1.0',
         "delay_overdue_messages 2.0",
         "delay_next_due_timestamp_seconds 1.80000006e+09",
+        'delay_destination_paced_due_timestamp_seconds{destination="sms"} 1.799999995e+09',
+        'delay_destination_paused{destination="orders"} 1.0',
+        'delay_destination_rate_per_second{destination="sms"} 20.0',
         'delay_partition_owner_info{partition="0",worker="http://127.0.0.1:6066"} 1.0',
         "delay_recovery_remaining_records 0.0",
     } <= lines(state)

@@ -8,13 +8,18 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from app.throttle.control import Control
+from app.web.overview import Wanted
 from app.web.routes import register
+from punctual.contract.rate import Rate
 
 if TYPE_CHECKING:
     from app.web.state import Recovery
     from tests.web.conftest import FakeState
 
 NOW_MS = 1_800_000_000_000
+#: What is said of a destination that is not held, paused or capped.
+UNTHROTTLED = dict.fromkeys(("held_because", "paused", "paced_since_ms", "rate_per_s", "burst"))
 
 Client = TestClient[web.Request, web.Application]
 Record = Callable[..., dict[str, Any]]
@@ -29,7 +34,9 @@ async def client(state: "FakeState") -> AsyncIterator[Client]:
 
 
 async def test_the_overview_has_exactly_these_fields(client: Client, state: "FakeState", record: Record) -> None:
-    state.report(record(1, held={"orders": NOW_MS - 900}, lateness={"5": 9, "inf": 1}), appended_ms=NOW_MS - 20)
+    state.report(
+        record(1, held={"orders": NOW_MS - 900}, lateness={"5": 9, "inf": 1}, retrying=3), appended_ms=NOW_MS - 20
+    )
     answer = await client.get("/api/v1/overview")
     assert answer.status == 200
     assert await answer.json() == {
@@ -40,12 +47,13 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
         "pending": 10,
         "pending_unnamed": 0,
         "overdue": 0,
+        "retrying": 3,
         "next_due_ms": NOW_MS + 60_000,
         "lateness": {"count": 10, "p50_ms": 5, "p99_ms": None},
         "partitions_expected": 2,
         "partitions_stale": [],
         "partitions_missing": [0],
-        "destinations": [{"destination": "orders", "pending": 10, "held_since_ms": NOW_MS - 900, "held_because": None}],
+        "destinations": [{"destination": "orders", "pending": 10, "held_since_ms": NOW_MS - 900, **UNTHROTTLED}],
         "workers": [
             {
                 "worker": "http://127.0.0.1:6066",
@@ -113,9 +121,9 @@ async def test_all_destinations_of_a_partition_are_listed_by_the_worker_that_ser
         "at_ms": NOW_MS,
         "partition": 0,
         "destinations": [
-            {"destination": "many", "pending": 5, "held_since_ms": NOW_MS - 1, "held_because": None},
-            {"destination": "few", "pending": 1, "held_since_ms": None, "held_because": None},
-            {"destination": "some", "pending": 1, "held_since_ms": None, "held_because": None},
+            {"destination": "many", "pending": 5, "held_since_ms": NOW_MS - 1, **UNTHROTTLED},
+            {"destination": "few", "pending": 1, "held_since_ms": None, **UNTHROTTLED},
+            {"destination": "some", "pending": 1, "held_since_ms": None, **UNTHROTTLED},
         ],
     }
     elsewhere = await client.get("/api/v1/partitions/1/destinations")
@@ -287,6 +295,33 @@ async def test_overdue_messages_stand_out(client: Client, state: "FakeState", re
     assert 'class="warn"' not in await (await client.get("/")).text()
     state.report(record(0, overdue=1))
     assert 'class="warn"' in await (await client.get("/")).text()
+
+
+async def test_pauses_and_caps_are_shown_and_what_operators_write_is_escaped(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    paused = Control(paused=True, reason="<b>closed</b>", by="<i>Ann</i>", until_ms=NOW_MS + 60_000)
+    state.wants = Wanted({"orders": paused}, {"sms": Rate(20.0, 100)})
+    state.report(record(0, pending={"sms": 2}, paused={"orders": NOW_MS - 5_000}, paced={"sms": NOW_MS - 7_000}))
+    state.report(record(1, pending={}, paced={"sms": NOW_MS - 9_000}))
+
+    answer = await client.get("/api/v1/destinations")
+    rows = {row["destination"]: row for row in (await answer.json())["destinations"]}
+    assert rows["orders"]["paused"] == {
+        "reason": "<b>closed</b>",
+        "by": "<i>Ann</i>",
+        "until_ms": NOW_MS + 60_000,
+        "since_ms": NOW_MS - 5_000,
+    }
+    assert (rows["sms"]["rate_per_s"], rows["sms"]["burst"], rows["sms"]["paced_since_ms"]) == (
+        20.0,
+        100,
+        NOW_MS - 9_000,
+    )
+    assert rows["sms"]["paused"] is None
+    text = await (await client.get("/")).text()
+    assert "&lt;b&gt;closed&lt;/b&gt; (&lt;i&gt;Ann&lt;/i&gt;)" in text
+    assert "<td>20/s burst 100</td><td>paced, 9 s ago" in text
 
 
 async def test_stale_partitions_and_held_destinations_are_announced(

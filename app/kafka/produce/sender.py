@@ -112,6 +112,12 @@ class Sender:
         queue = self._queues.get((topic, partition))
         return queue.why if queue is not None and queue.failures else ""
 
+    def recall(self, topic: str, partition: int) -> None:
+        """Give back, as Recalled, what waits behind a partition's first batch."""
+        queue = self._queues.get((topic, partition))
+        if queue is not None:
+            queue.recall()
+
     def give_up(self, topic: str, partition: int) -> None:
         """Give back, as GaveUp, the batch that a failing partition is stuck with, unless it is on its way right now."""
         queue = self._queues.get((topic, partition))

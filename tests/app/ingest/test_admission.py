@@ -200,3 +200,26 @@ async def test_what_comes_back_from_the_cold_tier_was_counted_before_but_may_not
     site.policy.check(parked[0], NOW)
     with pytest.raises(Refusal, match="is an internal topic of the installation with shop-delays-changelog"):
         site.policy.check(parked[1], NOW)
+
+
+async def test_urls_are_counted_by_origin_and_no_cluster_is_asked_about_them() -> None:
+    site = Site(limit=2, DELAY_HTTP_DESTINATIONS="*")
+    first = [asked(f"https://a.example/{number}-events") for number in range(3)]
+    second, third = asked("https://b.example/"), asked("https://c.example/?secret")
+
+    assert await site.judged(*first, second, third) == ["", "", "", "", "too-many-destinations"]
+    site.stores[0] = holding("https://c.example")
+    site.now += 1
+    assert await site.judged(asked("https://c.example/x")) == [""]
+    assert site.policy.is_usual(None, "https://c.example/y")
+    assert not site.own.asked
+
+
+async def test_what_would_be_one_too_many_is_named_by_its_origin() -> None:
+    site = Site(limit=0, DELAY_HTTP_DESTINATIONS="*")
+    request = asked("https://c.example/?secret")
+    site.policy.check(request, NOW)
+    [(_, refused)] = await site.policy.admitted([(RECORD, request)], forwarded=False)
+
+    assert isinstance(refused, Refusal)
+    assert "'https://c.example' would be one more" in refused.sentence

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from app.partition.in_flight import InFlight
-from app.route import ANY, CALLBACK
+from app.route import ANY, HTTP
 from app.steps.outcomes import Delivered, Unsent
 from app.steps.step import Step
 from tests.tables.rows import NOW, entry, filled, key
@@ -47,7 +47,7 @@ def test_the_cursor_goes_back_to_the_first_row_that_waits_for_a_route() -> None:
     rows.move_on(key(20))
 
     assert not rows.quiet
-    assert rows.held_routes(callbacks=False) == [FIRST]
+    assert rows.held_routes(http=False) == [FIRST]
     rows.go_back(FIRST)
     assert rows.cursor == key(3)
     assert rows.quiet
@@ -56,10 +56,10 @@ def test_the_cursor_goes_back_to_the_first_row_that_waits_for_a_route() -> None:
 def test_a_message_without_a_key_waits_for_any_partition_of_its_topic() -> None:
     rows = InFlight()
     rows.hold(key(1), msgspec.structs.replace(entry(), key=None), FIRST)
-    rows.hold(key(2), entry(), ("host", "", CALLBACK))
+    rows.hold(key(2), entry(), ("host", "", HTTP))
 
-    assert rows.held_routes() == [(None, "orders", ANY), ("host", "", CALLBACK)]
-    assert rows.held_routes(callbacks=True) == [("host", "", CALLBACK)]
+    assert rows.held_routes() == [(None, "orders", ANY), ("host", "", HTTP)]
+    assert rows.held_routes(http=True) == [("host", "", HTTP)]
     assert rows.held_ms() == {"orders": 1, "": 2}
 
 

@@ -52,3 +52,11 @@ def test_an_installation_that_can_accept_nothing_is_told() -> None:
     [sentence] = said({})
 
     assert "'*'" in sentence
+
+
+def test_what_is_posted_and_not_signed_is_told() -> None:
+    urls = {"DELAY_HTTP_DESTINATIONS": "https://hooks.example.com/*"}
+    [sentence] = said(urls)
+
+    assert "is not signed" in sentence
+    assert said(urls | {"DELAY_HTTP_SECRETS_FILE": "/dev/null"}) == []

@@ -218,12 +218,18 @@ def reports_of(*values: bytes | None) -> Reports:
     return reports
 
 
-OLD, NEW = b'{"partition":0}', b'{"partition":1,"reads":2}'
+OLD, NEW, NEWEST = b'{"partition":0}', b'{"partition":1,"reads":2}', b'{"partition":1,"reads":3}'
 
 
 @pytest.mark.parametrize(
     ("values", "version"),
-    [((), 2), ((OLD, NEW), 1), ((OLD, NEW, b'{"partition":0,"reads":2}'), 2), ((NEW, b'{"partition":0,"reads":9}'), 2)],
+    [
+        ((), 3),
+        ((OLD, NEW), 1),
+        ((OLD, NEW, b'{"partition":0,"reads":2}'), 2),
+        ((NEW, b'{"partition":0,"reads":9}'), 2),
+        ((NEWEST, b'{"partition":0,"reads":9}'), 3),
+    ],
 )
 async def test_rows_are_written_as_all_workers_read_them(values: tuple[bytes, ...], version: int) -> None:
     await asyncio.sleep(0)
@@ -231,7 +237,9 @@ async def test_rows_are_written_as_all_workers_read_them(values: tuple[bytes, ..
 
 
 async def test_a_version_that_is_wanted_is_written_whatever_others_read() -> None:
-    assert RowVersion(Settings.from_env({"DELAY_ROW_VERSION": "1"}), reports_of(NEW))() == 1
+    for version in (1, 2, 3):
+        settings = Settings.from_env({"DELAY_ROW_VERSION": str(version)})
+        assert RowVersion(settings, reports_of(NEW))() == version
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def test_the_names_of_all_headers_are_frozen() -> None:
         "ASKED_AT": "delay-asked-at",
         "DUE": "delay-due",
         "SOURCE": "delay-source",
+        "ATTEMPT": "delay-attempt",
         "PARKED": "delay-parked",
         "EPOCH": "delay-epoch",
         "REASON": "delay-reason",
@@ -33,9 +34,16 @@ def test_the_names_of_all_headers_are_frozen() -> None:
 def test_every_header_belongs_to_a_request_a_delivery_a_dead_letter_or_the_cold_topic() -> None:
     constants = {value for name, value in vars(headers).items() if name.isupper() and isinstance(value, str)}
 
-    known = headers.REQUEST | headers.DELIVERY | headers.DEAD_LETTER | headers.COLD
+    known = headers.REQUEST | headers.DELIVERY | headers.POST | headers.DEAD_LETTER | headers.COLD
     assert constants - {headers.PREFIX} == known
 
 
 def test_what_punctual_adds_is_ignored_when_it_is_sent_again() -> None:
-    assert {"delay-due", "delay-source", "delay-reason", "delay-error", "delay-epoch"} == headers.IGNORED
+    assert {
+        "delay-due",
+        "delay-source",
+        "delay-attempt",
+        "delay-reason",
+        "delay-error",
+        "delay-epoch",
+    } == headers.IGNORED

@@ -44,6 +44,11 @@ def test_all_three_ways_to_call_take_the_same_arguments(method: str) -> None:
     assert signature(getattr(DelayMethods, method)).parameters == asked
 
 
+@pytest.mark.parametrize("method", ["pause", "limit", "resume"])
+def test_both_clients_pause_and_cap_alike(method: str) -> None:
+    assert signature(getattr(SyncDelayClient, method)).parameters == signature(getattr(DelayClient, method)).parameters
+
+
 def test_both_clients_are_constructed_alike() -> None:
     assert signature(SyncDelayClient).parameters == signature(DelayClient).parameters
 

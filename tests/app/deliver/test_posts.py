@@ -52,7 +52,7 @@ async def serving(*, answers: bool) -> AsyncIterator[Host]:
 
 @asynccontextmanager
 async def staged(path: Path, **env: str) -> AsyncIterator[Stage]:
-    async with Stage(path, 1, DELAY_CALLBACKS="*", **env) as stage:
+    async with Stage(path, 1, DELAY_CALLBACKS="http://127.0.0.1:*", **env) as stage:
         try:
             yield stage
         finally:
@@ -87,7 +87,7 @@ async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Pat
         for host in hosts[2:]:
             await refuse(stage, host.url, 50)
         stage.clock.pass_by(1)
-        await until(stage, lambda: sum(host.now for host in hosts) == 64)
+        await until(stage, lambda: sum(host.now for host in hosts) == 80)
         for host in hosts:
             host.answers.set()
         await until(stage, lambda: all(host.taken == 50 for host in hosts))
@@ -96,7 +96,7 @@ async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Pat
         assert max(host.most for host in hosts) == 4
         assert not list(stage.stores[0].rows())
         assert not stage.partition.in_flight.held_routes()
-        assert not stage.due._callbacks._under_way
+        assert not stage.due.http._posts._hosts._all
 
 
 async def test_a_body_in_the_words_of_its_dialect_has_the_reason_beside_it(tmp_path: Path) -> None:
@@ -114,15 +114,16 @@ async def test_a_body_in_the_words_of_its_dialect_has_the_reason_beside_it(tmp_p
 async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.deliver.callback_client._TIMEOUT_S", 0.05)
+    monkeypatch.setattr("app.http.client.TIMEOUT_S", 0.05)
     async with serving(answers=False) as host, staged(tmp_path) as stage:
         await refuse(stage, host.url, 10)
         stage.clock.pass_by(1)
-        caller, route = stage.due._callbacks, stage.due._callbacks.route(host.url)
+        hosts, name = stage.due.http._posts._hosts, host.url.removesuffix("/")
         await until(stage, lambda: host.most == 4)
-        await until(stage, lambda: route in caller._slow and caller._under_way[route] == 1)
+        await until(stage, lambda: hosts.fails(name) and hosts._hosts[name].under_way == 1)
+        assert hosts.full(name)
         host.answers.set()
-        await until(stage, lambda: route not in caller._slow)
+        await until(stage, lambda: not hosts.fails(name))
 
 
 async def test_messages_do_not_wait_for_callbacks_that_do_not_fit(tmp_path: Path) -> None:

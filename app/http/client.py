@@ -1,0 +1,121 @@
+"""Posts over HTTP/1.1: to addresses that may be reached, without cookies, proxies or redirects."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from multidict import CIMultiDict
+
+from app.http.addresses import Address, is_global, is_near
+from app.http.allow_list import Allowed
+from app.http.answers import Answer, Meaning, answer_of
+from app.http.resolver import AddressRefused, CheckedResolver, SystemResolver
+
+log = logging.getLogger(__name__)
+
+#: From the connection to the answer's end.
+TIMEOUT_S = 15
+#: So much of an answer is read, and thrown away, so that its connection can be used again; and of its head.
+_BODY_BYTES, _LINE_BYTES = 16_384, 8_190
+_IDLE_S = 30
+#: What every request says; nothing is asked for in a form that would have to be unpacked.
+_USUAL = [("User-Agent", "Punctual"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
+
+
+class Client(Protocol):
+    """What posts."""
+
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+        """Post a body, and return what came of it."""
+        ...
+
+    async def stop(self) -> None:
+        """Close its connections."""
+
+
+class HttpClient:
+    """Posts to hosts, on connections that are kept open for a while."""
+
+    def __init__(self, now_ms: Callable[[], int], resolver: AbstractResolver | None = None) -> None:
+        """Connect to nobody yet. Names are resolved as the system does, or by `resolver`."""
+        self._now_ms, self._resolver = now_ms, resolver
+        #: Connections to hosts that settings name are apart: others could reach private addresses by them.
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+        """Post a body, and return what came of it; nothing of what is answered but status and `Retry-After` is kept."""
+        session = self._sessions.get(to.named)
+        if session is None:
+            session = self._sessions[to.named] = self._session(is_near if to.named else is_global)
+        try:
+            async with session.post(
+                to.target.url, data=body, headers=CIMultiDict([*_USUAL, *headers]), allow_redirects=False
+            ) as said:
+                answer = answer_of(said.status, said.headers.get("Retry-After"), self._now_ms())
+                with contextlib.suppress(aiohttp.ClientError):  # it has answered
+                    await _drain(said)
+                return answer
+        except TimeoutError:
+            return Answer(Meaning.AGAIN, "timeout", of_host=True)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return _failure(error)
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's answer leads to, others' go on
+            log.warning("an answer of %s ended in %s", to.target.origin, type(error).__name__)
+            return Answer(Meaning.AGAIN, "no HTTP answer")
+
+    def _session(self, may: Callable[[Address], bool]) -> aiohttp.ClientSession:
+        resolver = CheckedResolver(self._resolver or SystemResolver(), may)
+        # Without a cache: what is remembered of a name would be looked at when it was asked for, and used later.
+        connector = aiohttp.TCPConnector(
+            resolver=resolver, use_dns_cache=False, family=socket.AF_UNSPEC, limit=0, keepalive_timeout=_IDLE_S
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(TIMEOUT_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            max_line_size=_LINE_BYTES,
+            max_field_size=_LINE_BYTES,
+            skip_auto_headers=("Content-Type",),
+        )
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        for session in self._sessions.values():
+            await session.close()
+        await asyncio.sleep(0)
+
+
+#: What an error means, the first that fits, without its text: that may have a part of the URL. All but the last are the
+#: host's, whatever is asked of it.
+_ERRORS: tuple[tuple[type[BaseException], str], ...] = (
+    (AddressRefused, "address not allowed"),
+    (aiohttp.ClientConnectorCertificateError, "certificate not trusted"),
+    (aiohttp.ClientSSLError, "no TLS"),
+    (aiohttp.ClientConnectorDNSError, "name not found"),
+    (aiohttp.ClientConnectorError, "no connection"),
+    (aiohttp.ClientOSError, "connection lost"),
+    (aiohttp.ServerDisconnectedError, "connection lost"),
+)
+
+
+def _failure(error: BaseException) -> Answer:
+    found = (error, getattr(error, "os_error", None), error.__cause__)
+    why = next((why for of, why in _ERRORS if any(isinstance(one, of) for one in found)), "")
+    return Answer(Meaning.AGAIN, why or "no HTTP answer", of_host=bool(why))
+
+
+async def _drain(said: aiohttp.ClientResponse) -> None:
+    """Read a short answer to its end; a longer one ends its connection."""
+    read = 0
+    async for chunk in said.content.iter_any():
+        read += len(chunk)
+        if read > _BODY_BYTES:
+            said.close()
+            return

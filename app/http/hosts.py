@@ -1,0 +1,101 @@
+"""How many requests each host gets at the same time: none can take the room of others, and a dead one gets few."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+#: In all, to one host at first and at most, and to all those together that have failed last.
+AT_ONCE, FIRST, MOST, AILING = 256, 4, 32, 64
+#: A host that has failed is left alone for so long at first, then twice as long each time up to a minute.
+_PAUSE_S, _LONGEST_S = 0.5, 60.0
+#: Hosts may be the senders' choice: what is known of those that fail is bounded.
+_REMEMBERED = 10_000
+
+
+@dataclass(slots=True)
+class _Host:
+    """What is known of a host that has requests under way, or has failed."""
+
+    room: int = FIRST
+    under_way: int = 0
+    failures: int = 0
+    until_s: float = 0.0
+    why: str = ""
+
+
+class Hosts:
+    """Room for requests, by host."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        """Have no request under way; `now_s` is the loop's clock."""
+        self._now_s = now_s
+        self._hosts: dict[str, _Host] = {}
+        self._all = self._ailing = 0
+
+    def full(self, name: str) -> bool:
+        """Return whether a host gets no request at the moment."""
+        if self._all >= AT_ONCE:
+            return True
+        host = self._hosts.get(name)
+        if host is None:
+            return False
+        if host.failures and (host.until_s > self._now_s() or self._ailing >= AILING):
+            return True
+        return host.under_way >= host.room
+
+    def fails(self, name: str) -> bool:
+        """Return whether a host was the cause that its last request failed."""
+        host = self._hosts.get(name)
+        return host is not None and host.failures > 0
+
+    def trouble(self, name: str) -> str:
+        """Return why a host is left alone; empty if it is not."""
+        host = self._hosts.get(name)
+        return host.why if host is not None and host.failures else ""
+
+    def begin(self, name: str) -> None:
+        """Take room for a request."""
+        host = self._hosts.setdefault(name, _Host())
+        host.under_way += 1
+        self._all += 1
+        self._ailing += host.failures > 0
+
+    def answered(self, name: str) -> None:
+        """Give the room of a request back: the host works, and gets more at once the longer it does."""
+        host = self._end(name)
+        self._ailing -= host.under_way if host.failures else 0
+        host.failures, host.why = 0, ""
+        host.room = min(MOST, host.room + 1)
+        self._forget(name, host)
+
+    def failed(self, name: str, why: str) -> float:
+        """Give the room of a request back whose host is the cause that it failed; return the seconds that it is left.
+
+        Several requests that fail at the same time count once.
+        """
+        host, now = self._end(name), self._now_s()
+        self._ailing += host.under_way if not host.failures else 0
+        host.room, host.why = 1, why
+        if host.until_s <= now or not host.failures:
+            pause_s = min(_LONGEST_S, _PAUSE_S * 2.0**host.failures) * random.uniform(0.5, 1)  # noqa: S311
+            host.failures, host.until_s = host.failures + 1, now + pause_s
+        left_s = host.until_s - now
+        self._forget(name, host)
+        return left_s
+
+    def dropped(self, name: str) -> None:
+        """Give the room of a request back that nothing is known of."""
+        self._forget(name, self._end(name))
+
+    def _end(self, name: str) -> _Host:
+        host = self._hosts[name]
+        host.under_way -= 1
+        self._all -= 1
+        self._ailing -= host.failures > 0
+        return host
+
+    def _forget(self, name: str, host: _Host) -> None:
+        """Forget a host of which nothing is to be known."""
+        well = not host.failures and host.room <= FIRST
+        if not host.under_way and (well or len(self._hosts) > _REMEMBERED):
+            del self._hosts[name]

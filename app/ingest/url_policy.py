@@ -1,0 +1,36 @@
+"""Which URLs may be asked for as destinations."""
+
+from functools import lru_cache
+
+from app.http.allow_list import NotListed
+from app.settings import Settings
+from punctual.contract.request import Reason, Refusal, Request
+
+
+class UrlPolicy:
+    """Says no to requests for URLs that the settings do not allow, and has others ask for what will be connected to."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Read the rules from the settings."""
+        self._settings = settings
+        self._list = lru_cache(maxsize=100)(settings.url_list)
+
+    def check(self, request: Request) -> None:
+        """Refuse a request whose destination is a URL that is not allowed; one that is has its usual spelling then.
+
+        Raises Refusal.
+        """
+        words = self._settings.dialect(request.input).words
+        beside = words.partition if request.partition is not None else words.cluster if request.cluster else ""
+        if beside:
+            raise Refusal(Reason.MALFORMED, f"{words.to} is a URL, and {beside} is for topics. Leave it out.")
+        try:
+            request.to = str(self._list(request.input).allowed(request.to).target.url)
+        except NotListed as error:
+            raise Refusal(
+                Reason.NOT_ALLOWED,
+                f"DELAY_HTTP_DESTINATIONS does not allow this URL for requests on {request.input}: it {error}. "
+                "Add a pattern there.",
+            ) from error
+        except ValueError as error:
+            raise Refusal(Reason.MALFORMED, f"{words.to} {error}.") from error

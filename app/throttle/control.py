@@ -1,0 +1,87 @@
+"""A control record: what an operator wants of one destination (records.md#controls)."""
+
+import math
+
+import msgspec
+
+from punctual.contract.destination import Destination, destination
+from punctual.contract.rate import UNCAPPED, Rate, parse_rate, rate_of
+from punctual.contract.times import parse_time
+
+_TEXT, _LARGEST_MS = 500, 1 << 52
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """The value as it stands there; unknown fields are ignored, so that newer workers can know more."""
+
+    paused: bool = False
+    reason: str | None = None
+    by: str | None = None
+    until: int | str | None = None
+    rate: str | int | float | None = None
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for a destination: whether and until when it is paused (epoch ms), why, who has said so, its cap.
+
+    Without a `rate` that of the settings holds, unless it is `uncapped`.
+    """
+
+    paused: bool = False
+    reason: str = ""
+    by: str = ""
+    until_ms: int | None = None
+    rate: Rate | None = None
+    uncapped: bool = False
+
+    def pauses(self, now_ms: int) -> bool:
+        """Return whether the destination is paused now, by the brokers' clock."""
+        return self.paused and (self.until_ms is None or now_ms < self.until_ms)
+
+
+_decode = msgspec.json.Decoder(_Said).decode
+
+
+def decode(key: bytes | None, value: bytes | None) -> tuple[Destination, Control | None]:
+    """Return the destination of a record and what is wanted of it; None if that is no more than the settings say.
+
+    Raises ValueError, or what msgspec raises, with what is wrong.
+    """
+    if key is None:
+        msg = "it has no key, which names the destination"
+        raise ValueError(msg)
+    to = destination(key.decode())
+    if value is None:
+        return to, None
+    said = _decode(value)
+    rate, uncapped = _rate(said.rate)
+    return to, Control(
+        paused=said.paused,
+        reason=(said.reason or "")[:_TEXT],
+        by=(said.by or "")[:_TEXT],
+        until_ms=_time(said.until),
+        rate=rate,
+        uncapped=uncapped,
+    )
+
+
+def _time(said: int | str | None) -> int | None:
+    if said is None:
+        return None
+    until_ms = parse_time(said if isinstance(said, str) else str(said))
+    if until_ms > _LARGEST_MS:
+        msg = f"until is {until_ms}, which is no time in epoch milliseconds"
+        raise ValueError(msg)
+    return until_ms
+
+
+def _rate(said: str | float | None) -> tuple[Rate | None, bool]:
+    """Return a cap, and whether there is to be none."""
+    if said is None or said == UNCAPPED:
+        return None, said is not None
+    if isinstance(said, str):
+        return parse_rate(said), False
+    if not math.isfinite(said):
+        msg = f"rate is {said}"
+        raise ValueError(msg)
+    return rate_of(float(said)), False

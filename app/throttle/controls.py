@@ -1,0 +1,106 @@
+"""Follows the control topic: what operators want of destinations, as every worker knows it before it fires."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import aiokafka.errors
+import msgspec
+
+from app.kafka import Cluster
+from app.kafka.metadata.reader import PartitionReader
+from app.process.foreign_records import passed_over
+from app.settings import Settings
+from app.throttle.control import Control, decode
+from punctual.contract.destination import Destination
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 0.25
+#: A topic that cannot be read for so long is said, and again each so often.
+_WARN_S = 10.0
+
+
+class Controls:
+    """Knows the last record of each destination.
+
+    While the topic cannot be read, what was known last holds, and partitions that are to begin to fire wait: what an
+    operator has held back must not go out because a worker does not know of it.
+    """
+
+    def __init__(self, settings: Settings, cluster: Cluster) -> None:
+        """Know nothing yet."""
+        self._topic, self._cluster = settings.controls, cluster
+        self._reader: PartitionReader | None = None
+        self._reading = asyncio.Lock()
+        self._known: dict[Destination, Control] = {}
+        #: Called when something has changed.
+        self.changed: Callable[[], None] = lambda: None
+
+    @property
+    def known(self) -> Mapping[Destination, Control]:
+        """What is wanted of each destination: a live, read-only view."""
+        return MappingProxyType(self._known)
+
+    async def run(self) -> None:
+        """Follow the topic until cancelled."""
+        while True:
+            await self.read()
+            await asyncio.sleep(_EVERY_S)
+
+    async def read(self) -> None:
+        """Read to the topic's present end; waits as long as it takes, and says so in the log."""
+        async with self._reading:
+            self._warn_later()
+            try:
+                found = await self._read()
+            finally:
+                self._warning.cancel()
+        if found != self._known:
+            self._known.clear()
+            self._known.update(found)
+            self.changed()
+
+    async def _read(self) -> dict[Destination, Control]:
+        """Return what is known at the topic's end; one that was made anew is read from its beginning."""
+        found = dict(self._known)
+        while True:
+            reader = self._reader
+            if reader is None:
+                found.clear()
+                begin = await PartitionReader(self._cluster, self._topic, 0).begin()
+                reader = self._reader = PartitionReader(self._cluster, self._topic, 0, begin)
+            try:
+                end = await reader.end()
+                while await reader.position() < end:
+                    for record in await reader.chunk(1_000):
+                        self._take(found, record.offset, record.key, record.value)
+            except aiokafka.errors.OffsetOutOfRangeError:
+                self._reader = None
+                continue
+            if await reader.position() == end:
+                return found
+            self._reader = None
+
+    def _warn_later(self) -> None:
+        self._warning = asyncio.get_running_loop().call_later(_WARN_S, self._warn)
+
+    def _warn(self) -> None:
+        log.error(
+            "%s cannot be read: what was known last of pauses and rates holds, and partitions that come to this worker "
+            "wait for it before they fire. See that the topic is there and that its brokers answer",
+            self._topic,
+        )
+        self._warn_later()
+
+    def _take(self, found: dict[Destination, Control], offset: int, key: bytes | None, value: bytes | None) -> None:
+        try:
+            to, control = decode(key, value)
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+            passed_over(self._topic, 0, offset, error)
+            return
+        if control is None:
+            found.pop(to, None)
+        else:
+            found[to] = control

@@ -1,0 +1,145 @@
+"""Which destinations are paused or capped, and whether one may get a message now.
+
+`room` and `spend` go together: whoever sends a message to a throttled destination asks for room first, and spends then.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+
+from app.clock import Clock
+from app.rates import by_destination
+from app.settings import Settings
+from app.throttle.allowance import Allowance
+from app.throttle.control import Control
+from app.throttle.slots import Slots
+from punctual.contract.destination import Destination
+from punctual.contract.rate import Rate
+
+#: What is due for longer than that is backlog, which DELAY_CATCH_UP_RATE is for.
+BACKLOG_MS = 10_000
+#: Destinations that have caught up are forgotten after that time.
+_FORGET_MS = 60_000
+_NOTHING: Mapping[Destination, Control] = {}
+
+
+class Throttle:
+    """Holds messages back as settings and control records want it, for one worker. A record wins over the settings."""
+
+    def __init__(self, settings: Settings, clock: Clock, controls: Mapping[Destination, Control] = _NOTHING) -> None:
+        """Go by `controls`, which is looked at again at each update()."""
+        self._clock, self._controls = clock, controls
+        self._of_settings, self._catch_up = by_destination(settings.rates), settings.catch_up_rate
+        self._slots = Slots(settings.partitions)
+        self._owned: Collection[int] = ()
+        self._rates: dict[Destination, Rate] = {}
+        self._pauses: dict[Destination, Control] = {}
+        self._allowed: dict[Destination, Allowance] = {}
+        #: What the monotonic clock says plus this is the brokers' time, as it was when it was first needed.
+        self._base_ms: int | None = None
+        #: Whether there is anything to hold back at all: nobody needs to ask if not.
+        self.active = False
+        self.update()
+
+    # what is wanted --------------------------------------------------------------------------------------------------
+    def update(self) -> None:
+        """Go by what the controls say now."""
+        controls = self._controls
+        lifted = {to for to, control in controls.items() if control.uncapped}
+        rates = {to: rate for to, rate in self._of_settings.items() if to not in lifted}
+        rates |= {to: control.rate for to, control in controls.items() if control.rate is not None}
+        self._rates, self._pauses = rates, {to: control for to, control in controls.items() if control.paused}
+        self._allowed = {to: one for to, one in self._allowed.items() if self._rate(to, BACKLOG_MS + 1) == one.rate}
+        self.active = bool(self._rates or self._pauses or self._catch_up)
+        if self._owned:
+            self._count()
+
+    def own(self, partitions: Collection[int]) -> None:
+        """Use the share of these partitions from now on."""
+        if partitions == self._owned:
+            return
+        now_ms = self._now_ms()
+        for allowance in self._allowed.values():
+            allowance.refill(now_ms)
+        self._owned = frozenset(partitions)
+        self._slots.own(self._owned)
+        self._allowed = {to: one for to, one in self._allowed.items() if now_ms - one.used_ms < _FORGET_MS}
+        self._count()
+
+    def _count(self) -> None:
+        """Count the slots of every cap: what is not used for a while makes a burst."""
+        for to in self._rates:
+            self._allowance(to, 0)
+
+    # asked for each message ------------------------------------------------------------------------------------------
+    def paused(self, to: Destination) -> Control | None:
+        """Return the control that pauses a destination now, None if it is not paused."""
+        control = self._pauses.get(to)
+        now_ms = self._clock.wall_ms() - self._clock.offset_ms
+        return control if control is not None and control.pauses(now_ms) else None
+
+    def throttles(self, to: Destination, late_ms: int) -> bool:
+        """Return whether a message that is so late is to wait until there is room for it."""
+        return self.limits(to, late_ms) or self.paused(to) is not None
+
+    def limits(self, to: Destination, late_ms: int) -> bool:
+        """Return whether a message that is so late counts for a cap."""
+        return to in self._rates or self._is_backlog(to, late_ms)
+
+    def room(self, to: Destination, late_ms: int, on_their_way: int) -> float:
+        """Return how many messages that are so late a destination may get now.
+
+        `on_their_way` to it from this worker are so many that have no answer yet. It is `math.inf` without a limit.
+        """
+        if self.paused(to) is not None:
+            return 0
+        allowance = self._allowance(to, late_ms)
+        return math.inf if allowance is None else allowance.room(self._now_ms(), on_their_way)
+
+    def spend(self, to: Destination, late_ms: int) -> None:
+        """Note that a destination gets a message that is so late."""
+        allowance = self._allowance(to, late_ms)
+        if allowance is not None:
+            allowance.spend()
+
+    def until_s(self, to: Destination, late_ms: int) -> float:
+        """Return in how many seconds to ask again for room; `math.inf` if that must change first."""
+        control = self.paused(to)
+        if control is not None:
+            now_ms = self._clock.wall_ms() - self._clock.offset_ms
+            return math.inf if control.until_ms is None else (control.until_ms - now_ms) / 1000
+        allowance = self._allowance(to, late_ms)
+        return 0.0 if allowance is None else allowance.until_ms(self._now_ms()) / 1000
+
+    # for those who watch ---------------------------------------------------------------------------------------------
+    @property
+    def rates(self) -> Mapping[Destination, Rate]:
+        """The caps that hold now."""
+        return self._rates
+
+    @property
+    def pauses(self) -> list[Destination]:
+        """The destinations that are paused now."""
+        return [to for to in self._pauses if self.paused(to) is not None]
+
+    # -----------------------------------------------------------------------------------------------------------------
+    def _rate(self, to: Destination, late_ms: int) -> Rate | None:
+        return self._catch_up if self._is_backlog(to, late_ms) else self._rates.get(to)
+
+    def _is_backlog(self, to: Destination, late_ms: int) -> bool:
+        return self._catch_up is not None and late_ms > BACKLOG_MS and to not in self._rates
+
+    def _allowance(self, to: Destination, late_ms: int) -> Allowance | None:
+        rate = self._rate(to, late_ms)
+        if rate is None:
+            return None
+        found = self._allowed.get(to)
+        if found is None:
+            found = self._allowed[to] = Allowance(rate, self._slots, self._now_ms())
+        return found
+
+    def _now_ms(self) -> float:
+        """Return the brokers' time as it goes by evenly: a clock that is set must not make slots, or take them away."""
+        passed_ms = self._clock.monotonic_ms()
+        if self._base_ms is None:
+            self._base_ms = self._clock.wall_ms() - self._clock.offset_ms - passed_ms
+        return passed_ms + self._base_ms

@@ -1,0 +1,56 @@
+"""Control records (records.md#controls), without any I/O."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from punctual.client.errors import InvalidDestinationError, InvalidOptionError
+from punctual.client.requests import Request
+from punctual.client.times import epoch_ms
+from punctual.contract.destination import destination
+from punctual.contract.rate import UNCAPPED, parse_rate
+
+
+def control(
+    name: str,
+    *,
+    paused: bool,
+    reason: str | None = None,
+    by: str | None = None,
+    until: datetime | None = None,
+    rate: str | None = None,
+) -> Request:
+    """Return the record that says what holds for a destination.
+
+    Raises InvalidDestinationError, InvalidDueTimeError or InvalidOptionError.
+    """
+    if rate not in (None, UNCAPPED):
+        _check(rate)
+    said: dict[str, Any] = {"paused": paused, "reason": reason, "by": by, "rate": rate}
+    if until is not None:
+        said["until"] = epoch_ms(until, "until")
+    value = json.dumps({field: value for field, value in said.items() if value is not None}).encode()
+    return Request(_key(name), value, (), None)
+
+
+def no_control(name: str) -> Request:
+    """Return the record after which nothing but the settings holds for a destination.
+
+    Raises InvalidDestinationError.
+    """
+    return Request(_key(name), None, (), None)
+
+
+def _check(rate: object) -> None:
+    try:
+        parse_rate(rate if isinstance(rate, str) else repr(rate))
+    except ValueError as error:
+        raise InvalidOptionError(f"rate={rate!r}: {error}.") from error
+
+
+def _key(name: str) -> bytes:
+    try:
+        destination(name)
+    except ValueError as error:
+        raise InvalidDestinationError(f"{error}.") from error
+    return name.encode()

@@ -1,0 +1,43 @@
+"""How many messages a destination may get in a time, as people say it: `500/s`, `20/m burst 100`."""
+
+import re
+
+import msgspec
+
+#: What a control record says for no cap at all.
+UNCAPPED = "none"
+_SECONDS = {"s": 1, "m": 60, "h": 3_600}
+_RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)/([smh])(?: +burst +([0-9]{1,9}))?")
+#: Beyond that no cap is noticed.
+_MOST_PER_S = 1_000_000
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """Messages a second, and how many more may come at once after a while with few."""
+
+    per_s: float
+    burst: int = 0
+
+
+def parse_rate(text: str) -> Rate:
+    """Return the rate that `text` says.
+
+    Raises ValueError with a sentence.
+    """
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        msg = f"{text[:64]!r} is no rate. Write messages by second, minute or hour: 500/s, 20/m, 20/s burst 100"
+        raise ValueError(msg)
+    count, unit, burst = match.groups()
+    return rate_of(float(count) / _SECONDS[unit], int(burst or 0))
+
+
+def rate_of(per_s: float, burst: int = 0) -> Rate:
+    """Return a rate within bounds.
+
+    Raises ValueError with a sentence.
+    """
+    if not 0 < per_s <= _MOST_PER_S:
+        msg = f"a rate is above 0 and at most {_MOST_PER_S} messages a second; to hold all back, pause the destination"
+        raise ValueError(msg)
+    return Rate(per_s, burst)

@@ -1,0 +1,110 @@
+"""Room at hosts: one that fails is left alone, and takes none of the others'."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.http import hosts as module
+from app.http.hosts import AILING, AT_ONCE, FIRST, MOST, Hosts
+
+
+class Now:
+    """A clock whose hands the test moves."""
+
+    s = 100.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+@pytest.fixture
+def now() -> Now:
+    return Now()
+
+
+@pytest.fixture
+def hosts(now: Now) -> Hosts:
+    return Hosts(now)
+
+
+def fill(hosts: Hosts, name: str) -> int:
+    count = 0
+    while not hosts.full(name):
+        hosts.begin(name)
+        count += 1
+    return count
+
+
+def test_a_host_gets_more_at_once_the_longer_it_works(hosts: Hosts) -> None:
+    assert fill(hosts, "a") == FIRST
+    for _ in range(1_000):
+        hosts.answered("a")
+        hosts.begin("a")
+    while hosts._hosts["a"].under_way:
+        hosts.dropped("a")
+    assert fill(hosts, "a") == MOST
+
+
+def test_a_host_that_fails_is_left_alone_ever_longer_and_then_gets_one_request(hosts: Hosts, now: Now) -> None:
+    waits = []
+    for _ in range(12):
+        assert not hosts.full("a")
+        hosts.begin("a")
+        waits.append(hosts.failed("a", "timeout"))
+        assert hosts.full("a")
+        assert (hosts.fails("a"), hosts.trouble("a")) == (True, "timeout")
+        now.s += waits[-1]
+        assert fill(hosts, "a") == 1
+        hosts.dropped("a")
+    assert all(0.25 * 2**n <= wait <= 0.5 * 2**n for n, wait in enumerate(waits[:7]))
+    assert all(30 <= wait <= 60 for wait in waits[7:])
+    hosts.begin("a")
+    hosts.answered("a")
+    assert (hosts.fails("a"), hosts.trouble("a"), hosts.full("a")) == (False, "", False)
+
+
+def test_requests_that_fail_together_count_once(hosts: Hosts) -> None:
+    fill(hosts, "a")
+    waits = [hosts.failed("a", "timeout") for _ in range(FIRST)]
+    assert len(set(waits)) == 1
+    assert hosts._hosts["a"].failures == 1
+
+
+def test_hosts_that_fail_leave_most_of_the_room_to_others(hosts: Hosts, now: Now) -> None:
+    names = [f"dead-{number}" for number in range(1_000)]
+    for name in names:
+        hosts.begin(name)
+        hosts.failed(name, "timeout")
+    now.s += 1
+    assert sum(fill(hosts, name) for name in names) == AILING
+    assert sum(fill(hosts, f"well-{number}") for number in range(100)) == AT_ONCE - AILING
+
+
+def test_what_is_known_of_hosts_is_bounded(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REMEMBERED", 100)
+    for number in range(1_000):
+        hosts.begin(f"dead-{number}")
+        hosts.failed(f"dead-{number}", "no connection")
+    for number in range(1_000):
+        hosts.begin(f"well-{number}")
+        hosts.answered(f"well-{number}")
+    assert len(hosts._hosts) <= 102
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["begin", "answered", "failed", "dropped"]))))
+def test_the_sums_are_those_of_the_hosts(acts: list[tuple[str, str]]) -> None:
+    now = Now()
+    hosts = Hosts(now)
+    for name, act in acts:
+        now.s += 0.3
+        if act == "begin":
+            if not hosts.full(name):
+                hosts.begin(name)
+        elif name in hosts._hosts and hosts._hosts[name].under_way:
+            if act == "failed":
+                hosts.failed(name, "timeout")
+            else:
+                getattr(hosts, act)(name)
+        each = hosts._hosts.values()
+        assert hosts._all == sum(host.under_way for host in each)
+        assert hosts._ailing == sum(host.under_way for host in each if host.failures)

@@ -1,0 +1,56 @@
+"""What docs/how-to/deliver-over-http.md shows is what runs: its secret, receiver, settings and message."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.embedded.ports import free_port
+from tests.harness.worker import ROOT, eventually
+from tests.integration.installation import running
+
+_DOC = ROOT / "docs/how-to/deliver-over-http.md"
+_SHELL = re.findall(r"```sh\n(.*?)```", _DOC.read_text(), re.DOTALL)
+_PYTHON = re.findall(r"```python\n(.*?)```", _DOC.read_text(), re.DOTALL)
+_PORT = "8099"
+
+
+@pytest.fixture
+def port() -> str:
+    return str(free_port())
+
+
+@pytest.fixture
+def receiver(tmp_path: Path, port: str) -> Iterator[Path]:
+    """The receiver of the page, with the secret of the page; gives what it has written."""
+    [secret, _] = _SHELL
+    subprocess.run(["bash", "-ec", secret.replace(_PORT, port)], cwd=tmp_path, check=True)  # noqa: S607 - as a reader does
+    said = tmp_path / "said"
+    (tmp_path / "receiver.py").write_text(_PYTHON[0].replace(_PORT, port))
+    with (
+        said.open("wb") as out,
+        subprocess.Popen([sys.executable, "receiver.py"], cwd=tmp_path, stdout=out) as running_,
+    ):
+        yield said
+        running_.kill()
+
+
+def test_what_the_page_shows_delivers_a_message(bootstrap: str, tmp_path: Path, port: str, receiver: Path) -> None:
+    [_, worker] = _SHELL
+    env = {
+        name: value.strip("'").replace(_PORT, port)
+        for name, value in re.findall(r"^export (\w+)=(.*)$", worker, re.MULTILINE)
+    }
+    env["DELAY_HTTP_SECRETS_FILE"] = str(tmp_path / env["DELAY_HTTP_SECRETS_FILE"])
+    assert set(env) == {"DELAY_HTTP_DESTINATIONS", "DELAY_HTTP_SECRETS_FILE"}
+    with running(bootstrap, tmp_path, "how-to", env=lambda _: env) as made:
+        client = f'DelayClient("{bootstrap}", app_id="{made.app_id}")'
+        program = _PYTHON[1].replace(_PORT, port).replace('DelayClient("127.0.0.1:9092")', client)
+        assert client in program
+        subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+        made.await_event("delivered", "reminder-42")
+
+        eventually(lambda: receiver.read_text() == 'reminder-42 {"order":42}\n', what="what the page says")

@@ -1,0 +1,122 @@
+"""Capped destinations get what they may and no more, from all workers together, and delay nobody else.
+
+RATES_BACKLOG (6000) says how many messages are due at once, RATES_SECONDS (14) for how long it is looked at, and
+RATES_CAPS (60,25,120) the caps; `make rates` runs the full form.
+"""
+
+import logging
+import os
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.harness.kafka import create_topic, now_ms, read
+from tests.harness.worker import Worker, eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation, late_ms
+
+log = logging.getLogger(__name__)
+
+PARTITIONS = 8
+BACKLOG = int(os.environ.get("RATES_BACKLOG", "6000"))
+SECONDS = int(os.environ.get("RATES_SECONDS", "14"))
+CAPS = tuple(int(cap) for cap in os.environ.get("RATES_CAPS", "60,25,120").split(","))
+#: Messages a second for the destination without a cap.
+BESIDE = 100
+WINDOW_MS = 10_000
+#: What a window may differ by from the cap, and what a neighbour's p99 may be later beside the backlog.
+OFF, LATER_MS = 0.05, 40
+
+
+@pytest.fixture(scope="module", params=["at_least_once", "exactly_once"])
+def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
+    """An installation with some destinations that have caps."""
+
+    def env(app_id: str) -> dict[str, str]:
+        rates = ",".join(f"{app_id}-capped-{number}={cap}/s" for number, cap in enumerate(CAPS))
+        return {"DELAY_RATES": rates, "DELAY_GUARANTEE": request.param}
+
+    with run(f"rates-{request.param.replace('_', '-')}", env=env, partitions=PARTITIONS, balanced=False) as made:
+        yield made
+
+
+def backlog(installation: Installation, topics: list[str], due: int) -> None:
+    """Send what is due at once, spread over partitions and destinations by their caps."""
+    options = {"linger.ms": 20, "queue.buffering.max.messages": 200_000, "compression.type": "lz4", "acks": "all"}
+    producer = Producer({"bootstrap.servers": installation.bootstrap, **options})
+    places = [topic for topic, cap in zip(topics, CAPS, strict=True) for _ in range(cap)]
+    for number in range(BACKLOG):
+        to = places[number * 7919 % len(places)]
+        headers = {"delay-to": to, "delay-at": str(due)}
+        producer.produce(
+            installation.requests.topic,
+            b"%d" % number,
+            b"k",
+            partition=number % PARTITIONS,
+            headers=list(headers.items()),
+        )
+        producer.poll(0)
+    assert not producer.flush(120)
+
+
+def neighbours(installation: Installation, to: str, begin: int, seconds: int) -> int:
+    """Send to a destination without a cap, evenly over partitions and time; return how many."""
+    count = BESIDE * seconds
+    for number in range(count):
+        due = begin + number * 1_000 // BESIDE
+        headers = {"delay-to": to, "delay-at": str(due)}
+        installation.requests.send(headers, b"%d" % number, b"", partition=number % PARTITIONS)
+    installation.requests.flush()
+    return count
+
+
+def p99_ms(installation: Installation, to: str, count: int) -> int:
+    """Return how late 99 of 100 were at most."""
+    late = sorted(map(late_ms, installation.wait_for(to, count, 60)))
+    assert len(late) == count
+    return late[len(late) * 99 // 100]
+
+
+def windows(times: list[int], begin: int, end: int) -> list[int]:
+    """Return how many came in each window of ten seconds from `begin` to `end`, a tenth of a second apart."""
+    starts = range(begin, end - WINDOW_MS + 1, 100)
+    return [bisect_left(times, start + WINDOW_MS) - bisect_left(times, start) for start in starts]
+
+
+def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation: Installation, tmp_path: Path) -> None:
+    capped = [f"{installation.app_id}-capped-{number}" for number in range(len(CAPS))]
+    for topic in capped:
+        create_topic(installation.bootstrap, topic, 2)
+    free, beside, env = installation.topic(), installation.topic(), installation.worker.env
+    with Worker(
+        installation.bootstrap, installation.app_id, tmp_path / "second", partitions=PARTITIONS, env=env
+    ) as second:
+        second.start().wait_ready()
+        eventually(lambda: len(second.assigned) == PARTITIONS // 2, 30, "a share of the partitions")
+        alone = p99_ms(installation, free, neighbours(installation, free, now_ms() + 2_000, 10))
+        begin = now_ms() + 3_000 + BACKLOG // 10
+        backlog(installation, capped, begin)
+        count = neighbours(installation, beside, begin, SECONDS)
+        with_backlog = p99_ms(installation, beside, count)
+        eventually(lambda: now_ms() > begin + SECONDS * 1_000, SECONDS + 30, "the end")
+        overdue = [record["overdue"] for record in installation.progress().values()]
+        second.kill()  # what is left has one worker
+        lost = now_ms()
+        second.start().wait_ready()
+        eventually(lambda: now_ms() > lost + 12_000, 60, "a while")
+        ended = now_ms()
+
+    found = [f"p99 alone {alone} ms, beside {with_backlog} ms"]
+    for topic, cap in zip(capped, CAPS, strict=True):
+        times = sorted(record.timestamp_ms for record in read(installation.bootstrap, topic))
+        steady = windows(times, begin + 1_000, begin + SECONDS * 1_000)
+        always = windows(times, begin, ended)
+        found.append(f"{topic}: {min(steady)} to {max(steady)} in ten seconds, {max(always)} ever")
+        assert min(steady) >= cap * 10 * (1 - OFF) - 1, (cap, steady)
+        assert max(always) <= cap * 10 * (1 + OFF) + 1, (cap, max(always))
+    log.info("\n".join(found))
+    assert with_backlog <= alone + LATER_MS
+    assert max(overdue) == 0

@@ -1,0 +1,54 @@
+"""What was posted: nothing early, nothing else than was asked for, and no try before its time (records.md)."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tables import keys
+from tables.entry import decode
+from tests.simulation.evidence import Evidence
+from tests.simulation.web import Post
+
+#: When a row's next try is, who wrote that, and when it was in the changelog.
+Plan = tuple[int, str, float]
+
+
+def broken_posts(evidence: Evidence) -> Iterator[str]:
+    """Return a sentence for each request that should not have been made, or not so."""
+    plans = _plans(evidence)
+    ids: dict[str, set[str]] = defaultdict(set)
+    for post in evidence.world.web.posts:
+        ask = evidence.asks.get(post.source)
+        if ask is None or ask.said("delay-to") != post.url or (ask.value or b"") != post.body:
+            yield f"{post} is not what was asked for"
+            continue
+        ids[post.headers["webhook-id"]].add(post.source)
+        if post.sent.latest_ms < post.due_ms:
+            yield f"{post} was early by its worker's clock"
+        yield from _hasty(evidence, post, plans[post.source, post.due_ms])
+    for id_, sources in ids.items():
+        if len(sources) > 1:
+            yield f"{id_} stands for {sorted(sources)}"
+    if len(ids) != len({post.source for post in evidence.world.web.posts}):
+        yield "a message has been posted under several ids"
+
+
+def _plans(evidence: Evidence) -> dict[tuple[str, int], list[Plan]]:
+    """Return, for each message and due time, when its next tries were to be."""
+    found: dict[tuple[str, int], list[Plan]] = defaultdict(list)
+    for batch, record in evidence.read(evidence.world.settings.changelog):
+        if record.key is None or record.value is None or not keys.is_row(record.key):
+            continue
+        entry = decode(record.value)
+        if entry.next_try_ms is not None and batch.sent is not None:
+            plan = entry.next_try_ms, batch.sent.worker, evidence.seconds(batch.at_ms)
+            found[entry.source, keys.due_of(record.key)].append(plan)
+    return found
+
+
+def _hasty(evidence: Evidence, post: Post, plans: list[Plan]) -> Iterator[str]:
+    """See that a request is made no sooner than its worker had to know, by its own clock."""
+    number = evidence.world.home(evidence.asks[post.source])
+    began_s = evidence.began(post.sent, number)
+    known = [plan for plan in plans if plan[2] < began_s or (plan[1] == post.sent.worker and plan[2] < post.sent.at_s)]
+    if known and post.sent.latest_ms < known[-1][0]:
+        yield f"{post} was not to be made before {known[-1][0]}"

@@ -1,0 +1,119 @@
+"""Hosts that take what is posted, or do not: by seed, in a world of its own, so that other runs stay as they were."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.http.answers import TAKEN, Answer, Meaning, answer_of
+from tests.simulation.log import Sent
+
+if TYPE_CHECKING:
+    from app.http.allow_list import Allowed
+    from tests.simulation.loop import Loop
+    from tests.simulation.worker import Worker
+
+#: How an answer may turn out, and how likely that is: LOST has been taken, and nobody hears of it.
+_LOST, _AWAY = "lost", "away"
+_MOODS: tuple[dict[object, int], ...] = (
+    {200: 1},
+    {200: 2, 500: 2},
+    {200: 2, 500: 1, 503: 1, 429: 1, _LOST: 1, _AWAY: 1},
+    {200: 3, 410: 1, 404: 1},
+    {200: 1, _LOST: 3, _AWAY: 2},
+    {200: 1, 500: 20},
+)
+_TIMEOUT_S = 1.0
+
+
+class Post(NamedTuple):
+    """A request that came to a host: who sent it, what it said, and what was answered; `heard` if that came back."""
+
+    sent: Sent
+    url: str
+    body: bytes
+    headers: dict[str, str]
+    status: int
+    heard: bool
+
+    @property
+    def source(self) -> str:
+        """The request that had asked for it."""
+        return self.headers["delay-source"]
+
+    @property
+    def due_ms(self) -> int:
+        """When it is due, as it says."""
+        return int(self.headers["delay-due"])
+
+    @property
+    def taken(self) -> bool:
+        """Whether it was taken, and its sender knows."""
+        return self.heard and 200 <= self.status < 300
+
+
+class Web:
+    """All hosts of a run."""
+
+    def __init__(self, seed: int, loop: "Loop") -> None:
+        """Make them up."""
+        self._seed, self._loop = seed, loop
+        self._rnd = rnd = random.Random(f"{seed}-web")  # noqa: S311 - the same run for the same seed
+        #: What share of the messages goes to them.
+        self.share = rnd.choice((0.0, 0.0, 0.0, 0.3, 1.0))
+        self.env = {
+            "DELAY_HTTP_DESTINATIONS": "https://*.example.com",
+            "DELAY_HTTP_GIVE_UP": rnd.choice(("P3D", "P3D", "2500")),
+        }
+        self._moods = {f"https://h{number}.example.com": rnd.choice(_MOODS) for number in range(rnd.randint(1, 3))}
+        self.posts: list[Post] = []
+        #: From then on all of them take everything.
+        self.calm = False
+
+    def url(self) -> str | None:
+        """Return where a message is to go; None for a topic."""
+        if self._rnd.random() >= self.share:
+            return None
+        return f"{self._rnd.choice(list(self._moods))}/{self._rnd.randrange(5)}"
+
+    def client(self, worker: "Worker") -> "Client":
+        """Return what a worker posts with."""
+        return Client(self, worker, random.Random(f"{self._seed}-{worker.name}-web"))  # noqa: S311
+
+    def answer(self, origin: str, rnd: random.Random) -> object:
+        """Return how a request turns out."""
+        mood = {200: 1} if self.calm else self._moods[origin]
+        return rnd.choices(list(mood), list(mood.values()))[0]
+
+
+@dataclass(slots=True)
+class Client:
+    """Stands where app.http.client.HttpClient stands."""
+
+    web: Web
+    worker: "Worker"
+    rnd: random.Random
+
+    async def post(self, to: "Allowed", body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+        """Post to a host."""
+        self.worker.check()
+        clock, now_s, turns = self.worker.clock, asyncio.get_running_loop().time(), self.web.answer
+        sent = Sent(self.worker.name, clock.latest_ms(), clock.shift_ms, now_s)
+        await asyncio.sleep(self.rnd.uniform(0.0, 0.02))
+        how = turns(to.target.origin, self.rnd)
+        if how == _AWAY:
+            await asyncio.sleep(self.rnd.choice((0.0, _TIMEOUT_S)))
+            return Answer(Meaning.AGAIN, "no connection", of_host=True)
+        status = how if isinstance(how, int) else 200
+        self.web.posts.append(Post(sent, str(to.target.url), body, dict(headers), status, how != _LOST))
+        if how == _LOST:
+            await asyncio.sleep(_TIMEOUT_S)
+            return Answer(Meaning.AGAIN, "timeout", of_host=True)
+        await asyncio.sleep(self.rnd.choice((0.0, 0.01, 0.3)))
+        if status == 200:
+            return TAKEN
+        return answer_of(status, self.rnd.choice((None, "2", "3")), clock.wall_ms())
+
+    async def stop(self) -> None:
+        """Nothing is open."""
