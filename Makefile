@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka topic bench bench-full chaos neighbours lock clean
+.PHONY: help install install-pipeline run demo-pipeline test lint check simulate format kafka topic bench bench-full chaos chaos-pipeline neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -30,6 +30,7 @@ help:
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
+	@echo 'make chaos-pipeline  what of it is about Spark, and ten cuts at each point of what it writes (half an hour)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -77,6 +78,10 @@ bench-full: $(BENCH_STAMP)
 
 chaos: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos --save
+
+chaos-pipeline: $(TEST_STAMP)
+	@KILLS=10 $(BIN)/python -m pytest -q tests/pipeline/test_kills.py tests/pipeline/test_attacks.py
+	@$(BIN)/python -m tests.chaos --only cold-tier --save
 
 neighbours: $(TEST_STAMP)
 	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \

@@ -69,9 +69,9 @@ def cold_tier(run: Run) -> None:
     tier = run.enter(Tier(run))
     points = [f"{job}.{point}" for job in ("park", "promote", "compact") for point in POINTS[job]]
     far_ms = (1_000 * _HORIZON_S + 15_000, 1_000 * _HORIZON_S + 75_000)
-    with run.traffic(run.sizes(25, 40), kind=ColdTraffic, far_ms=far_ms) as traffic:
+    with run.traffic(run.sizes(25, 60), kind=ColdTraffic, far_ms=far_ms) as traffic:
         time.sleep(5)
-        for _ in run.rounds(1, 3):
+        for _ in run.rounds(1, 1):
             for point in run.random.sample(points, run.sizes(3, len(points))):
                 tier.crash(point, 1 if point.startswith("compact") else run.random.randint(1, 3))
         while len(traffic.stories) < run.sizes(1_000, 20_000):
