@@ -32,6 +32,7 @@ _POLICIES = (
     names.IF_LATE,
     names.DEDUPE,
     names.ON_FAILURE,
+    names.ATTEMPT,
 )
 #: Of commands that apply, if at all, to what is parked: what they do depends on it.
 CONDITIONAL = ("reschedule", "deliver-now")

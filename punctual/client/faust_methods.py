@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from punctual.client.client import DelayClient
+from punctual.client.faust_retries import RetryMethods
 from punctual.client.options import DelayOptions
 
 
-class DelayMethods:
+class DelayMethods(RetryMethods):
     """Gives any faust.App the client's methods; the connection opens with the first call and closes with the app.
 
         class Shop(DelayMethods, faust.App): ...

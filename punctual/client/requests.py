@@ -52,7 +52,7 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
     Raises one of the InvalidRequestErrors.
     """
     raw_id = None if id is None else id_bytes(id)
-    ours = [(names.TO, _topic(to)), _due(at, after), (names.ID, raw_id)]
+    ours = [(names.TO, topic_bytes(to)), _due(at, after), (names.ID, raw_id)]
     ours += _destination(to_partition, to_cluster)
     ours += _lateness(max_late, if_late)
     ours += [
@@ -98,7 +98,8 @@ def _due(at: datetime | None, after: timedelta | None) -> RawHeader:
     raise InvalidDueTimeError("No due time: give at=datetime.now(timezone.utc) + ..., or after=timedelta(...).")
 
 
-def _topic(to: object) -> bytes:
+def topic_bytes(to: object) -> bytes:
+    """Return the name of a destination topic, or of a Faust topic. Raises InvalidDestinationError."""
     # A Faust topic is welcome by its shape, so that Faust is never imported for callers that do not use it.
     name = to.get_topic_name() if hasattr(to, "get_topic_name") else to
     if isinstance(name, str) and _URL.fullmatch(name):

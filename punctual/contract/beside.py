@@ -42,6 +42,9 @@ def read(record: Record) -> tuple[dict[str, str], Headers]:
     if names.PARKED in said:
         sentence = f"{names.PARKED} is what the cold tier sends to the requests topic, and here is another input."
         raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
+    if names.RETRY in said:
+        sentence = f"{names.RETRY} is for the requests topic, and here is another input. Send it there."
+        raise Refusal(Reason.MALFORMED, sentence)
     if names.ID in said and names.OP not in said and any(name == names.DUE for name, _ in record.headers):
         del said[names.ID]
     return said, users

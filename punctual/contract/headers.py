@@ -18,13 +18,15 @@ MAX_LATE: Final = "delay-max-late"
 IF_LATE: Final = "delay-if-late"
 DEDUPE: Final = "delay-dedupe"
 ON_FAILURE: Final = "delay-on-failure"
+RETRY: Final = "delay-retry"
+MAX_ATTEMPTS: Final = "delay-max-attempts"
+ATTEMPT: Final = "delay-attempt"
 OP: Final = "delay-op"
 IF_DUE: Final = "delay-if-due"
 ASKED_AT: Final = "delay-asked-at"
 
 DUE: Final = "delay-due"
 SOURCE: Final = "delay-source"
-ATTEMPT: Final = "delay-attempt"
 
 PARKED: Final = "delay-parked"
 EPOCH: Final = "delay-epoch"
@@ -34,11 +36,12 @@ ERROR: Final = "delay-error"
 
 REQUEST: Final = frozenset(
     {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, ASKED_AT, PARKED}
+    | {RETRY, MAX_ATTEMPTS, ATTEMPT}
 )
 """What requests and commands may carry (records.md#requests); `PARKED` only what the cold tier sends back."""
 
 DELIVERY: Final = frozenset({ID, DUE, SOURCE})
-"""What every delivery carries beside the user's own headers (records.md#deliveries)."""
+"""What every delivery carries beside the user's own headers (records.md#deliveries); retries carry `ATTEMPT` too."""
 
 POST: Final = DELIVERY | {ATTEMPT}
 """What every delivery over HTTP carries, as header fields (records.md#http-deliveries)."""

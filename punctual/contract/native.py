@@ -4,6 +4,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from punctual.contract import headers as names
+from punctual.contract import retry
 from punctual.contract.message import Message
 from punctual.contract.request import Headers, Op, Parked, Reason, Refusal, Request
 from punctual.contract.times import parse_duration, parse_time, write_time
@@ -21,7 +22,7 @@ ID_BYTES = 256
 _DIGITS = 15
 #: What is looked up for each record.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
-_DUE, _SOURCE = names.DUE, names.SOURCE
+_DUE, _SOURCE, _RETRY = names.DUE, names.SOURCE, names.RETRY
 #: What a dead letter says itself, and when its order was given: sent again, it is a new one.
 _LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
 #: What a request says at least: where and when.
@@ -47,7 +48,7 @@ def decode(record: Record) -> Request:
     """
     said, users = read(record)
     op = op_of(said) if _OP in said else "schedule"
-    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL
+    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL or _RETRY in said
     source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
     id_ = _id(said, op, source)
     if op == "schedule":
@@ -59,6 +60,8 @@ def decode(record: Record) -> Request:
         read_rest(request, said, record)
     if op == "deliver-now":
         request.due_ms = stamp_ms
+    elif op == "schedule" and _RETRY in said:
+        retry.decode(request, said, record.headers)
     elif op != "cancel":
         request.due_ms = due_of(said, users, stamp_ms)
     return request
@@ -187,6 +190,8 @@ def _options(request: Request, said: dict[str, str]) -> None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} can be {', '.join(_LATE_POLICIES)}.")
     if request.if_late is not None and request.max_late_ms is None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: late by how much?")
+    if _RETRY not in said:
+        retry.carry(request, said)
 
 
 def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
@@ -201,7 +206,7 @@ def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
             return stamp_ms + parse_duration(after)
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{names.AT if at is not None else names.AFTER}: {error}.") from error
-    hint = _in_capitals([name for name, _ in users], {names.AT, names.AFTER})
+    hint = _in_capitals([name for name, _ in users], {names.AT, names.AFTER, names.RETRY})
     raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing: when is it due?{hint}")
 
 

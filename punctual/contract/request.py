@@ -31,6 +31,7 @@ class Reason(StrEnum):
     UNDELIVERABLE = "undeliverable"
     INVALID_RECORD = "invalid-record"
     TOO_LATE = "too-late"
+    ATTEMPTS_EXHAUSTED = "attempts-exhausted"
 
 
 class Refusal(Exception):

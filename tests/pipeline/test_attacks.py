@@ -65,6 +65,8 @@ def test_a_file_system_that_lists_late_loses_nothing(
     worker.parks("a", NOW_MS)
     worker.touches("b")
     park.park(context, context.lake(cold, park.KIND))
+    worker.touches("a2")
+    park.park(context, context.lake(cold, park.KIND))
     worker.parks("c", NOW_MS)
     worker.touches("d")
 

@@ -16,8 +16,8 @@ from tests.harness.kafka import now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.installation import PARTITIONS, Installation, late_ms, running
 
-_LEAD_MS = 15_000
-_COLD = {"DELAY_HORIZON": "PT20S", "DELAY_DEDUPE_WINDOW": "PT10M"}
+_LEAD_MS = 45_000
+_COLD = {"DELAY_HORIZON": "PT1M", "DELAY_DEDUPE_WINDOW": "PT10M"}
 _IDS = [f"id-{number}" for number in range(200)]
 
 
@@ -34,7 +34,7 @@ def _order_anew(here: Installation, to: str) -> int:
             here.requests.command("cancel", id_, partition=(home_partition(id_, (), PARTITIONS) + 1) % PARTITIONS)
         here.requests.flush()
         time.sleep(0.003)  # stamps are milliseconds
-        due = now_ms() + 45_000
+        due = now_ms() + 75_000
         dues.append(due)
         for id_ in some:
             home = home_partition(id_, (), PARTITIONS)

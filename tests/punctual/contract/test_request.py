@@ -60,6 +60,7 @@ def test_what_is_no_forward_is_recognised(raw: bytes) -> None:
 def test_the_reason_codes_are_frozen() -> None:
     assert sorted(Reason) == [
         "ambiguous-due",
+        "attempts-exhausted",
         "bad-id",
         "bad-timestamp",
         "invalid-record",

@@ -1,21 +1,28 @@
-"""The cold tier beside a worker: ids are cancelled and scheduled anew, and what it writes is cut off."""
+"""`python -m tests.chaos.cold_tier`: ids are cancelled and scheduled anew far in the future; the cold tier is killed.
 
+A worker with a horizon, of which the first argument, if there is one, is the guarantee; the second, `short`, is for a
+thousand messages instead of 20,000.
+"""
+
+import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Self
 
 from tests.chaos.cold_traffic import ColdTraffic
+from tests.chaos.ground import Clusters
 from tests.chaos.run import Run
-from tests.chaos.scenario import scenario
+from tests.chaos.scenario import GUARANTEES, Scenario
 from tests.harness.hooked_pipeline import POINTS
 from tests.harness.kafka import read
 
 _HORIZON_S, _LEAD = 60, "PT45S"
-_SCRIPT = Path(__file__).parents[2] / "harness" / "hooked_pipeline.py"
+_SCRIPT = Path(__file__).parents[1] / "harness" / "hooked_pipeline.py"
 _TURN_S = 180.0
 _KILLED = -9
 
@@ -59,11 +66,8 @@ class Tier:
         self._log.close()
 
 
-@scenario(
-    "ids cancelled without a key and scheduled anew beyond the horizon; park, compact and promote killed -9 at points",
-    ci=(),
-)
 def cold_tier(run: Run) -> None:
+    """Cancel without a key and schedule anew beyond the horizon; kill park, compact and promote at named points."""
     env = {"DELAY_HORIZON": f"PT{_HORIZON_S}S", "DELAY_DEDUPE_WINDOW": "PT10M"}
     run.worker("worker", env=env).start().wait_ready()
     tier = run.enter(Tier(run))
@@ -88,3 +92,21 @@ def _once_each(run: Run) -> None:
     events = Counter(record.value.split(b'"', 4)[3] for record in read(run.bootstrap, f"{run.app_id}-events"))  # type: ignore[union-attr]
     for kind in (b"parked", b"deferred", b"duplicate", b"stale"):
         run.measure(f"events {kind.decode()}", events[kind])
+
+
+def main() -> int:
+    """Run it; say what was done and what came out."""
+    guarantees = [name for name in GUARANTEES if name in sys.argv] or GUARANTEES
+    act, broken = Scenario("cold-tier", "the cold tier is killed", cold_tier), False
+    with Clusters() as clusters:
+        for guarantee in guarantees:
+            with tempfile.TemporaryDirectory(prefix="punctual-chaos-") as directory:
+                short = "short" in sys.argv
+                result = act.run(clusters.of(1), Path(directory), guarantee, seed=1, short=short)
+            sys.stdout.write(f"{json.dumps(result, indent=1)}\n")
+            broken |= bool(result["faults"])
+    return int(broken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
