@@ -33,7 +33,7 @@ help:
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
-	@echo 'make chaos-pipeline  what of it is about Spark, and ten cuts at each point of what it writes (half an hour)'
+	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes (half an hour)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -90,7 +90,6 @@ chaos-queue: $(TEST_STAMP)
 
 chaos-pipeline: $(TEST_STAMP)
 	@KILLS=10 $(BIN)/python -m pytest -q tests/pipeline/test_kills.py tests/pipeline/test_attacks.py
-	@$(BIN)/python -m tests.chaos.cold_tier
 
 neighbours: $(TEST_STAMP)
 	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \
