@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate format kafka topic bench bench-full chaos \
-	chaos-queue chaos-pipeline neighbours lock clean
+	chaos-queue chaos-pipeline debounce neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -34,6 +34,7 @@ help:
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
 	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes (half an hour)'
+	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -74,6 +75,9 @@ simulate: $(TEST_STAMP)
 format: $(TEST_STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+debounce: $(TEST_STAMP)
+	@PUNCTUAL_LONG=1 $(BIN)/python -m pytest -n 0 --log-cli-level=INFO tests/integration/test_debounce.py
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python -m benchmarks
