@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate format kafka topic bench bench-full chaos \
-	chaos-queue neighbours lock clean
+	chaos-queue debounce neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -33,6 +33,7 @@ help:
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
+	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -73,6 +74,9 @@ simulate: $(TEST_STAMP)
 format: $(TEST_STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+debounce: $(TEST_STAMP)
+	@PUNCTUAL_LONG=1 $(BIN)/python -m pytest -n 0 --log-cli-level=INFO tests/integration/test_debounce.py
 
 bench: $(TEST_STAMP)
 	@$(BIN)/python -m benchmarks

@@ -128,4 +128,5 @@ def _headers(asked: Request) -> Headers:
     asked.dedupe_ms = max(DEDUPE_MS, asked.dedupe_ms or 0)
     # What has been asked for since has won, though the ledger may not know it yet.
     at_ms = asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)
-    return [*native.again(asked, asked.due_ms), (names.ASKED_AT, b"%d" % at_ms)]
+    # Its jitter is part of its due time, also where the requests topic has a policy.
+    return [*native.again(asked, asked.due_ms), (names.JITTER, b"0"), (names.ASKED_AT, b"%d" % at_ms)]

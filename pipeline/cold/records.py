@@ -33,6 +33,8 @@ _POLICIES = (
     names.DEDUPE,
     names.ON_FAILURE,
     names.ATTEMPT,
+    names.NO_LATER,
+    names.FIRST,
 )
 #: Of commands that apply, if at all, to what is parked: what they do depends on it.
 CONDITIONAL = ("reschedule", "deliver-now")

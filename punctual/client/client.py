@@ -104,14 +104,15 @@ class DelayClient:
         *,
         at: datetime | None = None,
         after: timedelta | None = None,
+        jitter: timedelta | None = None,
         if_due: datetime | None = None,
         asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time, `at` or `after`; its content stays.
 
-        With `if_due`, only if it is due exactly then.
+        With `if_due`, only if it is due exactly then; with `jitter`, at a random moment so long after.
         """
-        await self._send(command("reschedule", id, at=at, after=after, if_due=if_due, asked_at=asked_at))
+        await self._send(command("reschedule", id, at=at, after=after, jitter=jitter, if_due=if_due, asked_at=asked_at))
 
     async def deliver_now(
         self,

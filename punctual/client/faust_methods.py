@@ -50,11 +50,12 @@ class DelayMethods(RetryMethods):
         *,
         at: datetime | None = None,
         after: timedelta | None = None,
+        jitter: timedelta | None = None,
         if_due: datetime | None = None,
         asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time; see DelayClient.reschedule."""
-        await (await self._delay()).reschedule(id, at=at, after=after, if_due=if_due, asked_at=asked_at)
+        await (await self._delay()).reschedule(id, at=at, after=after, jitter=jitter, if_due=if_due, asked_at=asked_at)
 
     async def deliver_now(
         self,

@@ -94,11 +94,12 @@ class SyncDelayClient:
         *,
         at: datetime | None = None,
         after: timedelta | None = None,
+        jitter: timedelta | None = None,
         if_due: datetime | None = None,
         asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time; see DelayClient.reschedule."""
-        self._wait(self._client.reschedule(id, at=at, after=after, if_due=if_due, asked_at=asked_at))
+        self._wait(self._client.reschedule(id, at=at, after=after, jitter=jitter, if_due=if_due, asked_at=asked_at))
 
     def deliver_now(
         self,

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from punctual.contract import headers as names
 from punctual.contract import native
+from punctual.contract.jitter import spread
 from punctual.contract.native import Record
 from punctual.contract.request import Headers, Op, Reason, Refusal, Request
 from punctual.contract.words import Words
@@ -78,6 +79,8 @@ def request(
         asked.due_ms = record.timestamp
     elif op != "cancel":
         asked.due_ms = _due(said, words, own, op, record.timestamp)
+        if asked.jitter_ms:
+            asked.due_ms = spread(asked.id, asked.due_ms, asked.jitter_ms)
     return asked
 
 

@@ -18,6 +18,8 @@ def test_the_names_of_all_headers_are_frozen() -> None:
         "IF_LATE": "delay-if-late",
         "DEDUPE": "delay-dedupe",
         "ON_FAILURE": "delay-on-failure",
+        "NO_LATER": "delay-no-later",
+        "JITTER": "delay-jitter",
         "RETRY": "delay-retry",
         "MAX_ATTEMPTS": "delay-max-attempts",
         "ATTEMPT": "delay-attempt",
@@ -28,6 +30,7 @@ def test_the_names_of_all_headers_are_frozen() -> None:
         "SOURCE": "delay-source",
         "PARKED": "delay-parked",
         "EPOCH": "delay-epoch",
+        "FIRST": "delay-first",
         "REASON": "delay-reason",
         "ERROR": "delay-error",
     }
@@ -47,4 +50,5 @@ def test_what_punctual_adds_is_ignored_when_it_is_sent_again() -> None:
         "delay-reason",
         "delay-error",
         "delay-epoch",
+        "delay-first",
     } == headers.IGNORED
