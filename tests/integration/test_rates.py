@@ -97,7 +97,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         second.start().wait_ready()
         eventually(lambda: len(second.assigned) == PARTITIONS // 2, 30, "a share of the partitions")
         alone = p99_ms(installation, free, neighbours(installation, free, now_ms() + 2_000, 10))
-        begin = now_ms() + 3_000 + BACKLOG // 10
+        begin = now_ms() + 3_000 + BACKLOG // 3
         backlog(installation, capped, begin)
         count = neighbours(installation, beside, begin, SECONDS)
         with_backlog = p99_ms(installation, beside, count)
