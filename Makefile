@@ -12,7 +12,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test lint check simulate rates format kafka topic bench bench-full chaos neighbours lock clean
+.PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
+	chaos-queue debounce neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -22,6 +23,7 @@ help:
 	@echo 'make topic    create the topic NAME, to deliver to'
 	@echo 'make demo-pipeline  a million messages through Spark and back: bulk, cold tier, delivery, account, report'
 	@echo 'make test     the whole test suite, on a real broker'
+	@echo 'make clients  have other systems'"'"' own clients ask for messages, with Go and a JDK (fetches them; RECORD=1 records them)'
 	@echo 'make lint     format, lint, types and layers'
 	@echo 'make check    the same, and the fast tests'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
@@ -30,7 +32,9 @@ help:
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
+	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
+	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -53,6 +57,9 @@ demo-pipeline: $(PIPELINE_STAMP)
 test: $(TEST_STAMP)
 	@$(BIN)/python -m pytest -n 2
 
+clients: $(TEST_STAMP)
+	@CLIENTS=1 $(BIN)/python -m pytest tests/integration/clients
+
 lint: $(TEST_STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -73,6 +80,9 @@ format: $(TEST_STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+debounce: $(TEST_STAMP)
+	@PUNCTUAL_LONG=1 $(BIN)/python -m pytest -n 0 --log-cli-level=INFO tests/integration/test_debounce.py
+
 bench: $(TEST_STAMP)
 	@$(BIN)/python -m benchmarks
 
@@ -82,6 +92,9 @@ bench-full: $(BENCH_STAMP)
 
 chaos: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos --save
+
+chaos-queue: $(TEST_STAMP)
+	@$(BIN)/python -m tests.chaos.queue
 
 neighbours: $(TEST_STAMP)
 	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \

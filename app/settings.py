@@ -1,7 +1,6 @@
 """Settings: environment variables, typed and checked at start. docs/reference/settings.md documents each of them."""
 
 import os
-import re
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -11,9 +10,10 @@ from typing import Any
 
 from app.errors import SettingInvalid
 from app.http.allow_list import AllowList
-from app.http.secrets_file import SecretsFile
 from app.rates import optional, rates
+from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_values import (
+    each,
     lower_words,
     one_of,
     pairs,
@@ -25,21 +25,17 @@ from app.settings_values import (
     whole,
     words,
 )
-from punctual.contract.destination import destination
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
-from tables.keys import topic_crc
 
 _GUARANTEES = ("at_least_once", "exactly_once")
 _MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
-#: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
-#: records that are not readable yet.
-_COLD_MEMORY_MS = 10 * _MINUTE_MS
 
 
 def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
@@ -65,6 +61,7 @@ class Settings:
     ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
     app_id: str = _setting("DELAY_APP_ID", "delay", topic_name)
     extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
+    policies: dict[str, Policies] = _setting("DELAY_POLICIES", "", each(parse_policies))
     partitions: int = _setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
     replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
@@ -116,73 +113,8 @@ class Settings:
                 shown = "(not shown)" if "PASSWORD" in name else repr(text)
                 raise SettingInvalid(name, shown, str(error)) from error
         settings = cls(**values)
-        settings._check()
+        check(settings)
         return settings
-
-    def _check(self) -> None:
-        for topic, text in self.inputs.items():
-            try:
-                to = dialect_of(text).to
-            except ValueError as error:
-                raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", str(error)) from error
-            if to in self.internal_topics:
-                raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", f"{to} is an internal topic; deliver to yours")
-        crcs = {topic_crc(topic): topic for topic in (*self.inputs, self.forwards)}
-        if len(crcs) <= len(self.inputs):
-            raise SettingInvalid("DELAY_INPUTS", ",".join(self.inputs), "two names have the same CRC-32; rename one")
-        if self.min_insync_replicas > self.replication_factor > 1:
-            raise SettingInvalid(
-                "DELAY_MIN_INSYNC_REPLICAS",
-                str(self.min_insync_replicas),
-                f"it cannot be above DELAY_REPLICATION_FACTOR ({self.replication_factor})",
-            )
-        self._check_rates()
-        for record in self.skip_records:
-            if not re.fullmatch(rf"{re.escape(self.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
-                why = f"a record of the changelog is named {self.changelog}-<partition>-<offset>"
-                raise SettingInvalid("DELAY_SKIP_RECORDS", record, why)
-        if self.horizon_ms:
-            self._check_horizon()
-        self._check_security()
-        try:
-            SecretsFile(self.http_secrets_file)
-        except ValueError as error:
-            raise SettingInvalid("DELAY_HTTP_SECRETS_FILE", repr(self.http_secrets_file), str(error)) from error
-
-    def _check_rates(self) -> None:
-        """See that there is each cluster of which a destination has a rate."""
-        for name in self.rates:
-            cluster, _ = destination(name)
-            if cluster is not None and cluster not in self.clusters:
-                raise SettingInvalid("DELAY_RATES", name, f"{cluster} is none of DELAY_CLUSTERS")
-
-    def _check_security(self) -> None:
-        """See that the files are there and can be used, and that there is a user where one is needed."""
-        if self.security_protocol.startswith("SASL") and not self.sasl_username:
-            raise SettingInvalid("KAFKA_SASL_USERNAME", "''", f"{self.security_protocol} needs a user")
-        if "SSL" not in self.security_protocol:
-            return
-        names = ("KAFKA_SSL_CAFILE", "KAFKA_SSL_CERTFILE", "KAFKA_SSL_KEYFILE")
-        files = dict(zip(names, (self.ssl_cafile, self.ssl_certfile, self.ssl_keyfile), strict=True))
-        for name, file in files.items():
-            if file and not os.access(file, os.R_OK):
-                raise SettingInvalid(name, repr(file), "there is no such file, or it cannot be read")
-        try:
-            self.kafka_options()
-        except OSError as error:
-            given = {name: file for name, file in files.items() if file}
-            raise SettingInvalid(", ".join(given), ", ".join(given.values()), str(error)) from error
-
-    def _check_horizon(self) -> None:
-        """See that what is parked can be followed, and known again when it comes back."""
-        if self.horizon_ms < _MINUTE_MS:
-            raise SettingInvalid("DELAY_HORIZON", str(self.horizon_ms), "at least PT1M is needed, or 0 for none")
-        if self.events == "off":
-            why = "with DELAY_HORIZON events are needed: nothing else tells what was parked"
-            raise SettingInvalid("DELAY_EVENTS", self.events, why)
-        if self.dedupe_window_ms < _COLD_MEMORY_MS:
-            why = "with DELAY_HORIZON at least PT10M is needed: for so long is remembered what the cold tier was told"
-            raise SettingInvalid("DELAY_DEDUPE_WINDOW", str(self.dedupe_window_ms), why)
 
     # topics ----------------------------------------------------------------------------------------------------------
     @property
@@ -231,8 +163,13 @@ class Settings:
         return {self.requests: NATIVE.name, **self.extra_inputs}
 
     def dialect(self, topic: str) -> Dialect:
-        """Return the dialect of an input topic; what comes from elsewhere, as forwards do, is spoken of in our own."""
-        return dialect_of(self.extra_inputs.get(topic, NATIVE.name))
+        """Return the dialect of an input topic, with its policies.
+
+        What comes from elsewhere, as forwards do, is spoken of in our own.
+        """
+        dialect = dialect_of(self.extra_inputs.get(topic, NATIVE.name))
+        policies = self.policies.get(topic)
+        return dialect if policies is None else with_policies(dialect, policies)
 
     def url_list(self, source: str) -> AllowList:
         """Return the URLs that requests on the input `source` may have as destinations."""
@@ -258,7 +195,7 @@ class Settings:
     @property
     def cold_memory_ms(self) -> int:
         """How long it is remembered what the cold tier was told of an id."""
-        return max(self.dedupe_window_ms, _COLD_MEMORY_MS)
+        return max(self.dedupe_window_ms, COLD_MEMORY_MS)
 
     @property
     def orders_ms(self) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 
 def whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
@@ -54,6 +55,22 @@ def urls(text: str) -> tuple[str, ...]:
             msg = f"{pattern!r} names no scheme: 'https://{pattern}' is meant, perhaps"
             raise ValueError(msg)
     return listed
+
+
+def each(parse: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
+    """Return what reads pairs whose values `parse` reads."""
+
+    def parse_each(text: str) -> dict[str, Any]:
+        found = {}
+        for name, value in pairs(text).items():
+            try:
+                found[name] = parse(value)
+            except ValueError as error:
+                msg = f"{name}: {error}"
+                raise ValueError(msg) from error
+        return found
+
+    return parse_each
 
 
 def pairs(text: str) -> dict[str, str]:

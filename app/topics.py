@@ -169,11 +169,7 @@ def _check(
     settings: Settings, topic: str, there: int, partitions: int, config: dict[str, str], wanted: dict[str, str]
 ) -> None:
     if there != partitions:
-        msg = (
-            f"topic {topic} has {there} partitions, {partitions} are needed (DELAY_PARTITIONS). It is fixed for "
-            f"the life of an installation: set DELAY_PARTITIONS={there} if that is what it was, or recreate the topic."
-        )
-        raise TopicMismatch(msg)
+        raise TopicMismatch(_other_number(settings, topic, there, partitions))
     if topic in (settings.changelog, settings.progress) and config["cleanup.policy"] != "compact":
         msg = (
             f"topic {topic} has cleanup.policy={config['cleanup.policy']}, which deletes messages that still wait. "
@@ -208,3 +204,17 @@ def _check(
             config["min.insync.replicas"],
             wanted["min.insync.replicas"],
         )
+
+
+def _other_number(settings: Settings, topic: str, there: int, partitions: int) -> str:
+    """Return a sentence about a topic that has another number of partitions."""
+    msg = f"topic {topic} has {there} partitions, {partitions} are needed (DELAY_PARTITIONS)."
+    if topic in settings.inputs and topic != settings.requests:
+        return (
+            f"{msg} If it is another system's, copy it into an input of its own (docs/how-to/foreign-topics.md); "
+            f"a new installation can also have DELAY_PARTITIONS={there}."
+        )
+    return (
+        f"{msg} It is fixed for the life of an installation: set DELAY_PARTITIONS={there} if that is what it was, or "
+        f"recreate the topic."
+    )

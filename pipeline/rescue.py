@@ -1,18 +1,18 @@
 """What is lost, as requests that bring it back: the same id, content and policies, its due time absolute."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.dialects import decoded
 from pipeline.ledger.records import place, source
 from pipeline.ledger.tables import OTHERS, REQUESTS
 from punctual.contract import headers as names
 from punctual.contract import native
-from punctual.contract.dialects import NATIVE, dialect_of
+from punctual.contract.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.request import Headers, Refusal, Request
 
@@ -67,9 +67,7 @@ def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataF
 def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
     """Return the sources of what is lost whose id has been scheduled or cancelled since: that is what its sender wants.
 
-    `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing, nor
-    those of other dialects than the native one, whose ids the ledger does not know: the worker decides there, by when
-    each was asked.
+    `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing.
     """
     anew = F.col("op").isin("schedule", "cancel") & (F.col("stamp_ms") >= since_ms)
     nothing = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate", "conflict", "stale"))
@@ -106,27 +104,11 @@ def again(
     return both.mapInArrow(sent, _SENT_DDL)
 
 
-@dataclass
-class _Asked:
-    """A record as the contract's decoder reads it."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-
-
 def _sent(
     row: dict[str, Any], inputs: tuple[str, ...], partitions: int, dialects: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    place = (row["topic"], row["partition"], row["offset"], row["stamp_ms"])
-    headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
     try:
-        dialect = dialect_of(dialects.get(row["topic"], NATIVE.name))
-        asked = dialect.decode(_Asked(*place, row["key"], row["value"], headers))
+        asked = decoded(row, dialects.get(row["topic"], NATIVE.name))
     except Refusal:
         return None
     if asked.id != row["lost_id"] or asked.op != "schedule":
@@ -146,4 +128,5 @@ def _headers(asked: Request) -> Headers:
     asked.dedupe_ms = max(DEDUPE_MS, asked.dedupe_ms or 0)
     # What has been asked for since has won, though the ledger may not know it yet.
     at_ms = asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)
-    return [*native.again(asked, asked.due_ms), (names.ASKED_AT, b"%d" % at_ms)]
+    # Its jitter is part of its due time, also where the requests topic has a policy.
+    return [*native.again(asked, asked.due_ms), (names.JITTER, b"0"), (names.ASKED_AT, b"%d" % at_ms)]

@@ -23,6 +23,7 @@ from punctual.client.errors import (
     RequestTooLargeError,
 )
 from punctual.client.options import DelayOptions, IfLate
+from punctual.client.retries import exponential
 from punctual.client.sync import SyncDelayClient
 
 __all__ = [
@@ -45,4 +46,5 @@ __all__ = [
     "RequestTooLargeError",
     "RequestsTopicMissingError",
     "SyncDelayClient",
+    "exponential",
 ]

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tables import keys
 from tables.bound import Bound
 from tables.errors import UnknownRowVersion
 from tables.orders import UNKNOWN_MS, Command, Order
@@ -61,6 +62,34 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def timed(self) -> Order:
         """When its due time was asked for."""
         return self.moved or self.asked
+
+    # how late it may become due --------------------------------------------------------------------------------------
+    @property
+    def no_later_ms(self) -> int | None:
+        """How long after the first request of its id it is due at the latest; None is ever so late."""
+        return None if self.bound is None else self.bound.within_ms
+
+    @property
+    def own_bound(self) -> Bound:
+        """Its bound; the one of its request alone, if it has replaced none and asked for none."""
+        return self.bound or Bound(self.stamp_ms)
+
+    def asked_due(self, row: bytes) -> int:
+        """Return the due time (epoch ms) that was asked for, of the message in a row: its bound may be earlier."""
+        bound = self.bound
+        return keys.due_of(row) if bound is None or bound.asked_ms is None else bound.asked_ms
+
+    def within(self, asked_ms: int) -> tuple[int, "Entry"]:
+        """Return when it is due (epoch ms) that is asked for then, and the entry that knows what was asked for."""
+        bound = self.bound
+        if bound is None:
+            return asked_ms, self
+        latest_ms = bound.latest_ms
+        due_ms = asked_ms if latest_ms is None else min(asked_ms, latest_ms)
+        kept_ms = asked_ms if due_ms < asked_ms else None
+        if kept_ms == bound.asked_ms:
+            return due_ms, self
+        return due_ms, msgspec.structs.replace(self, bound=msgspec.structs.replace(bound, asked_ms=kept_ms))
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -40,6 +40,8 @@ class Posts:
         self._writer = PostWriter(settings, clock, cluster)
         self._tasks = set[asyncio.Task[None]]()
         self._hosts = Hosts(lambda: asyncio.get_running_loop().time())
+        #: How often there has been room again: as long as that is the same, no host that was full is not.
+        self.turns = 0
 
     def route(self, entry: Entry) -> Route | None:
         """Return the route of a row that is posted, by its host and port; None of one that is not."""
@@ -53,6 +55,11 @@ class Posts:
     def full(self, route: Route) -> bool:
         """Return whether a host gets nothing at the moment: as much is under way as is allowed, or it has failed."""
         return self._hosts.full(route[0] or "")
+
+    def more(self) -> None:
+        """Have rows that were passed over looked at again."""
+        self.turns += 1
+        self.room()
 
     def trouble(self, route: Route) -> str:
         """Return why a host is left alone; empty if it is not."""
@@ -102,10 +109,10 @@ class Posts:
             self._hosts.dropped(host)
         elif answer.of_host:
             left_s = self._hosts.failed(host, answer.why)
-            asyncio.get_running_loop().call_later(left_s, self.room)
+            asyncio.get_running_loop().call_later(left_s, self.more)
         else:
             self._hosts.answered(host)
-        self.room()
+        self.more()
 
     async def stop(self) -> None:
         """Abandon what is under way: it is posted again after a restart."""

@@ -22,6 +22,9 @@ class HttpRows:
     def __init__(self, posts: Posts, decide: Decide, batch: int) -> None:
         """Post through `posts`; `decide` what happens to rows that go on, of which `batch` are looked at at once."""
         self._posts, self._decide, self._batch = posts, decide, batch
+        #: The turn of the hosts at which each partition's held rows were last looked at, for there may be many hosts,
+        #: and the second, for timers may be early.
+        self._seen: dict[int, tuple[int, int]] = {}
 
     def post(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
         """Post a row, or have it wait; return whether it is posted."""
@@ -51,9 +54,12 @@ class HttpRows:
     def go_on(self, partition: Partition, now: int) -> int | None:
         """Go on with rows that were passed over; return when the next one has its next try, None if none waits."""
         in_flight = partition.in_flight
-        for route in in_flight.held_routes(http=True):
-            if not self._posts.full(route):
-                self._take_up(partition, route, now)
+        seen = self._posts.turns, now // 1000
+        if self._seen.get(partition.number) != seen:
+            self._seen[partition.number] = seen
+            for route in in_flight.held_routes(http=True):
+                if not self._posts.full(route):
+                    self._take_up(partition, route, now)
         if not in_flight.tries:
             return None
         for key in in_flight.tries.pop(now, _TRIES):
@@ -77,7 +83,7 @@ class HttpRows:
                 return
         if len(found) == self._batch:
             in_flight.hold_from(route, found[-1][0] + b"\0")
-            self._posts.room()
+            self._posts.more()
 
     def trouble(self, route: Route) -> str:
         """Return why a host is left alone; empty if it is not."""

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from app.http.addresses import Address
 
-#: So many names are asked for at the same time; whoever knows none of them takes one's place alone.
+#: So many names are asked for at the same time.
 _AT_ONCE = 64
 
 
@@ -53,15 +53,17 @@ class SystemResolver(AbstractResolver):
 
     def __init__(self) -> None:
         """Ask nobody yet."""
-        self._asking: dict[str, asyncio.Future[list[Any]]] = {}
+        self._asking: dict[str, asyncio.Task[list[Any]]] = {}
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Return a host's addresses. Raises OSError if it has none."""
-        async with self._room:
-            found = await asyncio.shield(self._asking.get(host) or self._ask(host, family))
+        asking = self._asking.get(host)
+        if asking is None:
+            asking = self._asking[host] = asyncio.get_running_loop().create_task(self._ask(host, family))
+            asking.add_done_callback(lambda task: self._answered(host, task))
         return [
             ResolveResult(
                 hostname=host,
@@ -71,36 +73,31 @@ class SystemResolver(AbstractResolver):
                 proto=socket.IPPROTO_TCP,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for of, _, _, _, address in found
+            for of, _, _, _, address in await asyncio.shield(asking)  # who stops waiting leaves it to others
         ]
 
-    def _ask(self, host: str, family: socket.AddressFamily) -> "asyncio.Future[list[Any]]":
+    async def _ask(self, host: str, family: socket.AddressFamily) -> list[Any]:
         loop = asyncio.get_running_loop()
-        answer = self._asking[host] = loop.create_future()
-
-        def end(found: list[Any] | None, error: OSError | None) -> None:
-            self._asking.pop(host, None)
-            if answer.cancelled():
-                return
-            if error is not None:
-                answer.set_exception(error)
-                answer.exception()  # whoever asked may not have waited for it
-            else:
-                answer.set_result(found or [])
+        answer: asyncio.Future[list[Any]] = loop.create_future()
 
         def ask() -> None:
+            end, said = answer.set_result, list[Any]()
             try:
-                said: tuple[list[Any] | None, OSError | None] = (
-                    socket.getaddrinfo(host, None, family, socket.SOCK_STREAM),
-                    None,
-                )
+                said = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)
             except (OSError, UnicodeError) as error:
-                said = None, error if isinstance(error, OSError) else OSError(str(error))
+                failure = error if isinstance(error, OSError) else OSError(str(error))
+                end = lambda _: answer.set_exception(failure)  # noqa: E731 - it is said once
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
-                loop.call_soon_threadsafe(end, *said)
+                loop.call_soon_threadsafe(lambda: answer.done() or end(said))
 
-        threading.Thread(target=ask, daemon=True, name="names").start()
-        return answer
+        async with self._room:
+            threading.Thread(target=ask, daemon=True, name="names").start()
+            return await answer
+
+    def _answered(self, host: str, asking: "asyncio.Task[list[Any]]") -> None:
+        del self._asking[host]
+        if not asking.cancelled():
+            asking.exception()  # whoever asked may not have waited for it
 
     async def close(self) -> None:
         """Leave what is asked to its end."""

@@ -48,12 +48,11 @@ class Policy:
                 f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
             )
         if request.op == "schedule":
-            if "://" in request.to:
-                self._urls.check(request)
-            else:
-                forbidden = self._forbidden(request.input, request.to, request.cluster)
-                if forbidden is not None:
+            forbidden = self._forbidden(request.input, request.to, request.cluster)
+            if forbidden is not None:
+                if "://" not in request.to:
                     raise Refusal(*forbidden)
+                self._urls.check(request)
             if request.parked is not None:
                 self._admit(request)
             if request.on_failure is not None:

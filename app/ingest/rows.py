@@ -3,7 +3,7 @@
 import msgspec
 
 from punctual.contract.request import Request
-from tables import Entry, Order, Orders
+from tables import Bound, Entry, Order, Orders
 from tables.orders import UNKNOWN_MS
 
 
@@ -14,6 +14,7 @@ def row_of(asked: Request) -> Entry:
     cheaper than by name: a test compares them name by name.
     """
     order = asked.parked or asked
+    stamp_ms = UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms
     return Entry(
         asked.id,
         asked.to,
@@ -30,9 +31,19 @@ def row_of(asked: Request) -> Entry:
         0,
         (),
         None,
-        UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms,
+        stamp_ms,
         None if order is asked else order.source,
+        None,
+        None if asked.no_later_ms is None and asked.parked is None else _bound(asked, Order(stamp_ms, order.source)),
     )
+
+
+def _bound(asked: Request, order: Order) -> Bound | None:
+    """Return the bound that a request asks for; that of what the cold tier sends back has begun before."""
+    first_ms = asked.stamp_ms if asked.parked is None else asked.parked.first_ms
+    if asked.no_later_ms is None:
+        return None if first_ms is None else Bound(first_ms)
+    return Bound(order.stamp_ms if first_ms is None else first_ms, asked.no_later_ms, order)
 
 
 def reminded(entry: Entry, known: Orders) -> Entry:
@@ -48,5 +59,13 @@ def reminded(entry: Entry, known: Orders) -> Entry:
 def content(entry: Entry) -> Entry:
     """Return an entry without what tells two requests for the same thing apart."""
     return msgspec.structs.replace(
-        entry, source="", stamp_ms=UNKNOWN_MS, asked_by=None, moved=None, commands=(), attempts=0, next_try_ms=None
+        entry,
+        source="",
+        stamp_ms=UNKNOWN_MS,
+        asked_by=None,
+        moved=None,
+        commands=(),
+        attempts=0,
+        next_try_ms=None,
+        bound=None,
     )

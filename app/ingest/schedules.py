@@ -1,6 +1,7 @@
 """Schedules: a request becomes a row, or loses to a later order for its id, or is known already."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -9,11 +10,12 @@ from app.ingest.pending_rows import PendingRows
 from app.ingest.policy import Policy
 from app.ingest.refusals import Refusals
 from app.ingest.rows import content, reminded, row_of
+from app.steps.bounds import Bounds
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
 from app.steps.step import Step
-from app.steps.transitions import ended
+from app.steps.transitions import ended, why
 from punctual.contract.native import Record
 from punctual.contract.request import Parked, Refusal, Request
 from tables import Command, Entry, Order, Orders, keys
@@ -31,11 +33,13 @@ class Schedules:
         self._settings, self._store, self._claims = context.settings, context.store, context.claims
         self._cold, self._memory = context.cold, context.memory
         self._policy, self._rows, self._refusals, self._crcs = policy, rows, refusals, crcs
-        self._history = History(context.store, context.memory)
+        self._history, self._bounds = History(context.store, context.memory), Bounds(context)
 
     def schedule(self, step: Step, record: Record, asked: Request) -> None:
         """Add to `step` what becomes of a message. Raises Refusal."""
-        entry = row_of(asked)
+        entry, due_ms = row_of(asked), asked.due_ms
+        if entry.bound is not None:
+            due_ms, entry = entry.within(due_ms)
         raw = encode(entry, step.version)
         self._rows.check_size(len(raw))
         before = step.ids[asked.id]
@@ -46,11 +50,11 @@ class Schedules:
         elif self._history.delivered_before(step, asked):
             self._duplicate(step, asked)
         else:
-            step.tell(Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to))
+            step.tell(_accepted(step, asked, due_ms))
             if self._cold.there:
-                self._hold(step, record, asked, entry, asked.due_ms, raw)
+                self._hold(step, record, asked, entry, due_ms, raw)
             else:
-                step.put(keys.row_key(asked.due_ms, record.offset, self._crcs[record.topic]), entry, raw)
+                step.put(keys.row_key(due_ms, record.offset, self._crcs[record.topic]), entry, raw)
 
     def take_back(
         self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
@@ -89,12 +93,19 @@ class Schedules:
         if sent:
             self._duplicate(step, asked)
             return
-        if there is not None and order.precedes(there.asked):
-            lost = there.asked
+        if before is not None and there is not None and order.precedes(there.asked):
+            self._lose(step, asked, entry, "replaced", there.asked.source)
+            if lost is None:  # it is of the same life
+                row_at = partial(keys.row_key, offset=record.offset, crc=self._crcs[record.topic])
+                self._bounds.join(step, before, entry.own_bound, asked.source, asked.stamp_ms, row_at)
+            return
         if lost is not None:
             self._lose(step, asked, entry, "replaced", lost.source)
             return
-        step.tell(_accepted(step, asked))
+        if before is not None and there is not None and before not in self._claims and not there.commands:
+            entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))
+        due_ms, entry = entry.within(asked.due_ms)
+        step.tell(_accepted(step, asked, due_ms))
         commands = known.waiting if known is not None else ()
         if before is not None and there is not None:
             commands += self._replace(step, before, there, asked, order)
@@ -104,8 +115,9 @@ class Schedules:
 
     def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
         """End a request at once that comes after a later order for its id."""
-        step.tell(_accepted(step, asked))
-        ended(step, event, asked.due_ms, entry, by=by)
+        due_ms, _ = entry.within(asked.due_ms)
+        step.tell(_accepted(step, asked, due_ms))
+        ended(step, event, due_ms, entry, by=by)
 
     def _replace(self, step: Step, key: bytes, entry: Entry, asked: Request, order: Order) -> tuple[Command, ...]:
         """End a pending message in favour of a later request; return the commands on it that are later still.
@@ -115,7 +127,8 @@ class Schedules:
         later = tuple(one for one in entry.commands if one.op != "replace" and order.precedes(one.order))
         left = tuple(one for one in entry.commands if one not in later)
         if entry.moved is not None and order.precedes(entry.moved):
-            moved = Command("reschedule", entry.moved.source, keys.due_of(key), stamp_ms=entry.moved.stamp_ms)
+            due_ms = entry.asked_due(key)
+            moved = Command("reschedule", entry.moved.source, due_ms, stamp_ms=entry.moved.stamp_ms)
             later = (moved, *later)
         if key in self._claims or entry.commands:
             entry = msgspec.structs.replace(entry, commands=left)
@@ -127,7 +140,8 @@ class Schedules:
 
     def _meet(self, step: Step, record: Record, asked: Request, entry: Entry, commands: Sequence[Command]) -> None:
         """Hold a message that commands have waited for, as they want it."""
-        due_ms, last = asked.due_ms, None
+        last = None
+        due_ms, entry = entry.within(asked.due_ms)
         for place, command in enumerate(commands):
             if command.if_due_ms not in (None, due_ms):
                 ended(step, "conflict", due_ms, entry, by=command.source)
@@ -141,9 +155,9 @@ class Schedules:
                     self._memory.wait(step, asked.id, left)
                 return
             else:
-                due_ms, last = command.due_ms, command
-                entry = msgspec.structs.replace(entry, moved=command.order)
-                ended(step, "rescheduled", due_ms, entry, by=command.source)
+                last = command
+                due_ms, entry = msgspec.structs.replace(entry, moved=command.order).within(command.due_ms)
+                ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, command.due_ms))
         self._hold(step, record, asked, entry, due_ms, encode(entry, step.version), last)
 
     def _hold(
@@ -168,7 +182,7 @@ class Schedules:
         """Return whether the same message is being sent, and to be known again within its dedupe window."""
         window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
         sent = self._claims.get(row)
-        if not window_ms or sent is None or keys.due_of(row) != asked.due_ms:
+        if not window_ms or sent is None or sent.asked_due(row) != asked.due_ms:
             return False
         return content(sent) == content(entry)
 
@@ -176,5 +190,6 @@ class Schedules:
         step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
 
 
-def _accepted(step: Step, asked: Request) -> Event:
-    return Event("accepted", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to)
+def _accepted(step: Step, asked: Request, due_ms: int) -> Event:
+    reason = why(due_ms, asked.due_ms)
+    return Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to, reason=reason)

@@ -94,6 +94,8 @@ class Cold:
     def _park(self, step: Step, due_ms: int, entry: Entry, source: str, stamp_ms: int) -> None:
         """Hand a message over: its life here ends."""
         headers = [*native.again(entry, due_ms), (names.OP, b"schedule")]
+        if entry.bound is not None:
+            headers.append((names.FIRST, b"%d" % entry.bound.first_ms))
         self._tell(step, entry.id, source, stamp_ms, headers, entry.key, entry.value)
         ended(step, "parked", due_ms, entry)
 

@@ -4,6 +4,9 @@ from typing import Literal
 
 import msgspec
 
+#: The reason of an event whose due time is earlier than was asked for.
+NO_LATER = "no-later"
+
 Kind = Literal[
     "accepted",
     "delivered",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from app.settings import Settings
 from app.steps.step import Step
 from punctual.contract.request import Request
-from tables import Command, Entry, Order, Orders, PartitionStore, keys
+from tables import Command, Entry, Order, Orders, PartitionStore
 from tables.orders import UNKNOWN_MS, in_order
 
 #: Commands that one id may have waiting: one that moves it, the rest with conditions of their own.
@@ -102,7 +102,7 @@ class OrderMemory:
             ended, cancelled = known.ended, known.cancelled
         commands = known.waiting if known is not None else ()
         if entry.moved is not None:
-            due_ms, moved = keys.due_of(row), entry.moved
+            due_ms, moved = entry.asked_due(row), entry.moved
             commands = _joined(commands, Command("reschedule", moved.source, due_ms, stamp_ms=moved.stamp_ms))
         self._write(step, entry.id, ended, commands, cancelled=cancelled)
         if cancel is not None:

@@ -7,6 +7,7 @@ import msgspec
 
 from app.kafka.errors import InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.steps import callbacks, dead_letters
+from app.steps.bounds import Bounds
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.step import Step
@@ -100,6 +101,7 @@ class Outcomes:
         self._number, self._settings = context.number, context.settings
         self._claims, self._limits = context.claims, context.limits
         self._cold, self._memory = context.cold, context.memory
+        self._bounds = Bounds(context)
 
     def apply(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
@@ -136,7 +138,8 @@ class Outcomes:
             step.remove(row, entry)
             window_ms = usual_ms if entry.dedupe_ms is None else entry.dedupe_ms
             if window_ms:
-                step.changes.delivered[entry.id] = RememberedDelivery(due, step.broker_ms + window_ms)
+                delivered = RememberedDelivery(entry.asked_due(row), step.broker_ms + window_ms)
+                step.changes.delivered[entry.id] = delivered
                 step.changes.size += len(entry.id.encode()) + 32
             if entry.stamp_ms >= watermark_ms or entry.moved is not None:
                 self._memory.end(step, row, entry)
@@ -205,7 +208,8 @@ class Outcomes:
 
     def _unsent(self, step: Step, row: bytes, entry: Entry) -> None:
         """Apply the commands on a row that was not sent, in their order, as if the row had been waiting."""
-        moved_by, there, known = "", True, {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
+        known = {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
+        moved_by, there, by = "", True, None
         for command in in_order(entry.commands):
             if not there:
                 if command.op != "replace":
@@ -219,16 +223,18 @@ class Outcomes:
                 ended(step, event, keys.due_of(row), entry, by=command.source)
                 if command.op == "cancel":
                     self._memory.end(step, row, entry, command)
-                there = False
+                there, by = False, command if command.op == "replace" else None
             else:
                 row, moved_by = move(step, row, entry, command), command.source
-                entry = msgspec.structs.replace(entry, moved=command.order)
+                entry = msgspec.structs.replace(entry, moved=command.order, bound=step.changes.puts[row][0].bound)
         stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms
         if there and moved_by and self._cold.settle(step, row, moved_by, stamp_ms):
             self._memory.end(step, row, entry)
         if entry.replaced:  # the id is another row's, of which the step may know more than the table
             step.ids.pop(entry.id, None)
             step.ids.update(known)
+        if by is not None:
+            self._bounds.pass_on(step, entry, by)
 
 
 def _given_up(outcome: Attempted, failed: int, entry: Entry) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from app.steps.events import Event, Kind
+from app.steps.events import NO_LATER, Event, Kind
 from app.steps.step import Step
 from tables import Command, Entry, keys
 from tables.entry import encode
@@ -22,13 +22,17 @@ def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
 
 
 def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
-    """Return a message another due time, and with it another row, whose key is returned."""
+    """Give a message another due time, no later than it may be, and with it another row, whose key is returned."""
     step.remove(key, entry)
-    # Tries belong to a due time: they begin anew.
-    waiting = msgspec.structs.replace(entry, commands=(), moved=command.order, attempts=0, next_try_ms=None)
-    new = keys.row_key(command.due_ms, command.offset, command.topic_crc)
+    due_ms, waiting = msgspec.structs.replace(entry, commands=(), moved=command.order).within(command.due_ms)
+    if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries belong to a due time: they begin anew
+        waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
+    new = keys.row_key(due_ms, command.offset, command.topic_crc)
     step.put(new, waiting, encode(waiting, step.version))
-    step.tell(
-        Event("rescheduled", entry.id, step.now_ms, entry.source, due=command.due_ms, to=entry.to, by=command.source)
-    )
+    ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, command.due_ms))
     return new
+
+
+def why(due_ms: int, asked_ms: int) -> str | None:
+    """Return the reason why a message is due before the time asked for, None if it is not."""
+    return NO_LATER if due_ms < asked_ms else None

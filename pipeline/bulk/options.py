@@ -40,6 +40,10 @@ def add_mapping(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--max-late", type=_duration, metavar="DURATION", help="how late a delivery still makes sense")
     group.add_argument("--if-late", choices=_LATE, help="what happens to those beyond --max-late (deliver)")
+    group.add_argument("--jitter", type=_duration, metavar="DURATION", help="due at a random moment so long after --at")
+    group.add_argument(
+        "--no-later", type=_duration, metavar="DURATION", help="due at the latest so long after the first of its id"
+    )
 
 
 def mapping_of(options: argparse.Namespace) -> Mapping:
@@ -51,6 +55,7 @@ def mapping_of(options: argparse.Namespace) -> Mapping:
     if ours is not None:
         raise OptionInvalid(f"--header {ours}: headers that begin with {names.PREFIX} are Punctual's own. Rename it.")
     policies = {names.DEDUPE: options.dedupe, names.MAX_LATE: options.max_late, names.IF_LATE: options.if_late}
+    policies |= {names.JITTER: options.jitter, names.NO_LATER: options.no_later}
     everything = options.value_json is not None and options.value_json.strip() == "*"
     return Mapping(
         job=options.job,

@@ -32,6 +32,9 @@ _POLICIES = (
     names.IF_LATE,
     names.DEDUPE,
     names.ON_FAILURE,
+    names.ATTEMPT,
+    names.NO_LATER,
+    names.FIRST,
 )
 #: Of commands that apply, if at all, to what is parked: what they do depends on it.
 CONDITIONAL = ("reschedule", "deliver-now")

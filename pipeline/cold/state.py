@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.cold.records import CONDITIONAL
 from pipeline.lake import Lake, schema
+from punctual.contract import headers as names
 
 _VERSION = {"id": "string", "partition": "int", "offset": "long"}
 _CONTENT = {"to": "string", "key": "binary", "value": "binary", "headers": "headers"}
@@ -61,6 +62,7 @@ class Parked:
         """Apply the records of these ids one after the other."""
         known = Parked(self.messages.join(F.broadcast(ids), "id", "left_semi"), self.voids).live()
         steps = known.withColumns({"op": F.lit("park"), "if_due_ms": F.lit(None).cast("long")}).unionByName(rows)
+        steps = steps.withColumn("latest_ms", _said(names.FIRST) + _said(names.NO_LATER))
         ends = (
             steps.groupBy("id")
             .agg(F.array_sort(F.collect_list(F.struct(*_STEP))).alias("steps"))
@@ -80,7 +82,7 @@ class Parked:
 
 
 #: What is needed of a record to apply it, in the order of offsets.
-_STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source")
+_STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source", "latest_ms")
 
 
 def plain(rows: DataFrame) -> Parked:
@@ -100,14 +102,25 @@ def _depends() -> Column:
 
 
 def _begin() -> Column:
-    return F.struct(F.lit(_NOTHING).cast("long").alias("base"), F.lit(None).cast("long").alias("due_ms"))
+    no_time = F.lit(None).cast("long")
+    return F.struct(F.lit(_NOTHING).cast("long").alias("base"), no_time.alias("due_ms"), no_time.alias("latest_ms"))
+
+
+def _said(name: str) -> Column:
+    """Return what a header of a parked message says, a number; null if there is none."""
+    found = F.filter("headers", lambda each: each["key"] == name)
+    return F.try_element_at(found, F.lit(1))["value"].cast("string").try_cast("long")
 
 
 def _next(state: Column, step: Column) -> Column:
     """Return what is parked under an id after one more record."""
     there = (state["base"] != _NOTHING) & (step["if_due_ms"].isNull() | (step["if_due_ms"] == state["due_ms"]))
-    parked = F.struct(step["offset"].alias("base"), step["due_ms"].alias("due_ms"))
-    moved = F.struct(state["base"].alias("base"), step["due_ms"].alias("due_ms"))
+    latest = state["latest_ms"]
+    parked = F.struct(
+        step["offset"].alias("base"), step["due_ms"].alias("due_ms"), step["latest_ms"].alias("latest_ms")
+    )
+    # A message is due no later than its bound, and least() passes over what is null.
+    moved = F.struct(state["base"].alias("base"), F.least(step["due_ms"], latest).alias("due_ms"), latest)
     return (
         F.when(step["op"] == "park", parked)
         .when(step["op"] == "void", _begin())

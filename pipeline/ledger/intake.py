@@ -87,7 +87,7 @@ class _Run:
         rows: DataFrame | None = None
         about = 0  # markers of transactions take offsets too: good for a number of files, not for an account
         for topic, dialect in dialects.items():
-            more = records.requests(self._new(topic), values=values, native=dialect == NATIVE.name)
+            more = records.requests(self._new(topic), values=values, dialect=dialect)
             rows = more if rows is None else rows.unionByName(more)
             about += sum(self._ends[topic].values()) - sum(self._done(topic).values())
         if rows is None or not about:

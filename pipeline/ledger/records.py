@@ -3,9 +3,11 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.dialects import said
 from pipeline.headers import header, named, text
 from pipeline.ledger.tables import EVENTS, REQUESTS
 from punctual.contract import headers as names
+from punctual.contract.dialects import NATIVE
 
 _JSON = (
     "event string, id string, at long, due long, to string, source string, late long, delivered string, "
@@ -26,30 +28,43 @@ def events(records: DataFrame) -> DataFrame:
     return rows.withColumn("event", F.when(readable, F.coalesce("event", F.lit("unreadable"))).otherwise("unreadable"))
 
 
-def requests(records: DataFrame, *, values: bool = True, native: bool = True) -> DataFrame:
+def requests(records: DataFrame, *, values: bool = True, dialect: str = NATIVE.name) -> DataFrame:
     """Return a row of `REQUESTS` for each record: without key, value and headers unless `values`.
 
-    The op of what `promote` has sent is `promoted`: what gets lost on that way, it sends again itself. The id is null
-    where the record's place is the id.
-
-    What another dialect says is not read here: those records have the op `foreign`, of which nothing is judged that
-    has left no event, and the id, destination and time that native headers say beside it. Their lives are in the
-    events as those of all others are.
+    What it asks for is read as the input's `dialect` has it. The op of what `promote` has sent is `promoted`: what gets
+    lost on that way, it sends again itself. The id is null where the record's place is the id.
     """
-    op = F.coalesce(text(names.OP), F.lit("schedule")) if native else F.lit("foreign")
     kept = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
-    return named(records).select(
+    return (_native(records) if dialect == NATIVE.name else _said(records, dialect)).select(
         "topic",
         "partition",
         "offset",
         "stamp_ms",
-        F.when(header(names.PARKED).isNotNull(), F.lit("promoted")).otherwise(op).alias("op"),
-        text(names.ID).alias("id"),
-        text(names.TO).alias("to"),
-        text(names.AT).alias("at"),
-        text(names.AFTER).alias("after"),
+        "op",
+        "id",
+        "to",
+        "at",
+        "after",
         *(value.cast(REQUESTS[name].dataType).alias(name) for name, value in kept.items()),
     )
+
+
+def _native(records: DataFrame) -> DataFrame:
+    """Return records beside what their native headers say; of what is written wrongly as much as is there."""
+    op = F.coalesce(text(names.OP), F.lit("schedule"))
+    return named(records).withColumns(
+        {
+            "op": F.when(header(names.PARKED).isNotNull(), F.lit("promoted")).otherwise(op),
+            "id": text(names.ID),
+            "to": text(names.TO),
+            "at": text(names.AT),
+            "after": text(names.AFTER),
+        }
+    )
+
+
+def _said(records: DataFrame, dialect: str) -> DataFrame:
+    return said(records, dialect).withColumn("after", F.lit(None).cast("string"))
 
 
 def source() -> Column:

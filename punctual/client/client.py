@@ -10,6 +10,8 @@ from punctual.client.controls import control, no_control
 from punctual.client.errors import ClientClosedError, NotAcknowledgedError
 from punctual.client.options import DelayOptions
 from punctual.client.requests import Request, command, schedule
+from punctual.client.retries import DEFAULT_BACKOFF, Received, retry
+from punctual.contract.retry import Backoff
 
 
 class DelayClient:
@@ -102,14 +104,15 @@ class DelayClient:
         *,
         at: datetime | None = None,
         after: timedelta | None = None,
+        jitter: timedelta | None = None,
         if_due: datetime | None = None,
         asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time, `at` or `after`; its content stays.
 
-        With `if_due`, only if it is due exactly then.
+        With `if_due`, only if it is due exactly then; with `jitter`, at a random moment so long after.
         """
-        await self._send(command("reschedule", id, at=at, after=after, if_due=if_due, asked_at=asked_at))
+        await self._send(command("reschedule", id, at=at, after=after, jitter=jitter, if_due=if_due, asked_at=asked_at))
 
     async def deliver_now(
         self,
@@ -120,6 +123,23 @@ class DelayClient:
     ) -> None:
         """Make the pending message `id` due at once; with `if_due`, only if it is due exactly then."""
         await self._send(command("deliver-now", id, if_due=if_due, asked_at=asked_at))
+
+    async def retry(
+        self,
+        record: Received,
+        *,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        max_attempts: int | None = None,
+        to: object = None,
+        error: BaseException | str | None = None,
+    ) -> None:
+        """Have a record that was received, and whose processing failed, delivered again after a backoff.
+
+        It goes back to its own topic, or `to` another: key, value and headers as they are, and with `delay-attempt`.
+        After `max_attempts` it becomes a dead letter `attempts-exhausted` that tells the `error`. The same record, sent
+        for retry twice, is delivered once if the first is still pending.
+        """
+        await self._send(retry(record, backoff=backoff, max_attempts=max_attempts, to=to, error=error))
 
     async def pause(
         self,

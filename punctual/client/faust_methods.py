@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 from typing import Any, Unpack
 
 from punctual.client.client import DelayClient
+from punctual.client.faust_retries import RetryMethods
 from punctual.client.options import DelayOptions
 
 
-class DelayMethods:
+class DelayMethods(RetryMethods):
     """Gives any faust.App the client's methods; the connection opens with the first call and closes with the app.
 
         class Shop(DelayMethods, faust.App): ...
@@ -49,11 +50,12 @@ class DelayMethods:
         *,
         at: datetime | None = None,
         after: timedelta | None = None,
+        jitter: timedelta | None = None,
         if_due: datetime | None = None,
         asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time; see DelayClient.reschedule."""
-        await (await self._delay()).reschedule(id, at=at, after=after, if_due=if_due, asked_at=asked_at)
+        await (await self._delay()).reschedule(id, at=at, after=after, jitter=jitter, if_due=if_due, asked_at=asked_at)
 
     async def deliver_now(
         self,

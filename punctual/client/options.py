@@ -25,6 +25,8 @@ class DelayOptions(TypedDict, total=False):
     `if_late`: what happens past `max_late`: "deliver" (the default), "drop" or "dead-letter".
     `dedupe`: how long after the delivery the same id with the same due time is dropped as a duplicate.
     `on_failure`: an http or https URL that gets the message back when it cannot be accepted or delivered.
+    `no_later`: however often it is replaced or moved, it is due at the latest so long after its first request.
+    `jitter`: it is due at a random moment within so long after `at` or `after`.
     `asked_at`: when this was really asked for, if it is sent later: the last order of an id wins by it.
     """
 
@@ -39,4 +41,6 @@ class DelayOptions(TypedDict, total=False):
     if_late: IfLate | None
     dedupe: timedelta | None
     on_failure: str | None
+    no_later: timedelta | None
+    jitter: timedelta | None
     asked_at: datetime | None

@@ -89,6 +89,21 @@ class Producer:
             future = await self._kafka.send_batch(batch, topic, partition=partition)
         return future
 
+    async def queue_all(self, topic: str, by_partition: Mapping[int, Sequence[Request]]) -> "list[asyncio.Future[Any]]":
+        """Return the futures of the batches that these requests make, once there is room for them."""
+        futures: list[asyncio.Future[Any]] = []
+        for partition, requests in by_partition.items():
+            batch = self._kafka.create_batch()
+            for request in requests:
+                said = {"timestamp": None, "key": request.key, "value": request.value, "headers": list(request.headers)}
+                if batch.append(**said) is None:  # it is full
+                    futures.append(await self._kafka.send_batch(batch, topic, partition=partition))
+                    batch = self._kafka.create_batch()
+                    batch.append(**said)
+            batch.close()
+            futures.append(await self._kafka.send_batch(batch, topic, partition=partition))
+        return futures
+
     async def close(self, seconds: float) -> None:
         """Disconnect after what is queued has gone out, but within so many seconds."""
         try:

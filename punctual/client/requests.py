@@ -45,6 +45,8 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
     if_late: IfLate | None = None,
     dedupe: timedelta | None = None,
     on_failure: str | None = None,
+    no_later: timedelta | None = None,
+    jitter: timedelta | None = None,
     asked_at: datetime | None = None,
 ) -> Request:
     """Return the record that schedules a message; options.DelayOptions says what each argument means.
@@ -52,12 +54,14 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
     Raises one of the InvalidRequestErrors.
     """
     raw_id = None if id is None else id_bytes(id)
-    ours = [(names.TO, _topic(to)), _due(at, after), (names.ID, raw_id)]
+    ours = [(names.TO, topic_bytes(to)), _due(at, after), (names.ID, raw_id)]
     ours += _destination(to_partition, to_cluster)
     ours += _lateness(max_late, if_late)
     ours += [
-        (names.DEDUPE, None if dedupe is None else _digits(span_ms(dedupe, "dedupe"))),
+        (names.DEDUPE, _span(dedupe, "dedupe")),
         (names.ON_FAILURE, None if on_failure is None else _url(on_failure)),
+        (names.NO_LATER, _span(no_later, "no_later")),
+        (names.JITTER, _span(jitter, "jitter")),
         (names.ASKED_AT, None if asked_at is None else _digits(epoch_ms(asked_at, "asked_at"))),
     ]
     present = [header for header in ours if header[1] is not None]
@@ -70,6 +74,7 @@ def command(
     *,
     at: datetime | None = None,
     after: timedelta | None = None,
+    jitter: timedelta | None = None,
     if_due: datetime | None = None,
     asked_at: datetime | None = None,
 ) -> Request:
@@ -81,6 +86,8 @@ def command(
     headers: list[RawHeader] = [(names.OP, operation.encode()), (names.ID, raw_id)]
     if operation == "reschedule":
         headers.append(_due(at, after))
+        if jitter is not None:
+            headers.append((names.JITTER, _digits(span_ms(jitter, "jitter"))))
     if if_due is not None:
         headers.append((names.IF_DUE, _digits(epoch_ms(if_due, "if_due"))))
     if asked_at is not None:
@@ -98,7 +105,8 @@ def _due(at: datetime | None, after: timedelta | None) -> RawHeader:
     raise InvalidDueTimeError("No due time: give at=datetime.now(timezone.utc) + ..., or after=timedelta(...).")
 
 
-def _topic(to: object) -> bytes:
+def topic_bytes(to: object) -> bytes:
+    """Return the name of a destination topic, or of a Faust topic. Raises InvalidDestinationError."""
     # A Faust topic is welcome by its shape, so that Faust is never imported for callers that do not use it.
     name = to.get_topic_name() if hasattr(to, "get_topic_name") else to
     if isinstance(name, str) and _URL.fullmatch(name):
@@ -141,6 +149,10 @@ def _lateness(max_late: timedelta | None, if_late: IfLate | None) -> list[RawHea
                 f"if_late={if_late!r} has no effect without a limit: give max_late=timedelta(...) with it."
             )
     return headers
+
+
+def _span(span: timedelta | None, option: str) -> bytes | None:
+    return None if span is None else _digits(span_ms(span, option))
 
 
 def _url(url: object) -> bytes:

@@ -9,6 +9,8 @@ from typing import Any, Self, TypeVar, Unpack
 from punctual.client.client import DelayClient
 from punctual.client.errors import ClientClosedError
 from punctual.client.options import DelayOptions
+from punctual.client.retries import DEFAULT_BACKOFF, Received
+from punctual.contract.retry import Backoff
 
 T = TypeVar("T")
 
@@ -92,11 +94,12 @@ class SyncDelayClient:
         *,
         at: datetime | None = None,
         after: timedelta | None = None,
+        jitter: timedelta | None = None,
         if_due: datetime | None = None,
         asked_at: datetime | None = None,
     ) -> None:
         """Give the pending message `id` a new due time; see DelayClient.reschedule."""
-        self._wait(self._client.reschedule(id, at=at, after=after, if_due=if_due, asked_at=asked_at))
+        self._wait(self._client.reschedule(id, at=at, after=after, jitter=jitter, if_due=if_due, asked_at=asked_at))
 
     def deliver_now(
         self,
@@ -107,6 +110,18 @@ class SyncDelayClient:
     ) -> None:
         """Make the pending message `id` due at once; see DelayClient.deliver_now."""
         self._wait(self._client.deliver_now(id, if_due=if_due, asked_at=asked_at))
+
+    def retry(
+        self,
+        record: Received,
+        *,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        max_attempts: int | None = None,
+        to: object = None,
+        error: BaseException | str | None = None,
+    ) -> None:
+        """Have a record whose processing failed delivered again after a backoff; see DelayClient.retry."""
+        self._wait(self._client.retry(record, backoff=backoff, max_attempts=max_attempts, to=to, error=error))
 
     def pause(
         self,

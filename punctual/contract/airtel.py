@@ -28,7 +28,7 @@ class _Body(msgspec.Struct, rename="camel"):
     topic: str | None = None
     key: str | None = None
     value: msgspec.Raw = msgspec.Raw()
-    headers: dict[str, str] | None = None
+    headers: dict[str, str | None] | None = None
     post_time: int | None = None
     failure_post_callback_url: str | None = None
 
@@ -84,7 +84,7 @@ def returned(message: Message, due_ms: int) -> bytes | None:
                 message.to,
                 None if message.key is None else message.key.decode(),
                 _json(message.value or b""),
-                {name: (value or b"").decode() for name, value in message.headers},
+                {name: None if value is None else value.decode() for name, value in message.headers},
                 due_ms,
                 message.on_failure,
             )
@@ -113,9 +113,9 @@ def _due_ms(post_time: int | None) -> int | None:
     return post_time
 
 
-def _headers(given: dict[str, str] | None) -> Headers:
+def _headers(given: dict[str, str | None] | None) -> Headers:
     for name in given or ():
         if name.startswith(names.PREFIX):
             sentence = f"`$.headers` has {name[:64]!r}: headers of the record say what is for Punctual. Put it there."
             raise Refusal(Reason.MALFORMED, sentence)
-    return [(name, value.encode()) for name, value in (given or {}).items()]
+    return [(name, None if value is None else value.encode()) for name, value in (given or {}).items()]

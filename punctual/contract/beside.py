@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from punctual.contract import headers as names
 from punctual.contract import native
+from punctual.contract.jitter import spread
 from punctual.contract.native import Record
 from punctual.contract.request import Headers, Op, Reason, Refusal, Request
 from punctual.contract.words import Words
@@ -42,6 +43,9 @@ def read(record: Record) -> tuple[dict[str, str], Headers]:
     if names.PARKED in said:
         sentence = f"{names.PARKED} is what the cold tier sends to the requests topic, and here is another input."
         raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
+    if names.RETRY in said:
+        sentence = f"{names.RETRY} is for the requests topic, and here is another input. Send it there."
+        raise Refusal(Reason.MALFORMED, sentence)
     if names.ID in said and names.OP not in said and any(name == names.DUE for name, _ in record.headers):
         del said[names.ID]
     return said, users
@@ -75,6 +79,8 @@ def request(
         asked.due_ms = record.timestamp
     elif op != "cancel":
         asked.due_ms = _due(said, words, own, op, record.timestamp)
+        if asked.jitter_ms:
+            asked.due_ms = spread(asked.id, asked.due_ms, asked.jitter_ms)
     return asked
 
 

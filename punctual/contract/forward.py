@@ -32,7 +32,10 @@ def _is_possible(asked: Request) -> bool:
     """Whether a partition can have written it; raises ValueError if its source is none."""
     topic, partition, offset = asked.source.rsplit("-", 2)
     numbers = (partition, offset)
-    spans = (asked.due_ms, asked.stamp_ms, asked.max_late_ms, asked.dedupe_ms, asked.if_due_ms)
+    spans = (
+        *(asked.due_ms, asked.stamp_ms, asked.max_late_ms, asked.dedupe_ms, asked.if_due_ms, asked.no_later_ms),
+        None if asked.parked is None else asked.parked.first_ms,
+    )
     return (
         bool(topic)
         and all(number.isascii() and number.isdigit() for number in numbers)

@@ -18,27 +18,33 @@ MAX_LATE: Final = "delay-max-late"
 IF_LATE: Final = "delay-if-late"
 DEDUPE: Final = "delay-dedupe"
 ON_FAILURE: Final = "delay-on-failure"
+NO_LATER: Final = "delay-no-later"
+JITTER: Final = "delay-jitter"
+RETRY: Final = "delay-retry"
+MAX_ATTEMPTS: Final = "delay-max-attempts"
+ATTEMPT: Final = "delay-attempt"
 OP: Final = "delay-op"
 IF_DUE: Final = "delay-if-due"
 ASKED_AT: Final = "delay-asked-at"
 
 DUE: Final = "delay-due"
 SOURCE: Final = "delay-source"
-ATTEMPT: Final = "delay-attempt"
 
 PARKED: Final = "delay-parked"
 EPOCH: Final = "delay-epoch"
+FIRST: Final = "delay-first"
 
 REASON: Final = "delay-reason"
 ERROR: Final = "delay-error"
 
 REQUEST: Final = frozenset(
     {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, ASKED_AT, PARKED}
+    | {NO_LATER, JITTER, RETRY, MAX_ATTEMPTS, ATTEMPT}
 )
 """What requests and commands may carry (records.md#requests); `PARKED` only what the cold tier sends back."""
 
 DELIVERY: Final = frozenset({ID, DUE, SOURCE})
-"""What every delivery carries beside the user's own headers (records.md#deliveries)."""
+"""What every delivery carries beside the user's own headers (records.md#deliveries); retries carry `ATTEMPT` too."""
 
 POST: Final = DELIVERY | {ATTEMPT}
 """What every delivery over HTTP carries, as header fields (records.md#http-deliveries)."""
@@ -46,8 +52,8 @@ POST: Final = DELIVERY | {ATTEMPT}
 DEAD_LETTER: Final = frozenset({REASON, ERROR, SOURCE})
 """What every dead letter carries beside the original headers (records.md#dead-letters)."""
 
-COLD: Final = frozenset({SOURCE, PARKED, EPOCH})
-"""What every record of the cold topic carries beside what it asks for (docs/reference/cold-topic.md)."""
+COLD: Final = frozenset({SOURCE, PARKED, EPOCH, FIRST})
+"""What records of the cold topic carry beside what they ask for (docs/reference/cold-topic.md)."""
 
 IGNORED: Final = (POST | DEAD_LETTER | COLD) - REQUEST
 """What a request may carry without effect, so that deliveries and dead letters can be sent again as they are."""

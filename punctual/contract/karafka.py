@@ -10,7 +10,7 @@ from punctual.contract import beside
 from punctual.contract.beside import Own
 from punctual.contract.fields import fields, parsed
 from punctual.contract.native import Record
-from punctual.contract.request import Headers, Reason, Refusal, Request
+from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.times import parse_seconds
 from punctual.contract.words import Words
 
@@ -21,12 +21,16 @@ TOPIC: Final = "schedule_target_topic"
 KEY: Final = "schedule_target_key"
 PARTITION: Final = "schedule_target_partition"
 PARTITION_KEY: Final = "schedule_target_partition_key"
-SOURCE: Final = "schedule_source_"
+SOURCE_TOPIC: Final = "schedule_source_topic"
+SOURCE_PARTITION: Final = "schedule_source_partition"
+SOURCE_OFFSET: Final = "schedule_source_offset"
+SOURCE_KEY: Final = "schedule_source_key"
 
 WORDS: Final = Words(id="the record's key", to=TOPIC, due=EPOCH, partition=PARTITION)
 _PREFIX = "schedule_"
-_SCHEMA = re.compile(r"(\d{1,9})\.\d{1,9}\.\d{1,9}", re.ASCII)
-_MAJOR = "1"
+#: Versions are compared as versions: 1, 1.0 and 1.0.0 are the same.
+_SCHEMA = re.compile(r"(\d{1,9})(?:\.\d{1,9}){0,2}", re.ASCII)
+_MAJOR = 1
 #: A tombstone is what the scheduler itself has written when it had sent the message: nothing is to be sent any more.
 _CANCELS = ("cancel", "tombstone")
 
@@ -49,19 +53,21 @@ def decode(record: Record) -> Request:
         raise Refusal(Reason.MALFORMED, f"{TYPE} is {kind[:64]!r}, it can be {can}.")
     own.to, own.due_ms, own.partition = given.get(TOPIC) or None, _due_ms(given), _partition(given)
     key = given[KEY].encode() if KEY in given else None
-    place: Headers = [
-        (f"{SOURCE}topic", record.topic.encode()),
-        (f"{SOURCE}partition", b"%d" % record.partition),
-        (f"{SOURCE}offset", b"%d" % record.offset),
-        (f"{SOURCE}key", record.key),
-    ]
-    return beside.request(record, WORDS, said, own, key, record.value, [*users, *place])
+    place: dict[str, bytes | None] = {
+        SOURCE_TOPIC: record.topic.encode(),
+        SOURCE_PARTITION: b"%d" % record.partition,
+        SOURCE_OFFSET: b"%d" % record.offset,
+        SOURCE_KEY: record.key,
+    }
+    # What is scheduled again says already where it was before.
+    headers = [*(header for header in users if header[0] not in place), *place.items()]
+    return beside.request(record, WORDS, said, own, key, record.value, headers)
 
 
 def _check_version(given: dict[str, str]) -> None:
     version = given.get(VERSION, "")
     match = _SCHEMA.fullmatch(version)
-    if match is None or match[1] != _MAJOR:
+    if match is None or int(match[1]) != _MAJOR:
         sentence = f"{VERSION} is {version[:64]!r}, and versions {_MAJOR}.x.x are understood."
         raise Refusal(Reason.MALFORMED, sentence)
 

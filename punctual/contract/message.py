@@ -60,3 +60,7 @@ class Message(Protocol):
     @property
     def on_failure(self) -> str | None:
         """The URL that is told when it cannot be accepted or delivered."""
+
+    @property
+    def no_later_ms(self) -> int | None:
+        """How long after the first request of its id it is due at the latest; None is ever so late."""

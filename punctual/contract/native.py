@@ -4,6 +4,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from punctual.contract import headers as names
+from punctual.contract import retry
+from punctual.contract.jitter import spread
 from punctual.contract.message import Message
 from punctual.contract.request import Headers, Op, Parked, Reason, Refusal, Request
 from punctual.contract.times import parse_duration, parse_time, write_time
@@ -14,14 +16,15 @@ _OPS: dict[str, Op] = {
     "reschedule": "reschedule",
     "deliver-now": "deliver-now",
 }
-_LATE_POLICIES = ("deliver", "drop", "dead-letter")
+#: What may happen past the lateness that is allowed.
+LATE_POLICIES = ("deliver", "drop", "dead-letter")
 #: What an id's UTF-8 has at most.
 ID_BYTES = 256
 #: As in times.
 _DIGITS = 15
 #: What is looked up for each record.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
-_DUE, _SOURCE = names.DUE, names.SOURCE
+_DUE, _SOURCE, _RETRY = names.DUE, names.SOURCE, names.RETRY
 #: What a dead letter says itself, and when its order was given: sent again, it is a new one.
 _LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
 #: What a request says at least: where and when.
@@ -47,7 +50,7 @@ def decode(record: Record) -> Request:
     """
     said, users = read(record)
     op = op_of(said) if _OP in said else "schedule"
-    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL
+    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL or _RETRY in said
     source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
     id_ = _id(said, op, source)
     if op == "schedule":
@@ -59,8 +62,12 @@ def decode(record: Record) -> Request:
         read_rest(request, said, record)
     if op == "deliver-now":
         request.due_ms = stamp_ms
+    elif op == "schedule" and _RETRY in said:
+        retry.decode(request, said, record.headers)
     elif op != "cancel":
         request.due_ms = due_of(said, users, stamp_ms)
+    if rare and request.jitter_ms:
+        request.due_ms = spread(request.id, request.due_ms, request.jitter_ms)
     return request
 
 
@@ -86,6 +93,7 @@ def again(message: Message, due_ms: int) -> Headers:
         (names.IF_LATE, message.if_late),
         (names.DEDUPE, None if message.dedupe_ms is None else str(message.dedupe_ms)),
         (names.ON_FAILURE, message.on_failure),
+        (names.NO_LATER, None if message.no_later_ms is None else str(message.no_later_ms)),
     ]
     return [*message.headers, *((name, value.encode()) for name, value in said if value is not None)]
 
@@ -172,6 +180,8 @@ def read_rest(request: Request, said: dict[str, str], record: Record) -> None:
     request.asked_at_ms = _number(said, names.ASKED_AT)
     if names.PARKED in said:
         request.parked = _parked(record, said, request.op)
+    if names.JITTER in said and request.op in ("schedule", "reschedule"):
+        request.jitter_ms = _parsed(said, names.JITTER, parse_duration)
     if request.op == "schedule":
         _options(request, said)
 
@@ -183,10 +193,13 @@ def _options(request: Request, said: dict[str, str]) -> None:
     request.if_late = said.get(names.IF_LATE)
     request.dedupe_ms = _parsed(said, names.DEDUPE, parse_duration)
     request.on_failure = said.get(names.ON_FAILURE)
-    if request.if_late is not None and request.if_late not in _LATE_POLICIES:
-        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} can be {', '.join(_LATE_POLICIES)}.")
+    request.no_later_ms = _parsed(said, names.NO_LATER, parse_duration)
+    if request.if_late is not None and request.if_late not in LATE_POLICIES:
+        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} can be {', '.join(LATE_POLICIES)}.")
     if request.if_late is not None and request.max_late_ms is None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: late by how much?")
+    if _RETRY not in said:
+        retry.carry(request, said)
 
 
 def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
@@ -201,7 +214,7 @@ def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
             return stamp_ms + parse_duration(after)
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{names.AT if at is not None else names.AFTER}: {error}.") from error
-    hint = _in_capitals([name for name, _ in users], {names.AT, names.AFTER})
+    hint = _in_capitals([name for name, _ in users], {names.AT, names.AFTER, names.RETRY})
     raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing: when is it due?{hint}")
 
 
@@ -216,9 +229,12 @@ def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
     stamp, _, snapshot = said[names.PARKED].partition(",")
     sources = [value or b"" for name, value in record.headers if name == names.SOURCE]
     source = sources[0].decode(errors="replace") if len(sources) == 1 else ""
-    numbers = [stamp, snapshot, *source.rsplit("-", 2)[1:]]
-    if op == "schedule" and names.ID in said and len(numbers) == 4 and all(map(_is_number, numbers)):  # noqa: PLR2004
-        return Parked(int(stamp), int(snapshot), source)
+    first = next(
+        ((value or b"").decode(errors="replace") for name, value in record.headers if name == names.FIRST), "0"
+    )
+    numbers = [stamp, snapshot, *source.rsplit("-", 2)[1:], first]
+    if op == "schedule" and names.ID in said and len(numbers) == 5 and all(map(_is_number, numbers)):  # noqa: PLR2004
+        return Parked(int(stamp), int(snapshot), source, int(first) or None)
     raise Refusal(
         Reason.MALFORMED,
         f"{names.PARKED} is {said[names.PARKED][:64]!r}: only what the cold tier sends back has it, a schedule with "

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     UNDELIVERABLE = "undeliverable"
     INVALID_RECORD = "invalid-record"
     TOO_LATE = "too-late"
+    ATTEMPTS_EXHAUSTED = "attempts-exhausted"
 
 
 class Refusal(Exception):
@@ -46,12 +47,13 @@ class Parked(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What the cold tier says of a message that it sends back.
 
     `source` and `stamp_ms` are those of the last record about its id that it knew, `snapshot_ms` is a time up to which
-    it knew all of them.
+    it knew all of them. `first_ms` is when a bound begins (docs/reference/records.md#debounce).
     """
 
     stamp_ms: int
     snapshot_ms: int
     source: str
+    first_ms: int | None = None
 
 
 class Request(msgspec.Struct, array_like=True, gc=False):
@@ -59,8 +61,8 @@ class Request(msgspec.Struct, array_like=True, gc=False):
 
     `source` is `topic-partition-offset` of the record, `input` its topic. `stamp_ms` is its Kafka timestamp as it is
     decoded, and then what it sorts by among orders for its id: the largest timestamp that its partition has shown so
-    far, or `asked_at_ms` if that is earlier. It travels as msgpack through the forwards topic, so fields are only ever
-    added at the end.
+    far, or `asked_at_ms` if that is earlier. `jitter_ms` is part of `due_ms` already. It travels as msgpack through the
+    forwards topic, so fields are only ever added at the end.
     """
 
     op: Op
@@ -82,6 +84,8 @@ class Request(msgspec.Struct, array_like=True, gc=False):
     if_due_ms: int | None = None
     parked: Parked | None = None
     asked_at_ms: int | None = None
+    no_later_ms: int | None = None
+    jitter_ms: int | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -8,6 +8,7 @@ import pytest
 
 from app.errors import SettingInvalid
 from app.settings import Settings
+from punctual.contract.policies import Policies
 from punctual.contract.rate import Rate
 from tables import keys
 
@@ -22,6 +23,10 @@ GOOD = {
     "KAFKA_SSL_KEYFILE": ("/key", "/key"),
     "DELAY_APP_ID": ("shop.delay_1-x", "shop.delay_1-x"),
     "DELAY_INPUTS": ("orders=native, payments=native,", {"orders": "native", "payments": "native"}),
+    "DELAY_POLICIES": (
+        "delay-requests=no-later PT10S jitter 500, ",
+        {"delay-requests": Policies(no_later_ms=10_000, jitter_ms=500)},
+    ),
     "DELAY_PARTITIONS": ("64", 64),
     "DELAY_REPLICATION_FACTOR": ("1", 1),
     "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
@@ -63,6 +68,7 @@ BAD = {
     "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 is needed"),
     "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
     "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
+    "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: there is no policy 'sooner', they are no-later"),
     "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
     "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
@@ -163,6 +169,11 @@ def test_what_follows_a_dialects_name_is_bound_to_it() -> None:
 def test_what_no_input_can_be_stops_the_start(text: str, why: str) -> None:
     with pytest.raises(SettingInvalid, match=f"DELAY_INPUTS=a=.*: {why}"):
         Settings.from_env({"DELAY_INPUTS": text})
+
+
+def test_policies_are_those_of_inputs() -> None:
+    with pytest.raises(SettingInvalid, match=r"DELAY_POLICIES=orders: it is no input; they are delay-requests, late"):
+        Settings.from_env({"DELAY_INPUTS": "late=native", "DELAY_POLICIES": "orders=jitter PT1S"})
 
 
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:

@@ -20,6 +20,7 @@ from tests.harness.document import Block, Reader, blocks, clone
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 PORTS = {9092: "Kafka", 6066: "the web view"}
+START = Block("sh", "make install\n", ""), Block("sh", "make kafka\n", "")
 INSTALL = Block("sh", ".venv/bin/pip install --quiet confluent-kafka\n", "")
 Says = dict[str, str]
 
@@ -42,10 +43,10 @@ def read(tree: Path) -> Iterator[Callable[[str], Says]]:
             pytest.fail(f"The documents' commands use port {port} for {what}. Stop what listens there, and try again.")
     left_out: list[str] = []
 
-    def run(name: str) -> Says:
+    def run(name: str, *before: Block) -> Says:
         said: Says = {}
         with Reader(tree) as reader:
-            for block in blocks(tree / name):
+            for block in (*before, *blocks(tree / name)):
                 if "kcat" in block.code and shutil.which("kcat") is None:
                     left_out.append(block.code)
                     continue
@@ -86,3 +87,23 @@ def test_the_tutorial_does_what_it_says(read: Callable[[str], Says]) -> None:
     if shutil.which("kcat"):
         assert of(said, "echo again") == "again\n"
         assert "'Delay-To' is not 'delay-to'" in of(said, "Delay-To")
+
+
+#: How-tos that begin with a Kafka, and what each delivers in the end: nothing else, and nothing twice.
+DELIVERS = {
+    "foreign-topics": {"customer-7: call back", "customer-7: and again"},
+    "migrate-from-etf1": {'vid1: "video 1"', 'vid3: "video 3"'},
+    "migrate-from-airtel": {'2: {"order":2}', '3: {"order":3}'},
+    "migrate-from-sorted-set": {"2: call 2", ": call 3"},
+    "migrate-from-spring-retry": {"1: an older order", "2: a new order"},
+}
+
+
+@pytest.mark.parametrize("name", DELIVERS)
+def test_coming_from_another_system_works_as_its_document_says(name: str, read: Callable[..., Says]) -> None:
+    said = read(f"docs/how-to/{name}.md", *START)
+
+    if shutil.which("kcat"):
+        lines = of(said, "kcat -Cq").splitlines()
+        assert {line.partition(" (")[0] for line in lines} == DELIVERS[name]
+        assert len(lines) == len(DELIVERS[name])

@@ -24,6 +24,7 @@ _FOREVER = {
     "make run": r"  arrived +\S+",
     "make kafka": r"Kafka serves on",
     "faust -A app worker": r"serving 16 of 16 partitions",
+    "mirror.py": r"^copying ",
 }
 
 
@@ -80,7 +81,7 @@ class Reader:
         if block.language == "python":
             (self._directory / block.file).write_text(code)
             code = f".venv/bin/python {block.file}"
-        ready = next((said for command, said in _FOREVER.items() if command in code), None)
+        ready = next((said for command, said in _FOREVER.items() if command in code and "--once" not in code), None)
         log = self._directory.with_name(f"{self._directory.name}-{len(list(self._directory.parent.iterdir()))}.log")
         process = self._start(code, log, env)
         if ready is None:
@@ -118,7 +119,7 @@ class Reader:
     @staticmethod
     def _await(process: "subprocess.Popen[bytes]", code: str, log: Path, ready: str) -> None:
         began = time.monotonic()
-        while not re.search(ready, log.read_text(errors="replace")):
+        while not re.search(ready, log.read_text(errors="replace"), re.MULTILINE):
             assert process.poll() is None, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
             assert time.monotonic() - began < _STEP_S, f"{code}\ndid not say {ready!r}:\n{_tail(log)}"
             time.sleep(_POLL_S)

@@ -5,8 +5,10 @@ import itertools
 import json
 import os
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
@@ -231,6 +233,27 @@ def test_the_account_names_origins_alone(installation: Installation, receiver: R
         assert b"secret" not in told
         assert receiver.origin.encode() in told
     assert "secret" not in installation.worker.log
+
+
+def test_the_page_says_which_host_takes_nothing_and_why(installation: Installation) -> None:
+    ids = [installation.new_id() for _ in range(20)]
+    for id_ in ids:
+        ask(installation, id_, "http://127.0.0.1:9/x")
+
+    def said() -> dict[str, Any]:
+        try:
+            with urllib.request.urlopen(f"{installation.worker.url}/api/v1/destinations", timeout=5) as answer:  # noqa: S310 - our own port
+                listed = json.load(answer)["destinations"]
+        except OSError:  # it has just started
+            return {}
+        return next((one for one in listed if one["destination"] == "http://127.0.0.1:9"), {})
+
+    eventually(lambda: said().get("held_because") == "no connection", what="the reason")
+    assert said()["held_since_ms"]
+    for id_ in ids:
+        installation.requests.send({"delay-op": "cancel", "delay-id": id_}, None, b"")
+    installation.requests.flush()
+    installation.await_event("cancelled", *ids)
 
 
 def test_a_callback_is_signed_too_and_ends_with_410(installation: Installation, receiver: Receiver) -> None:

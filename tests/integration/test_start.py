@@ -124,6 +124,18 @@ def test_a_topic_that_would_lose_messages_stops_the_start(name: str, bootstrap: 
     assert all(part in words for part in says), words
 
 
+def test_another_systems_topic_with_other_partitions_stops_the_start_and_says_how_to_copy_it(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    app_id = new_app_id("start")
+    with topics_removed(bootstrap, app_id):
+        topic = create_topic(bootstrap, f"{app_id}-schedules", 3)
+        words = refusal(bootstrap, tmp_path, app_id, DELAY_INPUTS=f"{topic}=etf1")
+
+    assert f"{topic} has 3 partitions, 4 are needed" in words
+    assert "copy it into an input of its own (docs/how-to/foreign-topics.md)" in words
+
+
 @pytest.fixture(scope="module")
 def made(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, str]]]:
     """The settings of the topics that a worker has made, by the last part of their names."""

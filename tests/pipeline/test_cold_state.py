@@ -20,6 +20,7 @@ class Message:
     order_ms: int
     source: str
     value: bytes
+    latest_ms: int | None = None
 
 
 def one_by_one(records: list[dict[str, Any]]) -> dict[str, Message]:
@@ -31,13 +32,15 @@ def one_by_one(records: list[dict[str, Any]]) -> dict[str, Message]:
         applies = there is not None and record["if_due_ms"] in (None, there.due_ms)
         match record["op"]:
             case "park":
-                parked[id_] = Message(record["due_ms"], *last, record["value"])
+                bound = [int(header["value"]) for header in record["headers"]]
+                parked[id_] = Message(record["due_ms"], *last, record["value"], sum(bound) if bound else None)
             case "void":
                 parked.pop(id_, None)
             case "cancel" if applies:
                 del parked[id_]
             case "reschedule" | "deliver-now" if applies and there is not None:
-                parked[id_] = Message(record["due_ms"], *last, there.value)
+                due_ms = record["due_ms"] if there.latest_ms is None else min(record["due_ms"], there.latest_ms)
+                parked[id_] = Message(due_ms, *last, there.value, there.latest_ms)
         if id_ in parked:  # what comes back names the last record of its id, whatever that has done
             parked[id_].order_ms, parked[id_].source = last
     return parked
@@ -69,6 +72,9 @@ def made_up(chosen: random.Random, count: int) -> list[dict[str, Any]]:
             "value": b"%d" % offset if op == "park" else None,
             "headers": [],
         }
+        if op == "park" and chosen.random() < 0.3:
+            bound = {"delay-first": chosen.randrange(3), "delay-no-later": chosen.randrange(4)}
+            record["headers"] = [{"key": name, "value": b"%d" % number} for name, number in bound.items()]
         records.append(record)
     return records
 
@@ -84,7 +90,16 @@ def nothing(spark: SparkSession) -> Parked:
 def found(parked: Parked) -> dict[str, Message]:
     rows = parked.live().collect()
     assert len({row.id for row in rows}) == len(rows), "two versions of one id"
-    return {row.id: Message(row.due_ms, row.order_ms, row.source, bytes(row.value)) for row in rows}
+    return {
+        row.id: Message(
+            row.due_ms,
+            row.order_ms,
+            row.source,
+            bytes(row.value),
+            sum(int(header.value) for header in row.headers) if row.headers else None,
+        )
+        for row in rows
+    }
 
 
 @pytest.mark.parametrize("seed", range(2))

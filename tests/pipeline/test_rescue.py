@@ -137,23 +137,36 @@ def test_without_events_nothing_is_known(spark: SparkSession, tmp_path: Path) ->
         Judge(book.lake(spark, tmp_path)).require_events()
 
 
-def test_another_dialects_messages_are_rescued_as_native_requests_and_only_what_was_accepted_is_judged(
-    context: Context, teller: Teller, produce: Produce, consume: Consume, admin: AdminClient, tmp_path: Path
+def test_another_dialects_messages_are_judged_and_rescued_as_native_requests(
+    context: Context,
+    teller: Teller,
+    produce: Produce,
+    consume: Consume,
+    admin: AdminClient,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     schedules, due = context.topic("schedules"), (NOW_MS - HOUR_MS) // 1_000 * 1_000
     admin.create_topics([NewTopic(schedules, PARTITIONS, 1)])[schedules].result(30)
     said = {"scheduler-epoch": str(due // 1_000), "scheduler-target-topic": "orders", "scheduler-target-key": "k"}
-    produce(schedules, b"v", key="vid1", headers=list(said.items()), partition=1)
-    produce(schedules, None, key="vid2", partition=1)  # a cancel, whose event has another source
-    teller.event("accepted", f"{schedules}-1-0", "vid1", due=due)
-    teller.progress(positions={schedules: 2, teller.requests: 0})
+    sent = [("ended", b"v"), ("silent", b"v"), ("refused", b"v"), ("gone", b"v"), ("gone", None), ("unknown", None)]
+    for key, value in sent:
+        produce(schedules, value, key=key, headers=[] if key == "refused" else list(said.items()), partition=1)
+    for offset, id_ in ((0, "ended"), (3, "gone")):
+        teller.event("accepted", f"{schedules}-1-{offset}", id_, due=due)
+    teller.event("refused", f"{schedules}-1-2", f"{schedules}-1-2")
+    teller.progress(positions={schedules: len(sent), teller.requests: 0})
 
     ledger = options(str(tmp_path), "--apply", "--inputs", f"{schedules}=etf1")
     assert rescue.run(context, ledger) == 0
-    [sent] = consume(teller.requests)
-    asked = decode(FakeRecord(sent.headers() or [], sent.key(), sent.value()))
-    assert (asked.id, asked.to, asked.due_ms, asked.key, asked.value) == ("vid1", "orders", due, b"k", b"v")
-    assert ("scheduler-topic", schedules.encode()) in asked.headers
+    again = [decode(FakeRecord(one.headers() or [], one.key(), one.value())) for one in consume(teller.requests)]
+    assert sorted(asked.id for asked in again) == ["ended", "silent"]
+    for asked in again:
+        assert (asked.to, asked.due_ms, asked.key, asked.value) == ("orders", due, b"k", b"v")
+        assert ("scheduler-topic", schedules.encode()) in asked.headers
+    said_so = capsys.readouterr().out
+    assert "3 lost, 2 of them sent again\n1 are not: their ids have been scheduled or cancelled since" in said_so
+    assert rescue.run(context, ledger) == 0, "all of it is settled"
     with pytest.raises(OptionInvalid, match="--inputs a=klingon: the dialects are native"):
         rescue.run(context, options(str(tmp_path), "--inputs", "a=klingon"))
 

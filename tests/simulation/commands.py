@@ -33,7 +33,8 @@ def broken_commands(evidence: Evidence) -> Iterator[str]:
 
 def _pair(asks: list[Ask], *, clocks_differ: bool) -> tuple[Ask, Ask] | None:
     """Return a request and the command that came after it, if it is plain that it did."""
-    if len(asks) != 2 or any(ask.said("delay-if-due") or ask.said("delay-asked-at") for ask in asks):
+    names = ("delay-if-due", "delay-asked-at", "delay-no-later")
+    if len(asks) != 2 or any(ask.said(name) for ask in asks for name in names):
         return None
     request, command = sorted(asks, key=lambda ask: (ask.at_s, ask.offset))
     if request.op != "schedule":

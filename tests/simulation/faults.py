@@ -68,6 +68,9 @@ class Plan:
     #: How many commands a message may get, and how many of the orders had waited elsewhere.
     commands: int
     waited: float
+    #: How often an id is pushed back again and again, and a request has jitter.
+    pushed: float
+    jittered: float
     #: How the workers of the run end before the last one reads everything anew.
     orderly: bool
     env: dict[str, str] = field(default_factory=dict)
@@ -86,7 +89,7 @@ def plan(rnd: random.Random) -> Plan:
         "DELAY_FIRE_BATCH": str(rnd.choice((1, 2, 4, 500))),
         "DELAY_FIRE_DEPTH": str(rnd.choice((1, 2))),
         "DELAY_DEDUPE_WINDOW": rnd.choice(("0", "0", "0", "0", "PT1S", "PT1M")),
-        "DELAY_ROW_VERSION": rnd.choice(("0",) * 9 + ("1",)),
+        "DELAY_ROW_VERSION": rnd.choice(("0",) * 18 + ("1", "2")),
     }
     made = Plan(
         workers=rnd.randint(1, 3),
@@ -99,6 +102,8 @@ def plan(rnd: random.Random) -> Plan:
         brokers_ms=(0, rnd.choice((0, 0, rnd.randint(-50, 50), rnd.randint(-900, 900)))),
         commands=rnd.choice((1, 2, 2, 4)),
         waited=rnd.choice((0.0, 0.0, 0.0, 0.2)),
+        pushed=rnd.choice((0.0, 0.2, 0.6)),
+        jittered=rnd.choice((0.0, 0.0, 0.2)),
         orderly=rnd.random() < 0.5,
         env=env,
     )

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from tables import Entry, keys
+from tests.simulation.bounds import Bounded
 from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask
@@ -17,17 +18,18 @@ _WAYS = 16
 def overtaken(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for each delivery, and each message that waits, that a later order should have prevented."""
     settings = evidence.world.settings
-    if settings.row_version == 1 or settings.dedupe_window_ms:
+    if settings.row_version in (1, 2) or settings.dedupe_window_ms:
         return  # such rows do not say when they were asked for, and repetitions that are dropped are no orders
+    bounded = Bounded(evidence)
     rows = {entry.id: (entry.source, due) for due, entry in _waiting(evidence)}
     for id_, asks in evidence.by_id.items():
         if len(asks) < 2 or any(ask.said("delay-if-due") or ask.said("delay-dedupe") for ask in asks):
             continue
         sorted_ways = list(itertools.islice(_ways(evidence, asks), _WAYS))
         for copy in (copy for ask in asks for copy in evidence.copies.get(ask.source, ())):
-            if not any(_explains(evidence, route, copy) for route in sorted_ways):
+            if not any(_explains(evidence, bounded, route, copy) for route in sorted_ways):
                 yield f"{copy}: there was a later order for {id_}; {_said(evidence, asks)}"
-        if id_ in rows and rows[id_] not in [outcome(route) for route in sorted_ways]:
+        if id_ in rows and not any(_comes_to(bounded, outcome(route), *rows[id_]) for route in sorted_ways):
             yield f"{id_} waits as {rows[id_]}; {_said(evidence, asks)}"
         yield from _missing(evidence, id_, sorted_ways, waits=id_ in rows)
 
@@ -53,7 +55,14 @@ def _ways(evidence: Evidence, asks: Sequence[Ask]) -> Iterator[list[Ask]]:
         yield sorted(asks, key=lambda ask: (known[ask.source], ask.topic, ask.partition, ask.offset))
 
 
-def _explains(evidence: Evidence, route: list[Ask], copy: Copy) -> bool:
+def _comes_to(bounded: Bounded, left: Outcome, source: str, due_ms: int, copy: Copy | None = None) -> bool:
+    """Return whether what orders have left is this message, due no later than its bound."""
+    if left is None or left[1] is None or left[0] != source:
+        return False
+    return due_ms in bounded.dues(source, left[1], copy)
+
+
+def _explains(evidence: Evidence, bounded: Bounded, route: list[Ask], copy: Copy) -> bool:
     """Return whether a copy is what the orders come to that had to be known, with some or none of the others."""
     began_s = evidence.began(copy.sent, evidence.world.home(evidence.asks[copy.source]))
     known = [_was_known(evidence, ask, copy, began_s) for ask in route]
@@ -61,7 +70,7 @@ def _explains(evidence: Evidence, route: list[Ask], copy: Copy) -> bool:
     for count in range(len(others) + 1):
         for chosen in itertools.combinations(others, count):
             some = [ask for place, ask in enumerate(route) if known[place] or place in chosen]
-            if outcome(some) == (copy.source, copy.due_ms):
+            if _comes_to(bounded, outcome(some), copy.source, copy.due_ms, copy):
                 return True
     return False
 

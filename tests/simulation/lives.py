@@ -6,6 +6,7 @@ from typing import Any
 
 from app.clock import FAST_MS, JUMP_MS
 from tests.harness.account import ENDINGS
+from tests.simulation.bounds import bounds_of
 from tests.simulation.evidence import Copy, Evidence, Life
 from tests.simulation.workload import LARGEST, Ask
 
@@ -137,7 +138,7 @@ class Lives:
                 found.add(other.due_ms)
             elif other.op == "deliver-now":
                 found.add(other.stamp_ms)
-        return found
+        return found | bounds_of(self._evidence, self._evidence.by_id[ask.name])
 
     def _early(self, ask: Ask, copy: Copy) -> Iterator[str]:
         if copy.sent.latest_ms < copy.due_ms:

@@ -21,18 +21,20 @@ from app.ownership.catching_up import CatchingUp
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
 from app.route import Route
+from app.steps.bounds import Bounds
 from app.steps.order_memory import OrderMemory
 from app.steps.outcomes import Delivered
 from app.steps.step import Step
 from app.throttle.controls import Controls
 from app.throttle.slots import Slots
-from tables import Changes, Entry, Order
+from punctual.contract import forward, jitter
+from tables import Bound, Changes, Entry, Order
 from tables.restore import StaleFilter
 
 _FENCE = TransactionalJournal.fence
 _LATE_S, _SLOW_S = 0.05, 0.3
-#: What is replaced: class, name, and what makes the new function of the old one.
-Bug = tuple[type, str, Callable[[Any], Any]]
+#: What is replaced: class or module, name, and what makes the new function of the old one.
+Bug = tuple[Any, str, Callable[[Any], Any]]
 
 
 def _removal_first(submit: Any) -> Any:
@@ -160,9 +162,40 @@ def _hasty(move_on: Any) -> Any:
     return planted
 
 
+def _counts_anew(_: Any) -> Any:
+    def planted(self: Bound, _other: Bound) -> Bound:
+        return self
+
+    return planted
+
+
 def _forgets_tries(post: Any) -> Any:
     def planted(self: HttpRows, partition: Partition, key: bytes, entry: Entry, now: int) -> Any:
         return post(self, partition, key, msgspec.structs.replace(entry, next_try_ms=None), now)
+
+    return planted
+
+
+def _as_asked(_: Any) -> Any:
+    def planted(self: Entry, asked_ms: int) -> tuple[int, Entry]:
+        return asked_ms, self
+
+    return planted
+
+
+def _unheard(_: Any) -> Any:
+    def planted(*_: Any, **__: Any) -> None:
+        pass
+
+    return planted
+
+
+def _spread_again(decode: Any) -> Any:
+    def planted(record: Any) -> Any:
+        asked = decode(record)
+        if asked.jitter_ms:
+            asked.due_ms = jitter.spread(asked.id, asked.due_ms, asked.jitter_ms)
+        return asked
 
     return planted
 
@@ -179,6 +212,10 @@ BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
     "what ended an id is forgotten": [(OrderMemory, "end", _forgetful)],
+    "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],
+    "an older request that comes late does not count for a bound": [(Bounds, "join", _unheard)],
+    "a command lifts a bound": [(Entry, "within", _as_asked)],
+    "jitter is added again to what is forwarded": [(forward, "decode", _spread_again)],
     "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
     "a partition fires before all controls are read": [(Controls, "read", _not_waited_for)],
     "what is paused is sent": [(DueLoop, "_waits", _never)],

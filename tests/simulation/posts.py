@@ -39,8 +39,8 @@ def _plans(evidence: Evidence) -> dict[tuple[str, int], list[Plan]]:
         if record.key is None or record.value is None or not keys.is_row(record.key):
             continue
         entry = decode(record.value)
-        if entry.next_try_ms is not None and batch.sent is not None:
-            plan = entry.next_try_ms, batch.sent.worker, evidence.seconds(batch.at_ms)
+        if batch.sent is not None:  # a command may have moved it to the due time that it had: tries begin anew
+            plan = entry.next_try_ms or 0, batch.sent.worker, evidence.seconds(batch.at_ms)
             found[entry.source, keys.due_of(record.key)].append(plan)
     return found
 

@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, w
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from tests.simulation.bounds import unbounded
 from tests.simulation.changelog import untrue
 from tests.simulation.commands import broken_commands
 from tests.simulation.evidence import Evidence
@@ -71,7 +72,7 @@ def _judge(world: World, result: Result) -> None:
     evidence = Evidence(world)
     lives = Lives(evidence)
     result.troubles += lives.faults()
-    for check in (broken_commands, overtaken, out_of_order, broken_posts, untrue, disobeyed, too_fast):
+    for check in (broken_commands, overtaken, unbounded, out_of_order, broken_posts, untrue, disobeyed, too_fast):
         result.troubles += check(evidence)
     result.messages = sum(ask.op == "schedule" for ask in world.asks)
     result.deliveries = sum(map(len, evidence.copies.values()))

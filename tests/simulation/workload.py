@@ -7,6 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from app.settings import Settings
 from punctual.contract.home import home_partition
+from punctual.contract.jitter import spread
 from tests.simulation.faults import Plan
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.web import Web
@@ -30,7 +31,7 @@ LARGEST = 900
 
 @dataclass(slots=True)
 class Ask:
-    """A record that a user sends. `due_ms` is None for commands without one."""
+    """A record that a user sends. `due_ms`, jitter included, is None for commands without one."""
 
     at_s: float
     partition: int
@@ -122,9 +123,27 @@ class Author:
         self._asks.append(request)
         if id_ is None:
             return
+        if rnd.random() < self._plan.pushed:
+            self._push_back(number, request)
         most = self._plan.commands
         for turn in range(rnd.choice((0, 0, 0, min(1, most), min(1, most), most))):
             self._command(number, turn, request)
+
+    def _push_back(self, number: int, request: Ask) -> None:
+        """Replace or move a message again and again, each time before it is due; most of it has bounds."""
+        rnd, at_s, id_ = self._rnd, request.at_s, request.id
+        assert id_ is not None
+        for turn in range(rnd.randint(2, 5)):
+            at_s += rnd.uniform(0.0, 0.4)
+            due = EPOCH_MS + round((at_s + rnd.choice((0.3, 0.5, 0.9))) * 1000)
+            if rnd.random() < 0.2:
+                headers: Headers = [("delay-op", b"reschedule"), ("delay-id", id_.encode()), ("delay-at", b"%d" % due)]
+                self._asks.append(Ask(at_s, self._place(id_), "reschedule", id_, due, headers, None, None))
+                continue
+            ask = self._schedule(number * 1_000 + turn, id_, at_s, due)
+            if rnd.random() < 0.7:
+                ask.headers.append(("delay-no-later", b"%d" % rnd.choice((300, 700, 1_500))))
+            self._asks.append(ask)
 
     def _place(self, id_: str | None) -> int:
         """Return the partition to send to: mostly an id's home."""
@@ -148,6 +167,10 @@ class Author:
             headers.append(("delay-if-late", rnd.choice((b"deliver", b"drop", b"dead-letter"))))
         if rnd.random() < 0.15:
             headers.append(("delay-dedupe", b"60000"))
+        if id_ is not None and rnd.random() < self._plan.jittered:
+            jitter_ms = rnd.choice((1, 50, 400))
+            headers.append(("delay-jitter", b"%d" % jitter_ms))
+            due = spread(id_, due, jitter_ms)
         if rnd.random() < 0.3:
             headers += [("users", b"other"), ("empty", None)]
         key = None if rnd.random() < 0.1 else b"k%d" % rnd.randrange(5)
@@ -172,7 +195,7 @@ class Author:
         op = rnd.choice(("cancel", "cancel", "reschedule", "deliver-now", "replace", "again"))
         at_s = max(0.0, request.at_s + rnd.choice((-0.1, 0.02, 0.2, 0.6, 1.5)) + rnd.uniform(0, 0.1))
         if op in ("replace", "again"):
-            due = request.due_ms if op == "again" else self._when(at_s, far=False)
+            due = int(request.said("delay-at") or "") if op == "again" else self._when(at_s, far=False)
             self._asks.append(self._schedule(number * 100 + turn, request.id, at_s, due))
             return
         headers: Headers = [("delay-op", op.encode()), ("delay-id", request.id.encode())]

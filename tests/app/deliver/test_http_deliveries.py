@@ -321,3 +321,44 @@ async def drained(stage: Stage) -> bool:
             stage.fire()
             await asyncio.sleep(0.002)
     return True
+
+
+async def test_a_paused_origin_gets_nothing_and_what_is_due_for_its_next_try_waits_too(
+    stage: Stage, script: Script
+) -> None:
+    script.answers["https://a.example/x"] = POISON
+    await ask(stage, "tried")
+    await until(stage, lambda: stage.told() == ["attempted tried"])
+    script.answers.clear()
+    stage.control("https://a.example", paused=True)
+    await ask(stage, "new", "https://a.example/y")
+    await ask(stage, "other", "https://b.example/")
+    stage.clock.pass_by(2_000)
+    await until(stage, lambda: "delivered other" in stage.told())
+    for _ in range(20):
+        stage.fire()
+        await asyncio.sleep(0)
+    assert [posted.headers["delay-id"] for posted in script.posted] == ["tried", "other"]
+    stage.control("https://a.example")
+    await until(stage, lambda: {"delivered tried", "delivered new"} <= set(stage.told()))
+
+
+async def test_a_capped_origin_gets_no_more_than_its_cap(tmp_path: Path, script: Script) -> None:
+    env = {"DELAY_HTTP_DESTINATIONS": "*", "DELAY_RATES": "https://a.example=10/s"}
+    async with Stage(tmp_path, 1, **env) as stage:
+        stage.due.http._posts._client = script
+        for number in range(60):
+            await ask(stage, f"{number}", f"https://a.example/{number}", 5)
+            await ask(stage, f"other {number}", f"https://b.example/{number}", 5)
+        for _ in range(300):
+            stage.clock.pass_by(10)
+            stage.fire()
+            await asyncio.sleep(0)
+        await until(stage, lambda: sum("other" in told for told in stage.told()) == 60)
+        posted = sum("a.example" in one.url for one in script.posted)
+        assert 25 <= posted <= 33
+        for _ in range(400):
+            stage.clock.pass_by(10)
+            stage.fire()
+            await asyncio.sleep(0)
+        await until(stage, lambda: len(stage.told()) == 120)

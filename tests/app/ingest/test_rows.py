@@ -27,6 +27,7 @@ ASKED = Request(
     "drop",
     60_000,
     "https://example.com/back",
+    no_later_ms=70_000,
 )
 
 
@@ -38,9 +39,11 @@ def said(message: Message) -> dict[str, object]:
 
 
 def test_requests_and_rows_have_the_fields_of_a_message_in_orders_of_their_own() -> None:
-    assert Entry.__struct_fields__[: len(FIELDS)] == FIELDS
+    *own, bound = FIELDS
+    assert Entry.__struct_fields__[: len(own)] == tuple(own)
+    assert (bound, isinstance(Entry.no_later_ms, property)) == ("no_later_ms", True), "a row keeps more than that"
     assert set(FIELDS) < set(Request.__struct_fields__)
-    assert Request.__struct_fields__[10:16] == FIELDS[6:], "policies follow one another in both"
+    assert Request.__struct_fields__[10:16] == tuple(own[6:]), "policies follow one another in both"
 
 
 def test_a_row_has_all_that_its_request_asks_for() -> None:

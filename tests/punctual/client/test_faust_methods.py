@@ -8,6 +8,7 @@ import faust
 import pytest
 
 from punctual.client.faust_methods import DelayMethods
+from punctual.client.faust_retries import RetryMethods
 from tests.punctual.client.conftest import Installation
 
 SOON = timedelta(minutes=15)
@@ -54,6 +55,7 @@ async def test_closing_disconnects_and_the_next_call_connects_again(shop: DelayM
 
 
 def test_no_name_of_the_mixin_hides_one_of_fausts() -> None:
-    ours = {name for name in vars(DelayMethods) if not name.startswith("__")} - {"on_stop"}
+    names = {*vars(DelayMethods), *vars(RetryMethods)}
+    ours = {name for name in names if not name.startswith("__")} - {"on_stop"}
 
     assert ours & set(dir(faust.App)) == set()

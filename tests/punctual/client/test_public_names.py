@@ -33,6 +33,7 @@ def test_the_exported_names_are_frozen() -> None:
         "RequestTooLargeError",
         "RequestsTopicMissingError",
         "SyncDelayClient",
+        "exponential",
     ]
 
 

@@ -47,6 +47,8 @@ def test_every_option_is_one_header() -> None:
         if_late="dead-letter",
         dedupe=timedelta(days=1),
         on_failure="https://shop.example/failed",
+        no_later=timedelta(seconds=10),
+        jitter=timedelta(milliseconds=500),
         asked_at=DUE,
     )
 
@@ -63,6 +65,8 @@ def test_every_option_is_one_header() -> None:
         ("delay-if-late", b"dead-letter"),
         ("delay-dedupe", b"86400000"),
         ("delay-on-failure", b"https://shop.example/failed"),
+        ("delay-no-later", b"10000"),
+        ("delay-jitter", b"500"),
         ("delay-asked-at", b"1893456000000"),
         ("trace", b"42"),
     )

@@ -4,13 +4,10 @@ import contextlib
 from dataclasses import replace
 from typing import NamedTuple
 
-from hypothesis import strategies as st
-
 from app.ingest.rows import row_of
-from punctual.contract import headers as names
 from punctual.contract import native, request
 from punctual.contract.dialects import dialect_of
-from punctual.contract.request import Headers, Refusal, Request
+from punctual.contract.request import Refusal, Request
 from tables.entry import decode as decode_row
 from tables.entry import encode as encode_row
 from tests.punctual.contract.records import NOW, FakeRecord
@@ -125,7 +122,7 @@ def outcome(setting: str, asked: FakeRecord) -> Outcome:
     assert found.source == f"{asked.topic}-{asked.partition}-{asked.offset}"
     assert request.decode(request.encode(found)) == found
     row = row_of(found)
-    assert decode_row(encode_row(row, 2)) == row
+    assert decode_row(encode_row(row)) == row
     if found.op == "schedule" and found.stamp_ms >= 0:  # what has no timestamp is refused by the worker
         again = FakeRecord(native.again(row, min(found.due_ms, 10**14)), found.key, found.value)
         assert native.decode(again).headers == found.headers
@@ -137,38 +134,6 @@ def _legible(refusal: Refusal) -> Refusal:
     assert refusal.sentence.endswith((".", "?"))
     assert len(refusal.sentence.encode()) < 2_000
     return refusal
-
-
-_OURS = sorted(names.REQUEST | names.IGNORED | {"delay-nonsense"})
-_SAID = [b"", b"0", b"1", b"-1", b"%d" % DUE, b"1893456000", b"PT1M", b"cancel", b"schedule", b"reschedule", b"\xff"]
-
-
-def records(
-    own: dict[str, list[bytes]], values: st.SearchStrategy[bytes | None] | None = None
-) -> st.SearchStrategy[FakeRecord]:
-    """Return records in which each header may be missing, there twice, sensible or anything."""
-    anything = st.binary(max_size=12)
-
-    def headers(name: str, said: list[bytes]) -> st.SearchStrategy[tuple[str, bytes | None]]:
-        return st.tuples(st.just(name), st.one_of(st.sampled_from(said), anything, st.none()))
-
-    known = [headers(name, [*said, *said, *_SAID]) for name, said in own.items()]
-    ours = [headers(name, _SAID) for name in _OURS]
-    users = st.tuples(st.text(max_size=8), anything)
-    mixed: st.SearchStrategy[Headers] = st.builds(
-        lambda *parts: [pair for part in parts for pair in part],
-        *(st.lists(one, max_size=1) for one in known),
-        st.lists(st.one_of(*known, *ours, users) if known else st.one_of(*ours, users), max_size=2),
-    )
-    content = st.one_of(st.none(), st.binary(max_size=20))
-    return st.builds(
-        FakeRecord,
-        mixed,
-        st.one_of(content, st.sampled_from([b"id", b"id", b" "])),
-        content if values is None else values,
-        topic=st.just("foreign"),
-        timestamp=st.sampled_from([NOW, NOW, -1]),
-    )
 
 
 def refusal_of(setting: str, asked: FakeRecord) -> Refusal:

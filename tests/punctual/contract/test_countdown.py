@@ -3,27 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.punctual.contract.foreign import CONTENTS, COUNTDOWN, SET, beside, decode, outcome, records
+from tests.punctual.contract.foreign import CONTENTS, COUNTDOWN, beside, decode
 from tests.punctual.contract.records import NOW, FakeRecord
-from tests.punctual.contract.refused import REFUSED
 
 NAME = "countdown"
-
-_PARTS = {
-    "topic": ['"t"', '"t"', "1", "null"],
-    "message": ['"m"', '{"a":[1.0]}', "null", '"\\ud800"'],
-    "countdown": ["1", "1.5", "-1", "1e999999", '"1"', "null", "true", "[]"],
-}
-VALUES = st.one_of(
-    st.none(),
-    st.binary(max_size=40),
-    st.fixed_dictionaries({}, optional={name: st.sampled_from(said) for name, said in _PARTS.items()}).map(
-        lambda body: ("{" + ",".join(f'"{name}":{text}' for name, text in body.items()) + "}").encode()
-    ),
-)
 
 
 def test_the_documented_message_is_due_when_it_has_counted_down() -> None:
@@ -74,10 +58,3 @@ def test_the_id_that_a_delivery_came_with_is_not_asked_for() -> None:
 
 def _with(more: str) -> FakeRecord:
     return replace(COUNTDOWN, value=f'{{"topic":"t",{more}}}'.encode())
-
-
-@given(records({}, VALUES))
-def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
-    refusal = outcome(SET[NAME], asked).refusal
-
-    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

@@ -2,11 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import given
-
-from tests.punctual.contract.foreign import ETF1, SET, beside, but, decode, outcome, records
-from tests.punctual.contract.records import FakeRecord
-from tests.punctual.contract.refused import REFUSED
+from tests.punctual.contract.foreign import ETF1, beside, but, decode
 
 NAME = "etf1"
 
@@ -75,19 +71,3 @@ def test_a_delivery_that_is_scheduled_again_is_a_message_of_its_own() -> None:
     again = beside(ETF1, delay_id=b"other", delay_due=b"1", delay_source=b"schedules-0-1")
 
     assert decode(NAME, again).id == "vid1-online"
-
-
-@given(
-    records(
-        {
-            "scheduler-epoch": [b"1893456000"],
-            "scheduler-target-topic": [b"orders"],
-            "scheduler-target-key": [b"k"],
-            "scheduler-timestamp": [b"1"],
-        }
-    )
-)
-def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
-    refusal = outcome(SET[NAME], asked).refusal
-
-    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

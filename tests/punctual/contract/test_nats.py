@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
 
-from tests.punctual.contract.foreign import NATS, SET, beside, but, decode, outcome, records
-from tests.punctual.contract.records import NOW, FakeRecord
-from tests.punctual.contract.refused import REFUSED
+from tests.punctual.contract.foreign import NATS, beside, but, decode
+from tests.punctual.contract.records import NOW
 
 NAME = "nats"
 
@@ -53,22 +51,3 @@ def test_native_commands_take_the_subject_for_the_id() -> None:
 
 def test_the_past_is_due_at_once() -> None:
     assert decode(NAME, NATS).due_ms < NOW
-
-
-@given(
-    records(
-        {
-            "Nats-Schedule": [b"@at 2030-01-01T00:00:00Z", b"@every 1m", b"@at 1"],
-            "Nats-Schedule-Target": [b"orders"],
-            "Nats-Schedule-TTL": [b"5m"],
-            "Nats-Schedule-Rollup": [b"sub"],
-            "Nats-Schedule-Next": [b"purge"],
-            "Nats-Scheduler": [b"a"],
-            "nats-ttl": [b"1"],
-        }
-    )
-)
-def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
-    refusal = outcome(SET[NAME], asked).refusal
-
-    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

@@ -2,11 +2,8 @@
 
 from dataclasses import replace
 
-from hypothesis import given
-
-from tests.punctual.contract.foreign import DUE, PUBLISH_AFTER, SET, beside, but, decode, outcome, records, refusal_of
-from tests.punctual.contract.records import NOW, FakeRecord
-from tests.punctual.contract.refused import REFUSED
+from tests.punctual.contract.foreign import DUE, PUBLISH_AFTER, SET, beside, but, decode, refusal_of
+from tests.punctual.contract.records import NOW
 
 NAME = "publish-after"
 
@@ -30,10 +27,3 @@ def test_the_headers_name_is_the_inputs_to_set() -> None:
 def test_the_last_header_counts_and_an_empty_one_says_nothing() -> None:
     assert decode(SET[NAME], beside(PUBLISH_AFTER, ("publish-after-ts", b"7"))).due_ms == 7
     assert decode(SET[NAME], but(PUBLISH_AFTER, publish_after_ts=b"")).due_ms == NOW
-
-
-@given(records({"publish-after-ts": [b"%d" % DUE, b"2030-01-01T00:00:00Z", b"2022-09-01 00:00:00"]}))
-def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
-    refusal = outcome(SET[NAME], asked).refusal
-
-    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

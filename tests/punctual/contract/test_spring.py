@@ -1,11 +1,8 @@
 """Retry topics, whose header says when in binary."""
 
 import pytest
-from hypothesis import given
 
-from tests.punctual.contract.foreign import DUE, SET, SPRING, beside, but, decode, outcome, records
-from tests.punctual.contract.records import FakeRecord
-from tests.punctual.contract.refused import REFUSED
+from tests.punctual.contract.foreign import DUE, SET, SPRING, beside, but, decode
 
 NAME = "spring"
 
@@ -41,17 +38,3 @@ def test_a_retry_of_what_punctual_has_delivered_is_a_message_of_its_own() -> Non
     asked = decode(SET[NAME], again)
 
     assert (asked.id, asked.headers) == (asked.source, SPRING.headers)
-
-
-@given(
-    records(
-        {
-            "retry_topic-backoff-timestamp": [DUE.to_bytes(8), DUE.to_bytes(6), b"%d" % DUE, b"\xff" * 8],
-            "deliverAfter": [],
-        }
-    )
-)
-def test_every_record_is_a_request_or_a_refusal(asked: FakeRecord) -> None:
-    refusal = outcome(SET[NAME], asked).refusal
-
-    assert refusal is None or refusal.reason in {case.reason for case in REFUSED[NAME].values()}

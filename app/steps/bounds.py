@@ -1,0 +1,71 @@
+"""Requests that share a bound with the message that waits, though it has not replaced them (records.md#debounce)."""
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from app.steps.context import Context
+from app.steps.step import Step
+from app.steps.transitions import ended, why
+from tables import Bound, Command, Entry, keys
+from tables.entry import encode
+
+
+class Bounds:
+    """Joins the bounds of requests for one id, for one partition, whatever order they come in."""
+
+    def __init__(self, context: Context) -> None:
+        """Serve the partition of a context."""
+        self._store, self._claims = context.store, context.claims
+        self._cold, self._memory = context.cold, context.memory
+
+    def join(
+        self, step: Step, row: bytes, other: Bound, by: str, stamp_ms: int, row_at: Callable[[int], bytes]
+    ) -> None:
+        """Count for the message in `row` the bound of an older request of its life, which has lost to it.
+
+        `by` and `stamp_ms` are of the record that shows it. If it moves the message, `row_at` gives the key of its new
+        row. One that is being sent stays where it is: it is due.
+        """
+        entry = self._entry(step, row)
+        joined = entry.own_bound.joined(other)
+        if joined == entry.own_bound:
+            return
+        asked_ms, entry = entry.asked_due(row), msgspec.structs.replace(entry, bound=joined)
+        due_ms, moved = entry.within(asked_ms)
+        if row in self._claims or entry.commands:
+            self._rewrite(step, row, entry)
+        elif due_ms == keys.due_of(row):
+            self._rewrite(step, row, moved)
+        else:
+            step.remove(row, entry)
+            new, moved = row_at(due_ms), msgspec.structs.replace(moved, attempts=0, next_try_ms=None)
+            step.put(new, moved, encode(moved, step.version))
+            ended(step, "rescheduled", due_ms, entry, by=by, reason=why(due_ms, asked_ms))
+            if self._cold.settle(step, new, by, stamp_ms):
+                self._memory.end(step, new, moved)
+
+    def pass_on(self, step: Step, entry: Entry, by: Command) -> None:
+        """Count the bound of a message that was not sent for the one that has replaced it meanwhile, `by` a command.
+
+        Perhaps that one is being sent itself; or another has replaced it, which began no later. What began later has
+        its own life, for that one was delivered.
+        """
+        row = next((row for row, other in self._claims.items() if other.source == by.source), None)
+        if row is None or row in step.changes.removals:
+            row = step.ids[entry.id] if entry.id in step.ids else self._store.find(entry.id)
+            if row is None or by.stamp_ms < self._entry(step, row).own_bound.first_ms:
+                return
+        self.join(step, row, entry.own_bound, entry.source, step.broker_ms, partial(keys.with_due, row))
+
+    def _entry(self, step: Step, row: bytes) -> Entry:
+        put = step.changes.puts.get(row)
+        entry = put[0] if put is not None else self._claims.get(row) or self._store.entry(row)
+        assert entry is not None, "the id index names a row that is not there"
+        return entry
+
+    def _rewrite(self, step: Step, row: bytes, entry: Entry) -> None:
+        step.changes.rewrite(row, entry, encode(entry, step.version))
+        if row in self._claims:
+            self._claims[row] = entry

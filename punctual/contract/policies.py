@@ -1,0 +1,92 @@
+"""Policies of an input topic: what holds for its requests where they say nothing themselves (DELAY_POLICIES)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from punctual.contract.dialects import Dialect
+from punctual.contract.jitter import spread
+from punctual.contract.native import LATE_POLICIES, Record
+from punctual.contract.request import Request
+from punctual.contract.times import parse_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Defaults for the requests of one input. Durations are milliseconds; None leaves it to the request."""
+
+    no_later_ms: int | None = None
+    jitter_ms: int | None = None
+    max_late_ms: int | None = None
+    if_late: str | None = None
+    dedupe_ms: int | None = None
+
+
+def parse_policies(text: str) -> Policies:
+    """Return the policies that `text` says: `no-later PT10S jitter 500`, each a name and its value.
+
+    Raises ValueError with a sentence.
+    """
+    found: dict[str, Any] = {}
+    said = text.split()
+    for name, *value in (said[place : place + 2] for place in range(0, len(said), 2)):
+        if name not in _PARSERS:
+            msg = f"there is no policy {name!r}, they are {', '.join(_PARSERS)}"
+            raise ValueError(msg)
+        field, parse = _PARSERS[name]
+        if not value or field in found:
+            msg = f"{name} is there twice" if value else f"{name} needs a value after it"
+            raise ValueError(msg)
+        found[field] = parse(value[0])
+    if not found:
+        msg = f"a policy and its value are needed, as in 'no-later PT10S'; they are {', '.join(_PARSERS)}"
+        raise ValueError(msg)
+    if "if_late" in found and "max_late_ms" not in found:
+        msg = "if-late needs max-late: late by how much?"
+        raise ValueError(msg)
+    return Policies(**found)
+
+
+@lru_cache(maxsize=1_000)
+def with_policies(dialect: Dialect, policies: Policies) -> Dialect:
+    """Return a dialect whose requests have these policies where they say nothing themselves."""
+    return replace(dialect, decode=partial(_decode, dialect.decode, policies))
+
+
+def _decode(decode: Callable[[Record], Request], policies: Policies, record: Record) -> Request:
+    asked = decode(record)
+    if asked.parked is None:  # what the cold tier sends back has had them
+        _add(asked, policies)
+    return asked
+
+
+def _add(asked: Request, policies: Policies) -> None:
+    if policies.jitter_ms and asked.jitter_ms is None and asked.op in ("schedule", "reschedule"):
+        asked.jitter_ms = policies.jitter_ms
+        asked.due_ms = spread(asked.id, asked.due_ms, policies.jitter_ms)
+    if asked.op != "schedule":
+        return
+    if asked.max_late_ms is None:
+        asked.max_late_ms, asked.if_late = policies.max_late_ms, policies.if_late
+    if asked.no_later_ms is None:
+        asked.no_later_ms = policies.no_later_ms
+    if asked.dedupe_ms is None:
+        asked.dedupe_ms = policies.dedupe_ms
+
+
+def _if_late(text: str) -> str:
+    if text not in LATE_POLICIES:
+        msg = f"if-late can be {', '.join(LATE_POLICIES)}"
+        raise ValueError(msg)
+    return text
+
+
+_PARSERS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "no-later": ("no_later_ms", parse_duration),
+    "jitter": ("jitter_ms", parse_duration),
+    "max-late": ("max_late_ms", parse_duration),
+    "if-late": ("if_late", _if_late),
+    "dedupe": ("dedupe_ms", parse_duration),
+}
+assert {field for field, _ in _PARSERS.values()} == {field.name for field in fields(Policies)}

@@ -1,0 +1,154 @@
+"""Retries: when a record whose processing failed comes back, and under which id (records.md#retries).
+
+A record that nobody has counted attempts of was the first one; what comes back says in `names.ATTEMPT` which it is.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from punctual.contract import headers as names
+from punctual.contract.fields import parsed
+from punctual.contract.request import Reason, Refusal, Request
+from punctual.contract.times import parse_duration
+
+EXAMPLE: Final = "exponential 1s 2 1h jitter"
+
+#: As for all ids.
+_ID_BYTES: Final = 256
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LONGEST_MS: Final = 10**15
+_SHORT: Final = re.compile(rf"(\d{{1,15}})({'|'.join(_UNITS_MS)})", re.ASCII)
+_FACTOR: Final = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)
+_COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a record waits after each failed attempt: `base_ms`, then `factor` times as long, up to `max_ms`.
+
+    With `jitter` it waits for something between the half and the whole of that.
+    """
+
+    base_ms: int
+    factor: float
+    max_ms: int
+    jitter: bool = False
+
+    def delay_ms(self, failed: int, id_: str) -> int:
+        """Return how long to wait after so many failed attempts; the id decides the jitter: it is chosen once."""
+        try:
+            whole = min(float(self.max_ms), self.base_ms * self.factor ** (failed - 1))
+        except OverflowError:
+            whole = float(self.max_ms)
+        if not self.jitter:
+            return round(whole)
+        share = int.from_bytes(hashlib.blake2b(id_.encode(), digest_size=6).digest()) / (1 << 48)
+        return round(whole / 2 + whole / 2 * share)
+
+    def __str__(self) -> str:
+        """Return it as `names.RETRY` has it."""
+        jitter = " jitter" if self.jitter else ""
+        return f"exponential {self.base_ms}ms {self.factor:g} {self.max_ms}ms{jitter}"
+
+
+def parse_backoff(text: str) -> Backoff:
+    """Return the backoff that a header says: `exponential <base> <factor> <max> [jitter]`.
+
+    Raises ValueError with a sentence.
+    """
+    kind, *words = text.split(" ")
+    jitter = words[3:] == ["jitter"]
+    if kind != "exponential" or len(words) != 3 + jitter or not _FACTOR.fullmatch(words[1]):
+        msg = f"{text[:64]!r} is no backoff. Write exponential, base, factor, max, and jitter or not: {EXAMPLE}"
+        raise ValueError(msg)
+    backoff = Backoff(parse_span(words[0]), float(words[1]), parse_span(words[2]), jitter)
+    if backoff.factor < 1 or not 0 < backoff.base_ms <= backoff.max_ms:
+        msg = f"{text[:64]!r} must have a base above 0, a factor of 1 or more, and a max that is not below the base"
+        raise ValueError(msg)
+    return backoff
+
+
+def parse_span(text: str) -> int:
+    """Return the milliseconds of `500ms`, `1s`, `15m`, `2h`, `1d`, or of any other duration of the contract.
+
+    Raises ValueError with a sentence.
+    """
+    short = _SHORT.fullmatch(text)
+    if short is None:
+        return parse_duration(text)
+    span = int(short[1]) * _UNITS_MS[short[2]]
+    if span >= _LONGEST_MS:
+        msg = f"{text!r} is too long: durations are below 10^15 milliseconds, 31,000 years"
+        raise ValueError(msg)
+    return span
+
+
+def retry_id(source: str, attempt: int, to: str, cluster: str | None = None) -> str:
+    """Return the id of the attempt of this number at a record, the same for whoever asks for it.
+
+    `source` is the record's `topic-partition-offset`. The destination is in it, for several groups may each retry what
+    they have read. No other message has such an id.
+    """
+    where = to if cluster is None else f"{to}@{cluster}"
+    id_ = f"{source}~{attempt}~{where}"
+    if len(id_.encode()) <= _ID_BYTES:
+        return id_
+    return f"{hashlib.blake2b(id_.encode(), digest_size=16).hexdigest()}~{attempt}"
+
+
+def decode(request: Request, said: dict[str, str], headers: Iterable[tuple[str, bytes | None]]) -> None:
+    """Make a request the next attempt at the record that it forwards; `headers` are all that it has.
+
+    The id beside `names.DUE` is that of the delivery that the record was before, and not asked for. Raises Refusal.
+    """
+    twice = next((name for name in (names.AT, names.AFTER) if name in said), None)
+    if twice is not None:
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.RETRY} and {twice} are both there. Send one of them.")
+    backoff = parsed(names.RETRY, said[names.RETRY], parse_backoff)
+    failed = _count(said, names.ATTEMPT) or 1
+    most = _count(said, names.MAX_ATTEMPTS)
+    known: dict[str, bytes | None] = {}
+    for name, value in headers:
+        known.setdefault(name, value)
+    if most is not None and failed >= most:
+        raise Refusal(Reason.ATTEMPTS_EXHAUSTED, _exhausted(failed, most, known.get(names.ERROR)))
+    if names.ID not in said or names.DUE in known:
+        source = (known.get(names.SOURCE) or b"").decode(errors="replace")
+        request.id = retry_id(source or request.source, failed + 1, request.to, request.cluster)
+    request.headers = [*request.headers, (names.ATTEMPT, b"%d" % (failed + 1))]
+    request.due_ms = request.stamp_ms + backoff.delay_ms(failed, request.id)
+
+
+def carry(request: Request, said: dict[str, str]) -> None:
+    """Let a request that is no retry itself go on with the count of attempts that it came with.
+
+    Raises Refusal.
+    """
+    if names.MAX_ATTEMPTS in said:
+        raise Refusal(Reason.MALFORMED, f"{names.MAX_ATTEMPTS} needs {names.RETRY}: when is the next attempt?")
+    count = _count(said, names.ATTEMPT)
+    if count is not None:
+        request.headers = [*request.headers, (names.ATTEMPT, b"%d" % count)]
+
+
+def _count(said: dict[str, str], name: str) -> int | None:
+    text = said.get(name)
+    return None if text is None else parsed(name, text, _parse_count)
+
+
+def _parse_count(text: str) -> int:
+    if not _COUNT.fullmatch(text):
+        msg = f"{text[:64]!r} is no count of attempts. Write a whole number in ASCII digits"
+        raise ValueError(msg)
+    return int(text)
+
+
+def _exhausted(failed: int, most: int, error: bytes | None) -> str:
+    why = f", the last with: {error.decode(errors='replace')[:2_000]}" if error else ""
+    return (
+        f"{failed} attempts have failed and {names.MAX_ATTEMPTS} is {most}{why}. Put right what fails, then send it "
+        f"again without {names.ATTEMPT}."
+    )

@@ -1,0 +1,89 @@
+"""Start markers and end markers as requests and commands, without any I/O.
+
+The start marker of a record is the record itself, delayed by the timeout: if nothing more is heard, the worker delivers
+it again. The end marker is its cancel.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+from punctual.client.requests import Request
+from punctual.client.retries import DEFAULT_BACKOFF, Received, attempt_of, retry
+from punctual.client.user_headers import RawHeader
+from punctual.contract import headers as names
+from punctual.queue.message import Message
+
+_ID_BYTES = 256
+_CANCEL: RawHeader = (names.OP, b"cancel")
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """Makes the markers of one group on one topic; what is not acknowledged is delivered `to` a topic again."""
+
+    group: str
+    to: str
+    timeout_ms: int
+    max_attempts: int | None
+
+    def id_of(self, topic: str, partition: int, offset: int) -> str:
+        """Return the id of a record's marker: whoever of the group reads it again means the same one."""
+        id_ = f"{self.group}:{topic}-{partition}-{offset}"
+        if len(id_.encode()) <= _ID_BYTES:
+            return id_
+        return hashlib.blake2b(id_.encode(), digest_size=32).hexdigest()
+
+    def start(self, message: Message) -> Request:
+        """Return what brings a message back, as the next attempt, after the timeout."""
+        return self._back(message, message.attempt + 1, self.timeout_ms)
+
+    def release(self, message: Message, after_ms: int) -> Request:
+        """Return what brings a message back as the same attempt, in place of its start marker."""
+        return self._back(message, message.attempt, after_ms)
+
+    def end(self, message: Message) -> Request:
+        """Return what keeps a message from coming back."""
+        id_ = message.id.encode()
+        return Request(id_, None, (_CANCEL, (names.ID, id_)), id_)
+
+    def later(self, message: Message, after_ms: int) -> Request:
+        """Return what brings a message back so many milliseconds from now on, neither earlier nor later."""
+        id_ = message.id.encode()
+        said: tuple[RawHeader, ...] = ((names.OP, b"reschedule"), (names.ID, id_), (names.AFTER, b"%d" % after_ms))
+        return Request(id_, None, said, id_)
+
+    def exhausted(self, message: Message, error: BaseException | str | None) -> Request:
+        """Return what makes a message a dead letter after its last attempt."""
+        assert self.max_attempts is not None, "there is no last attempt"
+        counted = (names.ATTEMPT, b"%d" % self.max_attempts)
+        headers = [*(header for header in message.headers if header[0] != names.ATTEMPT), counted]
+        record = _Counted(message, headers)
+        return retry(record, backoff=DEFAULT_BACKOFF, max_attempts=self.max_attempts, to=self.to, error=error)
+
+    def is_over(self, attempt: int) -> bool:
+        """Return whether there is no attempt of this number."""
+        return self.max_attempts is not None and attempt > self.max_attempts
+
+    def _back(self, message: Message, attempt: int, after_ms: int) -> Request:
+        id_ = message.id.encode()
+        users = [header for header in message.headers if not header[0].startswith(names.PREFIX)]
+        said: tuple[RawHeader, ...] = (
+            (names.TO, self.to.encode()),
+            (names.AFTER, b"%d" % after_ms),
+            (names.ID, id_),
+            (names.ATTEMPT, b"%d" % attempt),
+        )
+        return Request(message.key, message.value, (*users, *said), id_)
+
+
+class _Counted:
+    """A message with other headers."""
+
+    def __init__(self, message: Message, headers: list[RawHeader]) -> None:
+        self.topic, self.partition, self.offset = message.topic, message.partition, message.offset
+        self.key, self.value, self.headers = message.key, message.value, headers
+
+
+def attempt_at(record: Received) -> int:
+    """Return which attempt a record of the topic is."""
+    return attempt_of(dict(reversed(record.headers)))

@@ -1,0 +1,75 @@
+"""What is on its way to Kafka while the program goes on: markers that nobody waits for."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from punctual.client.connection import Connection
+from punctual.client.errors import DelayError, KafkaUnreachableError, NotAcknowledgedError
+from punctual.client.requests import Request
+
+log = logging.getLogger(__name__)
+
+_MOST = 10_000
+_AGAIN_S = 0.5
+
+
+async def send_surely(connection: Connection, requests: Sequence[Request]) -> None:
+    """Return once Kafka has all of these requests, however long that takes: none is doubled, by its id.
+
+    Raises what stays wrong however often it is tried.
+    """
+    while requests:
+        try:
+            await connection.send_all(requests)
+        except (NotAcknowledgedError, KafkaUnreachableError) as error:
+            log.warning("%d markers wait: %s", len(requests), error)
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            return
+
+
+class Outbox:
+    """Sends requests in the background, in batches and in the order in which they came; has room for so many."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Send through a connection that is open while `run` is."""
+        self._connection = connection
+        self._waiting: list[Request] = []
+        self._sending = False
+        self._changed = asyncio.Event()
+        self._error: DelayError | None = None
+
+    async def put(self, request: Request) -> None:
+        """Have a request sent; waits while too many are on their way. Raises what keeps it from sending."""
+        while len(self._waiting) >= _MOST and self._error is None:
+            await self._pulse()
+        if self._error is not None:
+            raise self._error
+        self._waiting.append(request)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Send, until cancelled."""
+        while True:
+            while not self._waiting:
+                await self._pulse()
+            requests, self._waiting = self._waiting, []
+            self._sending = True
+            try:
+                await send_surely(self._connection, requests)
+            except DelayError as error:
+                self._error = error
+                raise
+            finally:
+                self._sending = False
+                self._changed.set()
+
+    async def drained(self) -> None:
+        """Return when Kafka has all, or never will."""
+        while (self._waiting or self._sending) and self._error is None:
+            await self._pulse()
+
+    async def _pulse(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()

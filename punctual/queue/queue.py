@@ -1,0 +1,268 @@
+"""A queue on a Kafka topic: each message is acknowledged by itself, and comes back if it is not."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Final, Self
+
+from punctual.client.connection import Connection
+from punctual.client.errors import ClientClosedError, InvalidOptionError, NotAcknowledgedError
+from punctual.client.requests import topic_bytes
+from punctual.client.retries import DEFAULT_BACKOFF, is_count
+from punctual.client.times import span_ms
+from punctual.contract.retry import Backoff
+from punctual.queue.breaker import Breaker
+from punctual.queue.held import Held
+from punctual.queue.intake import Intake
+from punctual.queue.markers import Markers
+from punctual.queue.message import Message
+from punctual.queue.outbox import Outbox, send_surely
+from punctual.queue.stats import Stats
+
+_FETCH: Final = 500
+_LOOK_S: Final = 1.0
+_BATCH_BYTES: Final = 1 << 18
+
+
+class DelayQueue:
+    """Messages of a topic for one group of consumers, each acknowledged by itself; for tasks of one event loop.
+
+        async with DelayQueue("localhost:9092", "orders", "billing", timedelta(seconds=30)) as queue:
+            async for message in queue:
+                await charge(message.value)
+                await message.ack()
+
+    At least once, whatever fails: what is not acknowledged within the timeout is delivered to the topic again, at its
+    end and as the next attempt; after `max_attempts` it is a dead letter `attempts-exhausted`. There is no order.
+    """
+
+    def __init__(  # noqa: PLR0913 - what can be said about a queue
+        self,
+        bootstrap_servers: str | Sequence[str],
+        topic: str,
+        group: str,
+        timeout: timedelta = timedelta(seconds=30),
+        *,
+        max_attempts: int | None = 8,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        max_unacked: int = 1_000,
+        redeliver_to: str | None = None,
+        breaker: Breaker | None = None,
+        app_id: str = "delay",
+        ack_timeout: timedelta = timedelta(seconds=30),
+        consumer: Mapping[str, Any] | None = None,
+        **kafka: Any,
+    ) -> None:
+        """Describe the queue; nothing connects before `start` or `async with`.
+
+        `max_attempts`: how often a message is handed out at most; None for any number. `backoff`: how long `nack`
+        waits if it does not say. `max_unacked`: how many messages are held at once, so choose what can be processed
+        within the timeout. `redeliver_to`: a topic of this group's own for what comes back, which is read too; needed
+        where other groups read `topic`. `app_id`: the worker's DELAY_APP_ID. `consumer`: options of aiokafka's consumer
+        alone; `kafka`: options that consumer and producer have in common, say for TLS and SASL.
+        """
+        timeout_ms = span_ms(timeout, "timeout")
+        if timeout_ms < 1:
+            raise InvalidOptionError(f"timeout={timeout!r} leaves no time to process a message: give some seconds.")
+        if not (max_attempts is None or is_count(max_attempts)) or not is_count(max_unacked):
+            raise InvalidOptionError("max_attempts and max_unacked are counts: give 1 or more (max_attempts or None).")
+        to = topic_bytes(topic if redeliver_to is None else redeliver_to).decode()
+        self._topics = list(dict.fromkeys([topic, to]))
+        self._markers = Markers(group, to, timeout_ms, max_attempts)
+        self._servers, self._backoff, self._consuming = bootstrap_servers, backoff, {**kafka, **(consumer or {})}
+        self._ack_timeout_s = ack_timeout.total_seconds()
+        producing = {"max_batch_size": _BATCH_BYTES, **kafka}
+        self._connection = Connection(bootstrap_servers, f"{app_id}-requests", (), ack_timeout, producing)
+        self._outbox = Outbox(self._connection)
+        self.breaker = breaker or Breaker()
+        self.stats = Stats()
+        self._held = Held(max_unacked, time.monotonic)
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._intake: Intake | None = None
+        self._closed = False
+
+    @property
+    def unacked(self) -> int:
+        """How many messages are handed out, and neither settled nor past their deadlines."""
+        return self._held.out
+
+    async def start(self) -> None:
+        """Connect. Raises KafkaUnreachableError, RequestsTopicMissingError or an InvalidRequestError."""
+        if self._tasks:
+            return
+        await self._connection.open(None)
+        try:
+            self._intake = await Intake.open(
+                self._servers, self._topics, self._consuming, self._connection, self._markers, self
+            )
+        except BaseException:
+            await self._connection.close()
+            raise
+        self._tasks = [asyncio.create_task(self._read(self._intake)), asyncio.create_task(self._outbox.run())]
+        for task in self._tasks:
+            task.add_done_callback(lambda _: self._changed.set())
+
+    async def aclose(self) -> None:
+        """Give back what was not handed out, send the markers that wait, and leave the group."""
+        tasks, self._tasks = self._tasks, []
+        intake, self._intake = self._intake, None
+        if intake is None:
+            return
+        self._closed = True
+        self._changed.set()
+        reading, sending = tasks
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._ack_timeout_s):
+                await self._release(0)
+                await self._outbox.drained()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        await intake.close()
+        await self._connection.close()
+
+    async def flush(self) -> None:
+        """Return when Kafka has all acknowledgements so far."""
+        await self._outbox.drained()
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Disconnect."""
+        await self.aclose()
+
+    # what programs take ----------------------------------------------------------------------------------------------
+    def __aiter__(self) -> AsyncIterator[Message]:
+        """Iterate over messages; any number of tasks may do so at once, and each message goes to one of them."""
+        return self
+
+    async def __anext__(self) -> Message:
+        """Return the next message."""
+        [message] = await self._next(1)
+        return message
+
+    async def batches(self, most: int = _FETCH) -> AsyncIterator[list[Message]]:
+        """Iterate over lists of messages, as many as are there and at most so many."""
+        with suppress(StopAsyncIteration):
+            while True:
+                yield await self._next(most)
+
+    async def _next(self, most: int) -> list[Message]:
+        if self._intake is None and not self._closed:
+            raise ClientClosedError(type(self).__name__)
+        while self._intake is not None:
+            for task in self._tasks:
+                if task.done():
+                    await task  # it raises what has ended it
+            self._expire()
+            passing = 1 if self.breaker.is_open else most
+            if not self.breaker.wait_s():
+                found, late = self._held.hand_out(passing)
+                self.stats.expired += late
+                if found:
+                    self.breaker.passed()
+                    self._changed.set()
+                    return found
+            await self._pause(_LOOK_S)
+        raise StopAsyncIteration
+
+    # what becomes of messages ----------------------------------------------------------------------------------------
+    async def settle(self, message: Message) -> None:
+        """Hear that a message was processed."""
+        if message.done:
+            return
+        self._done(message)
+        self.breaker.succeeded()
+        self.stats.acked += 1
+        await self._outbox.put(self._markers.end(message))
+
+    async def refuse(
+        self, message: Message, delay: timedelta | None = None, error: BaseException | str | None = None
+    ) -> None:
+        """Hear that a message has failed."""
+        if message.done:
+            return
+        after_ms = self._backoff.delay_ms(message.attempt, message.id) if delay is None else span_ms(delay, "delay")
+        self._done(message)
+        self.breaker.failed()
+        self.stats.nacked += 1
+        if self._markers.is_over(message.attempt + 1):
+            # The letter is there before the marker goes: if this process dies between, there are two of it, not none.
+            await send_surely(self._connection, [self._markers.exhausted(message, error)])
+            self.stats.exhausted += 1
+            await self._outbox.put(self._markers.end(message))
+        else:
+            await self._outbox.put(self._markers.later(message, after_ms))
+
+    async def prolong(self, message: Message, by: timedelta) -> None:
+        """Hear that a message takes longer."""
+        if message.done:
+            raise InvalidOptionError(f"{message!r} is settled: there is nothing to extend.")
+        by_ms, now = span_ms(by, "by"), time.monotonic()
+        await self._connection.send(self._markers.later(message, by_ms))
+        if now < message.deadline:
+            message.deadline = now + by_ms / 1000
+            self._held.watch(message)
+
+    def _done(self, message: Message) -> None:
+        message.done = True
+        self._held.settle(message)
+        self._changed.set()
+
+    # what happens meanwhile ------------------------------------------------------------------------------------------
+    async def _read(self, intake: Intake) -> None:
+        opened = self.breaker.opened
+        while True:
+            self._expire()
+            if self.breaker.opened != opened:
+                opened = self.breaker.opened
+                await self._release(self._markers.timeout_ms)
+            limit = self._wanted()
+            if not limit:
+                await self._pause(_LOOK_S)
+                continue
+            messages = await intake.take(limit)
+            self.stats.exhausted += intake.exhausted
+            intake.exhausted = 0
+            self.stats.received += len(messages)
+            self.stats.redelivered += sum(message.attempt > 1 for message in messages)
+            self._held.add(messages)
+            self._changed.set()
+
+    def _wanted(self) -> int:
+        """Return how many messages to read now."""
+        if self.breaker.is_open:
+            return 0 if self._held.waiting or self.breaker.wait_s() else 1
+        room = min(_FETCH, self._held.room)
+        return room if room == _FETCH or not self._held.waiting else 0
+
+    async def _release(self, after_ms: int) -> None:
+        """Give back what was not handed out, as the attempt that it is."""
+        messages = self._held.take_back()
+        self.stats.released += len(messages)
+        with suppress(NotAcknowledgedError):  # then the start markers bring them back, as the next attempt
+            await self._connection.send_all([self._markers.release(message, after_ms) for message in messages])
+
+    def _expire(self) -> None:
+        count = self._held.expire()
+        self.stats.expired += count
+        for _ in range(count):
+            self.breaker.failed()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait until something changes, a deadline passes or a probe may, but at most so long."""
+        now, deadline = time.monotonic(), self._held.next_deadline
+        waits = [seconds, max(0.0, deadline - now) if deadline is not None else seconds]
+        if self.breaker.wait_s():
+            waits.append(self.breaker.wait_s())
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(waits)):
+                await self._changed.wait()

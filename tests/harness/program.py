@@ -1,0 +1,65 @@
+"""A program of ours in a process of its own, which a test kills and starts again."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from app.embedded.process import GuardedProcess
+
+ROOT = Path(__file__).parents[2]
+
+
+class Program:
+    """Runs `python <words>`, or the words as they are; it ends when the `with` block does, or this process."""
+
+    def __init__(self, log: Path, *words: str, env: Mapping[str, str] | None = None, python: bool = True) -> None:
+        self._log, self._env = log, dict(env or {})
+        self._command = [*([sys.executable] if python else []), *words]
+        self._process: GuardedProcess | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def log(self) -> str:
+        """What it has said."""
+        return self._log.read_text(errors="replace")
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.exit_code() is None
+
+    def start(self) -> Self:
+        """Start it; does not wait."""
+        assert self._process is None, "it has been started"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        said = [f"{name}={value}" for name, value in {"PYTHONPATH": str(ROOT), **self._env}.items()]
+        with self._log.open("ab") as log:
+            self._process = GuardedProcess([["env", *said, *self._command]], log, None)
+        return self
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, if it runs, and return when it is gone."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int | None:
+        """Stop it with SIGTERM; return its exit code when it is gone."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, with_signal: signal.Signals) -> int | None:
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        if process.exit_code() is None:
+            os.kill(process.pid, with_signal)
+            if with_signal is signal.SIGTERM:
+                process.stop()
+        process.stop()
+        return process.exit_code()

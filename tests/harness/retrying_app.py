@@ -1,0 +1,52 @@
+"""A Faust app whose handler fails as often as an event's header says; run by tests/harness/faust_app.py."""
+
+import os
+from typing import Any
+
+import faust
+
+from punctual import exponential
+from punctual.client.faust_methods import DelayMethods
+
+TO, DONE = os.environ["APP_TO"], os.environ["APP_DONE"]
+
+
+class Shop(DelayMethods, faust.App):
+    delay_app_id = os.environ["APP_DELAY"]
+
+
+app = Shop(
+    f"{TO}-shop",
+    broker=f"kafka://{os.environ['APP_KAFKA']}",
+    datadir=os.environ["APP_DATA"],
+    store="memory://",
+    web_enabled=False,
+    topic_allow_declare=False,
+    topic_disable_leader=True,
+    broker_session_timeout=6.0,
+    broker_heartbeat_interval=1.5,
+    broker_commit_interval=0.5,
+    consumer_auto_offset_reset="earliest",
+)
+source = app.topic(TO, value_type=bytes, value_serializer="raw")
+done = app.topic(DONE, value_type=bytes, value_serializer="raw")
+
+
+@app.retryable(
+    source,
+    backoff=exponential(os.environ["APP_BASE"], 2, "2s", jitter=False),
+    max_attempts=int(os.environ["APP_ATTEMPTS"]),
+    on=(ValueError,),
+)
+async def handle(value: bytes) -> None:
+    """Fail until the attempt is late enough."""
+    event: Any = faust.streams.current_event()
+    headers = event.headers
+    attempt = int(headers.get("delay-attempt", b"1"))
+    if attempt <= int(headers["fails"]):
+        raise ValueError(f"number {value.decode()} fails")
+    await done.send(key=event.message.key, value=value, headers={"attempt": b"%d" % attempt})
+
+
+if __name__ == "__main__":
+    app.main()

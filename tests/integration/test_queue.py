@@ -1,0 +1,295 @@
+"""Queues on a real Kafka with a real worker: each message is processed at least once, whatever happens to consumers."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from punctual import ClientClosedError, InvalidDestinationError, InvalidOptionError
+from punctual.queue import Breaker, DelayQueue, Message
+from tests.harness.account import pending_of
+from tests.harness.kafka import ends
+from tests.harness.queue_run import QueueRun, percentile
+from tests.harness.worker import eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation, late_ms, users
+
+TIMEOUT = timedelta(seconds=1.5)
+#: What a redelivery may be late.
+LATE_MS = 1_000
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run) -> Iterator[Installation]:
+    with run("queue") as made:
+        yield made
+
+
+@pytest.fixture
+def topic(installation: Installation) -> str:
+    return installation.topic(partitions=4)
+
+
+def queue_of(installation: Installation, topic: str, timeout: timedelta = TIMEOUT, **options: Any) -> DelayQueue:
+    return DelayQueue(installation.bootstrap, topic, "billing", timeout, app_id=installation.app_id, **options)
+
+
+def put(installation: Installation, topic: str, *values: bytes, key: bytes | None = b"k") -> None:
+    for value in values:
+        installation.requests.send([("trace", b"1"), ("null", None)], key, value, topic=topic)
+    installation.requests.flush()
+
+
+async def take(queue: DelayQueue, count: int, seconds: float = 30) -> list[Message]:
+    async with asyncio.timeout(seconds):
+        return [await anext(queue) for _ in range(count)]
+
+
+async def until(condition: Callable[[], object], seconds: float = 30, what: str = "it") -> None:
+    """Wait until something holds, while the queue's own tasks go on."""
+    await asyncio.to_thread(eventually, condition, seconds, what)
+
+
+async def settled(installation: Installation) -> None:
+    """Wait until no marker is left."""
+    pending = partial(pending_of, installation.bootstrap, installation.app_id)
+    await until(lambda: not sum(pending().values()), what="the end of all markers")
+
+
+async def test_what_is_acknowledged_does_not_come_back_and_what_is_not_does(
+    installation: Installation, topic: str
+) -> None:
+    put(installation, topic, *(b"%d" % number for number in range(10)))
+    async with queue_of(installation, topic) as queue:
+        for message in await take(queue, 10):
+            assert (message.attempt, message.key, message.headers) == (1, b"k", (("trace", b"1"), ("null", None)))
+            if message.value not in (b"3", b"7"):
+                await message.ack()
+        again = await take(queue, 2)
+        assert {(message.value, message.attempt) for message in again} == {(b"3", 2), (b"7", 2)}
+        for message in again:
+            assert users(list(message.headers)) == [("trace", b"1"), ("null", None)]
+            await message.ack()
+            await message.ack()
+        await settled(installation)
+        assert (queue.stats.received, queue.stats.redelivered, queue.stats.acked) == (12, 2, 10)
+        assert (queue.stats.expired, queue.unacked) == (2, 0)
+
+    [*_, one, two] = sorted(installation.wait_for(topic, 12), key=lambda record: record.timestamp_ms)
+    assert 0 <= late_ms(one) <= LATE_MS
+    assert 0 <= late_ms(two) <= LATE_MS
+
+
+async def test_each_message_is_acknowledged_by_itself_in_any_order(installation: Installation, topic: str) -> None:
+    put(installation, topic, *(b"%d" % number for number in range(50)))
+    async with queue_of(installation, topic) as queue:
+        messages = await take(queue, 50)
+        for message in reversed(messages[1:]):
+            await message.ack()
+        [left] = await take(queue, 1)
+        assert left.value == messages[0].value
+        await left.ack()
+        await settled(installation)
+
+
+async def test_a_message_that_is_refused_comes_back_when_it_is_told_to(installation: Installation, topic: str) -> None:
+    put(installation, topic, b"v")
+    async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
+        [message] = await take(queue, 1)
+        began = time.monotonic()
+        await message.nack(timedelta(seconds=0.5))
+        [again] = await take(queue, 1)
+        assert 0.4 < time.monotonic() - began < 5
+        assert again.attempt == 2
+        await again.ack()
+        assert queue.stats.nacked == 1
+        await settled(installation)
+
+
+async def test_a_message_that_takes_longer_does_not_come_back_meanwhile(installation: Installation, topic: str) -> None:
+    put(installation, topic, b"v")
+    async with queue_of(installation, topic) as queue:
+        [message] = await take(queue, 1)
+        await message.extend(timedelta(seconds=30))
+        with pytest.raises(TimeoutError):
+            await take(queue, 1, TIMEOUT.total_seconds() + 1.5)
+        assert queue.unacked == 1
+        await message.ack()
+        await settled(installation)
+        with pytest.raises(InvalidOptionError, match="is settled"):
+            await message.extend(timedelta(seconds=1))
+
+
+async def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_error(
+    installation: Installation, topic: str
+) -> None:
+    put(installation, topic, b"refused", key=b"refused")
+    put(installation, topic, b"forgotten", key=b"forgotten")
+    async with queue_of(installation, topic, max_attempts=2) as queue:
+        for attempt in (1, 2):
+            for message in await take(queue, 2):
+                assert message.attempt == attempt
+                if message.value == b"refused":
+                    await message.nack(timedelta(0), ValueError(f"no {attempt}"))
+        await asyncio.to_thread(installation.dead_letters, 2)
+        await settled(installation)
+        assert queue.stats.exhausted == 2
+
+    letters = installation.dead_letters(2)
+    assert {letter.header("delay-reason") for letter in letters.values()} == {"attempts-exhausted"}
+    assert "2 attempts have failed" in letters[b"refused"].header("delay-error")
+    assert "the last with: ValueError: no 2" in letters[b"refused"].header("delay-error")
+    assert "no acknowledgement within the timeout" in letters[b"forgotten"].header("delay-error")
+    assert users(letters[b"forgotten"].headers) == [("trace", b"1"), ("null", None)]
+
+
+async def test_messages_without_key_and_value_are_messages(installation: Installation, topic: str) -> None:
+    installation.requests.send([], None, None, topic=topic)
+    installation.requests.flush()
+    async with queue_of(installation, topic) as queue:
+        [message] = await take(queue, 1)
+        assert (message.key, message.value) == (None, None)
+        [again] = await take(queue, 1)
+        assert (again.key, again.value, again.attempt) == (None, None, 2)
+        await again.ack()
+        await settled(installation)
+
+
+async def test_what_was_not_handed_out_is_given_back_at_once_without_an_attempt(
+    installation: Installation, topic: str
+) -> None:
+    put(installation, topic, *(b"%d" % number for number in range(20)))
+    async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
+        [message] = await take(queue, 1)
+        await until(lambda: queue.stats.received == 20)
+        await message.ack()
+    assert queue.stats.released == 19
+
+    async with queue_of(installation, topic) as other:
+        for given in await take(other, 19):
+            assert given.attempt == 1
+            await given.ack()
+        await settled(installation)
+
+
+async def test_an_iteration_that_is_given_up_loses_nothing(installation: Installation, topic: str) -> None:
+    async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
+        got, given_up = set[bytes | None](), 0
+
+        def send() -> None:
+            for number in range(100):
+                put(installation, topic, b"%d" % number)
+
+        sending = asyncio.create_task(asyncio.to_thread(send))
+        while len(got) < 100:
+            try:
+                [message] = await take(queue, 1, 0.003)
+            except TimeoutError:
+                given_up += 1
+                assert given_up < 20_000
+            else:
+                got.add(message.value)
+                await message.ack()
+        await sending
+        assert given_up > 10
+        await settled(installation)
+
+
+async def test_batches_are_what_is_there(installation: Installation, topic: str) -> None:
+    put(installation, topic, *(b"%d" % number for number in range(100)))
+    got: list[Message] = []
+    async with queue_of(installation, topic) as queue:
+        batches: AsyncIterator[list[Message]] = queue.batches(30)
+        async with asyncio.timeout(30):
+            async for batch in batches:
+                assert 1 <= len(batch) <= 30
+                got += batch
+                for message in batch:
+                    await message.ack()
+                if len(got) == 100:
+                    break
+        await settled(installation)
+    assert len({message.value for message in got}) == 100
+
+
+async def test_no_more_messages_are_out_than_is_allowed(installation: Installation, topic: str) -> None:
+    put(installation, topic, *(b"%d" % number for number in range(30)))
+    async with queue_of(installation, topic, timedelta(minutes=5), max_unacked=10) as queue:
+        out = await take(queue, 10)
+        with pytest.raises(TimeoutError):
+            await take(queue, 1, 1)
+        assert queue.unacked == 10
+        await out[0].ack()
+        out += await take(queue, 1)
+        for message in out:
+            await message.ack()
+        for _ in range(19):
+            [message] = await take(queue, 1)
+            await message.ack()
+        await settled(installation)
+
+
+async def test_a_flood_of_errors_leaves_a_probe_at_a_time_until_one_succeeds(
+    installation: Installation, topic: str
+) -> None:
+    breaker = Breaker(over=10, probe_after_s=0.5, longest_s=0.5)
+    failing, met, done = True, 0, set[bytes | None]()
+    put(installation, topic, *(b"%d" % number for number in range(200)))
+    async with queue_of(installation, topic, breaker=breaker, max_attempts=None) as queue:
+
+        async def work() -> None:
+            nonlocal met
+            async for message in queue:
+                if failing:
+                    met += 1
+                    await message.nack(timedelta(seconds=0.2))
+                else:
+                    done.add(message.value)
+                    await message.ack()
+
+        working = asyncio.create_task(work())
+        await asyncio.sleep(6)
+        assert breaker.is_open
+        assert met <= 10 + 6 / 0.5 + 2
+        assert breaker.probes >= 3
+        failing = False
+        await until(lambda: len(done) == 200, 60)
+        assert not breaker.is_open
+        await settled(installation)
+        working.cancel()
+    assert queue.stats.released > 100
+
+
+async def test_a_queue_on_a_topic_that_is_not_there_says_so(installation: Installation) -> None:
+    with pytest.raises(InvalidDestinationError, match="The topic nowhere does not exist"):
+        await queue_of(installation, "nowhere").start()
+
+
+async def test_a_queue_that_is_not_open_says_so(installation: Installation) -> None:
+    with pytest.raises(ClientClosedError, match="DelayQueue"):
+        await anext(queue_of(installation, "nowhere"))
+
+
+def test_consumers_that_drop_one_in_ten_and_are_killed_lose_nothing(installation: Installation, tmp_path: Path) -> None:
+    chance = random.Random(1)  # noqa: S311 - it chooses whom to kill
+    with QueueRun(installation.bootstrap, installation.app_id, tmp_path, count=10_000) as run:
+        run.produce()
+        for _ in range(4):
+            run.await_more(500)
+            run.kill_one(chance)
+        run.finish(180)
+        back = run.redeliveries()
+
+    late = [late_ms(record) for record in back]
+    assert run.kills == 4
+    assert len(run.processed) == 10_000
+    assert len(back) > 500
+    assert min(late) >= 0
+    assert percentile(late, 0.99) <= LATE_MS
+    assert sum(ends(installation.bootstrap, run.topic).values()) == 10_000 + len(back)

@@ -1,0 +1,102 @@
+"""What failed comes back: a consumer in any language forwards it, and a Faust app does so by a decorator."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.kafka import Record, now_ms
+from tests.harness.worker import eventually
+from tests.integration.conftest import Run
+from tests.integration.faust_app import FaustApp
+from tests.integration.installation import ON_TIME_MS, Installation, late_ms, users
+
+BASE_MS = 300
+ASKS = {"delay-retry": f"exponential {BASE_MS}ms 2 2s", "delay-max-attempts": "4"}
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run) -> Iterator[Installation]:
+    with run("retries") as made:
+        yield made
+
+
+def forward(installation: Installation, record: Record, to: str, **more: str) -> None:
+    """Do what a consumer in any language does with a record that it could not process."""
+    installation.requests.send(
+        [*record.headers, ("delay-to", to), *ASKS.items(), *more.items()], record.key, record.value
+    )
+    installation.requests.flush()
+
+
+def test_a_consumer_only_forwards_what_it_has_received_until_the_attempts_are_over(installation: Installation) -> None:
+    to = installation.topic()
+    installation.requests.send([("b", b"1"), ("a", None), ("b", b"2")], b"k", b"\x00v", topic=to)
+    installation.requests.flush()
+    asked_at, dues = [], []
+    for attempt in range(1, 5):
+        *_, last = installation.wait_for(to, attempt)
+        assert (last.key, last.value, users(last.headers)) == (b"k", b"\x00v", [("b", b"1"), ("a", None), ("b", b"2")])
+        if attempt > 1:
+            assert last.header("delay-attempt") == str(attempt)
+            assert 0 <= late_ms(last) < ON_TIME_MS
+            dues.append(int(last.header("delay-due")))
+        asked_at.append(now_ms())
+        forward(installation, last, to, **{"delay-error": f"HTTPError: {attempt}"})
+
+    waits = [due - asked for due, asked in zip(dues, asked_at[:3], strict=True)]
+    assert [wait - 500 < BASE_MS << n <= wait + 20 for n, wait in enumerate(waits)] == [True] * 3, waits
+    letter = installation.dead_letters(1)[b"k"]
+    assert letter.header("delay-reason") == "attempts-exhausted"
+    assert "the last with: HTTPError: 4" in letter.header("delay-error")
+    assert users(letter.headers) == [("b", b"1"), ("a", None), ("b", b"2")]
+
+
+def test_a_record_that_is_forwarded_by_two_comes_back_once(installation: Installation) -> None:
+    to = installation.topic()
+    installation.requests.schedule("once", now_ms(), to, b"v")
+    installation.requests.flush()
+    [first] = installation.wait_for(to, 1)
+    for partition in (0, 1, 2, 3):
+        headers = [*first.headers, ("delay-to", to), ("delay-retry", "exponential 2s 2 1h")]
+        installation.requests.send(headers, first.key, first.value, partition=partition)
+    installation.requests.flush()
+
+    id_ = f"{first.header('delay-source')}~2~{to}"
+    installation.await_event("delivered", id_)
+    assert [record.header("delay-id") for record in installation.wait_for(to, 2)] == ["once", id_]
+    assert [event["event"] for event in installation.events(id_)].count("replaced") == 3
+
+
+def test_a_faust_app_retries_what_raises_and_goes_on_meanwhile(installation: Installation) -> None:
+    to, done = installation.topic(partitions=2), installation.topic()
+    with FaustApp(installation, to, done, max_attempts=3, base="300ms") as app:
+        for number in range(20):
+            fails = number % 5  # of five, one never fails, one once, one twice, and two more often than is allowed
+            installation.requests.send({"fails": str(fails)}, b"%d" % number, b"%d" % number, topic=to)
+        installation.requests.flush()
+        handled = installation.wait_for(done, 20 * 2 // 5 + 4, 60)
+        letters = installation.wait_for(f"{installation.app_id}-dead-letters", 1 + 8, 60)
+        assert app.alive
+
+    attempts = {int(record.value or b""): int(record.header("attempt")) for record in handled}
+    assert attempts == {number: number % 5 + 1 for number in range(20) if number % 5 < 3}
+    exhausted = {record.value: record for record in letters if record.header("delay-reason") == "attempts-exhausted"}
+    assert {b"%d" % number for number in range(20) if number % 5 > 2} <= exhausted.keys()
+    assert "the last with: ValueError: number 3 fails" in exhausted[b"3"].header("delay-error")
+
+
+def test_a_faust_app_that_is_killed_while_events_fail_loses_none(installation: Installation) -> None:
+    to, done, count = installation.topic(partitions=2), installation.topic(), 300
+    with FaustApp(installation, to, done, max_attempts=9, base="100ms") as app:
+        for number in range(count):
+            installation.requests.send({"fails": str(number % 3)}, b"%d" % number, b"%d" % number, topic=to)
+        installation.requests.flush()
+        for share in (20, 100, 200):
+            installation.wait_for(done, share, 60)
+            app.kill()
+            app.start()
+
+        def all_done() -> bool:
+            return {int(record.value or b"") for record in installation.wait_for(done, 1)} == set(range(count))
+
+        eventually(all_done, 60, "every event")

@@ -1,0 +1,75 @@
+"""Policies of an input hold for what its requests do not say themselves, in any dialect."""
+
+import re
+
+import pytest
+
+from punctual.contract.dialects import dialect_of
+from punctual.contract.jitter import spread
+from punctual.contract.policies import Policies, parse_policies, with_policies
+from punctual.contract.request import Request
+from tests.punctual.contract.records import NOW, FakeRecord, Log
+
+ALL = "no-later PT10S jitter 500  max-late PT1M if-late drop dedupe 0"
+
+
+def decoded(record: FakeRecord, text: str = ALL, dialect: str = "native") -> Request:
+    return with_policies(dialect_of(dialect), parse_policies(text)).decode(record)
+
+
+def test_each_policy_is_read() -> None:
+    assert parse_policies(ALL) == Policies(10_000, 500, 60_000, "drop", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("sooner 1", "there is no policy 'sooner', they are no-later, jitter, max-late, if-late, dedupe"),
+        ("jitter", "jitter needs a value after it"),
+        ("jitter 1 jitter 2", "jitter is there twice"),
+        ("jitter soon", "'soon' is no duration"),
+        ("if-late drop", "if-late needs max-late: late by how much?"),
+        ("max-late 1 if-late never", "if-late can be deliver, drop, dead-letter"),
+        (" ", "a policy and its value are needed, as in 'no-later PT10S'"),
+    ],
+)
+def test_what_is_none_is_refused_with_a_sentence(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}"):
+        parse_policies(text)
+
+
+def test_a_request_that_says_nothing_gets_them() -> None:
+    asked = decoded(Log().record(delay_to="orders", delay_at=str(NOW), delay_id="a"))
+
+    assert asked.due_ms == spread("a", NOW, 500)
+    policies = (asked.no_later_ms, asked.jitter_ms, asked.max_late_ms, asked.if_late, asked.dedupe_ms)
+    assert policies == (10_000, 500, 60_000, "drop", 0)
+
+
+def test_what_a_request_says_holds() -> None:
+    said = {"delay_no_later": "1", "delay_jitter": "0", "delay_max_late": "2", "delay_dedupe": "3"}
+    asked = decoded(Log().record(delay_to="orders", delay_at=str(NOW), **said))
+
+    assert (asked.due_ms, asked.no_later_ms, asked.max_late_ms, asked.if_late, asked.dedupe_ms) == (NOW, 1, 2, None, 3)
+
+
+def test_of_commands_a_reschedule_alone_has_jitter() -> None:
+    moved = decoded(Log().record(delay_op="reschedule", delay_id="a", delay_at=str(NOW)))
+    cancel = decoded(Log().record(delay_op="cancel", delay_id="a"))
+
+    assert (moved.due_ms, moved.no_later_ms, moved.max_late_ms) == (spread("a", NOW, 500), None, None)
+    assert (cancel.due_ms, cancel.jitter_ms) == (0, None)
+
+
+def test_what_the_cold_tier_sends_back_has_had_them() -> None:
+    parked = {"delay_source": "delay-requests-0-1", "delay_parked": f"{NOW},{NOW}"}
+    asked = decoded(Log().record(delay_to="orders", delay_at=str(NOW), delay_id="a", **parked))
+
+    assert (asked.due_ms, asked.no_later_ms) == (NOW, None)
+
+
+def test_a_dialect_that_cannot_say_them_has_them_too() -> None:
+    record = FakeRecord([("deliverAfter", b"%d" % NOW)], topic="orders.delayed")
+    asked = decoded(record, dialect="deliver-after:orders")
+
+    assert (asked.due_ms, asked.no_later_ms) == (spread(asked.id, NOW, 500), 10_000)
