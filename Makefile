@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
-	chaos-queue debounce neighbours lock clean
+	chaos-queue chaos-pipeline debounce neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -34,6 +34,7 @@ help:
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
+	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes (half an hour)'
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
@@ -95,6 +96,9 @@ chaos: $(TEST_STAMP)
 
 chaos-queue: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos.queue
+
+chaos-pipeline: $(TEST_STAMP)
+	@KILLS=10 $(BIN)/python -m pytest -q tests/pipeline/test_kills.py tests/pipeline/test_attacks.py
 
 neighbours: $(TEST_STAMP)
 	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \

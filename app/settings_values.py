@@ -48,11 +48,14 @@ def servers(text: str) -> str:
 
 
 def urls(text: str) -> tuple[str, ...]:
-    """Return the patterns of addresses that are listed; each but `*` names its scheme."""
+    """Return the patterns of addresses that are listed; each but `*` names its scheme, http or https."""
     listed = words(text)
     for pattern in listed:
         if pattern != "*" and "://" not in pattern:
             msg = f"{pattern!r} names no scheme: 'https://{pattern}' is meant, perhaps"
+            raise ValueError(msg)
+        if pattern != "*" and not pattern.startswith(("https://", "http://")):
+            msg = f"{pattern!r} is no pattern of https:// or http:// addresses"
             raise ValueError(msg)
     return listed
 

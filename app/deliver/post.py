@@ -65,7 +65,7 @@ class PostWriter:
         id_ = signatures.webhook_id(self._cluster, self._settings.app_id, kind, entry.source)
         seconds = self._clock.wall_ms() // 1000
         said = [("webhook-id", id_), ("webhook-timestamp", str(seconds))]
-        secrets = self._secrets.of(str(to.target.url), asyncio.get_running_loop().time())
+        secrets = self._secrets.of(to.target, asyncio.get_running_loop().time())
         if secrets:
             said.append(("webhook-signature", signatures.signature(secrets, id_, seconds, body)))
         return said

@@ -49,11 +49,11 @@ class Pattern(NamedTuple):
 
         The path is compared as it is sent, and none is admitted that can be misread.
         """
-        return (
-            target.url.scheme == self.scheme
-            and fnmatch.fnmatchcase(target.authority, self.authority)
-            and (not self.path or self._is_below(target))
-        )
+        if self.scheme != target.url.scheme or (self.path and not self._is_below(target)):
+            return False
+        authority = self.authority.replace("[", "[[]")  # an address begins there, no set of characters
+        with_port = f"{target.authority.removesuffix(f':{target.port}')}:{target.port}"
+        return any(fnmatch.fnmatchcase(one, authority) for one in (target.authority, with_port))
 
     def _is_below(self, target: Target) -> bool:
         return fnmatch.fnmatchcase(target.url.raw_path_qs, self.path) and DOUBTFUL.search(target.url.raw_path) is None

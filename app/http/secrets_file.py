@@ -1,19 +1,23 @@
 """The file of secrets to sign with: which secrets which URLs are signed with; read again when it changes."""
 
-import fnmatch
 import logging
 from pathlib import Path
 
 from app.http import signatures
+from app.http.allow_list import Pattern
+from app.http.target import Target
+
+_ANY = "*"
 
 log = logging.getLogger(__name__)
 
-_Lines = list[tuple[str, tuple[bytes, ...]]]
+_Line = tuple[Pattern | None, tuple[bytes, ...]]
 
 
 class SecretsFile:
-    """Lines of a pattern and its secrets, separated by spaces: the first line whose pattern a URL matches is its own.
+    """Lines of a pattern and its secrets, separated by spaces: the first line whose pattern admits a URL is its own.
 
+    Patterns are those of the allow lists, part by part, for a secret must not sign what goes to another host.
     Of a file that cannot be read any more, what was read last holds.
     """
 
@@ -26,12 +30,13 @@ class SecretsFile:
         self._seen, self._lines = self._state(), self._read()
         self._checked_s = float("-inf")
 
-    def of(self, url: str, now_s: float) -> tuple[bytes, ...]:
+    def of(self, target: Target, now_s: float) -> tuple[bytes, ...]:
         """Return the secrets for a URL; looks, once a second by the loop's clock, whether the file has changed."""
         if self._path is not None and now_s - self._checked_s >= 1:
             self._checked_s = now_s
             self._look()
-        return next((secrets for pattern, secrets in self._lines if fnmatch.fnmatchcase(url, pattern)), ())
+        fitting = (secrets for pattern, secrets in self._lines if pattern is None or pattern.admits(target))
+        return next(fitting, ())
 
     def _look(self) -> None:
         state = self._state()
@@ -52,7 +57,7 @@ class SecretsFile:
             return ()
         return () if stat is None else (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
-    def _read(self) -> _Lines:
+    def _read(self) -> list[_Line]:
         if self._path is None:
             return []
         try:
@@ -67,11 +72,13 @@ def _says(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
-def _line(number: int, line: str) -> tuple[str, tuple[bytes, ...]]:
-    pattern, *secrets = line.split()
+def _line(number: int, line: str) -> _Line:
+    text, *secrets = line.split()
+    if text != _ANY and not text.startswith(("https://", "http://")):
+        raise ValueError(f"line {number} begins with no pattern of https:// or http:// addresses")
     if not secrets:
         raise ValueError(f"line {number} has no secret: a pattern and one or more secrets are needed")
     try:
-        return pattern, tuple(map(signatures.secret, secrets))
+        return None if text == _ANY else Pattern.of(text), tuple(map(signatures.secret, secrets))
     except ValueError as error:
         raise ValueError(f"line {number}: {error}") from None

@@ -17,6 +17,7 @@ import uvloop
 from aiokafka.structs import ConsumerRecord
 
 import app
+from benchmarks.hot_path import dialects
 from benchmarks.hot_path.assembly import Assembly
 from benchmarks.hot_path.stages import Stopwatch
 from benchmarks.plan import Plan
@@ -28,17 +29,23 @@ _USUAL_THRESHOLDS = 700, 10, 10
 
 
 def requests(count: int, base_ms: int) -> list[list[ConsumerRecord]]:
-    """Return requests as they are fetched: half of them with an id of their own, half to get one from their place."""
+    """Return requests as they are fetched: half of them with an id of their own, half to get one from their place.
+
+    Those of another dialect have ids as it has them.
+    """
     plan = Plan(name="order", to="orders", count=count, base_ms=base_ms + _HOUR_MS, step_us=50)
+    other = dialects.chosen()
     records = []
     for number, due_ms in enumerate(plan.due_times()):
-        headers = [("delay-to", plan.to.encode()), ("delay-at", b"%d" % due_ms)]
-        if number % 2:
-            headers.append(("delay-id", plan.id(number).encode()))
-        key, value = plan.id(number).encode(), plan.value(number)
-        record = ConsumerRecord(
-            "delay-requests", 0, number, base_ms, 1, key, value, None, len(key), len(value), tuple(headers)
-        )
+        topic, key, value = "delay-requests", plan.id(number).encode(), plan.value(number)
+        if other is None:
+            headers = [("delay-to", plan.to.encode()), ("delay-at", b"%d" % due_ms)]
+            if number % 2:
+                headers.append(("delay-id", key))
+        else:
+            topic = dialects.INPUT
+            headers, key, value = other(plan.to, due_ms, key, value)
+        record = ConsumerRecord(topic, 0, number, base_ms, 1, key, value, None, len(key), len(value), tuple(headers))
         records.append(record)
     return [records[begin : begin + _CHUNK] for begin in range(0, count, _CHUNK)]
 

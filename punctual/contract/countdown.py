@@ -45,6 +45,8 @@ def _span_ms(text: str) -> int | None:
     """Return seconds in milliseconds, rounded up; None if they are not there. Raises Refusal."""
     if text in ("", "null"):
         return None
+    if len(text) <= _MOST and text.isdigit():  # as most are
+        return int(text) * 1000
     if len(text) > _DIGITS:
         raise Refusal(Reason.MALFORMED, f"`$.countdown` has more than {_DIGITS} digits. Round it.")
     try:

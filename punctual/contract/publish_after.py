@@ -4,6 +4,7 @@ Key, value and headers are delivered unchanged. Without the header a record is d
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from punctual.contract import beside
@@ -26,4 +27,9 @@ def decode(record: Record, to: str | None = None, header: str = PUBLISH_AFTER) -
     said, users = beside.read(record)
     text = text_of(header, last(users, header))
     due_ms = parsed(header, text, parse_time) if text else None
-    return beside.unchanged(record, replace(WORDS, due=header), said, users, due_ms, to)
+    return beside.unchanged(record, _words(header), said, users, due_ms, to)
+
+
+@lru_cache(maxsize=100)
+def _words(header: str) -> Words:
+    return replace(WORDS, due=header)

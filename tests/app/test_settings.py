@@ -292,3 +292,11 @@ def test_records_to_be_left_out_are_those_of_their_partition() -> None:
     settings = Settings.from_env({"DELAY_SKIP_RECORDS": "delay-delays-changelog-3-7,delay-delays-changelog-13-8"})
     assert settings.skipped("delay-delays-changelog-3") == {7}
     assert settings.skipped("delay-delays-changelog-1") == frozenset()
+
+
+@pytest.mark.parametrize("name", ["DELAY_CALLBACKS", "DELAY_HTTP_DESTINATIONS"])
+def test_a_pattern_of_addresses_that_none_can_match_stops_the_start(name: str) -> None:
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({name: "https://a.example,ftp://b.example"})
+
+    assert "'ftp://b.example' is no pattern of https:// or http:// addresses" in str(raised.value)

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.errors import CommitUnusable, ProcessFailed
-from benchmarks.hot_path import report
+from benchmarks.hot_path import dialects, report
 from benchmarks.hot_path.options import Options, Sizes, parse
 from benchmarks.hot_path.ratio import Ratio, ratio
 from benchmarks.hot_path.stages import STAGES
 from benchmarks.hot_path.tree import ROOT, Tree, exported
 from benchmarks.hot_path.turns import Turns, take_turns
+from punctual.contract.dialects import DIALECTS, dialect_of
+from tests.punctual.contract.records import NOW, FakeRecord
 
 TINY = Sizes(pairs=1, rounds=6, tries=2, messages=500)
 #: Makes a stage of a copy take ten microseconds more for each message.
@@ -159,3 +161,16 @@ def test_only_rounds_that_both_trees_have_measured_count() -> None:
     turns = Turns([[{"in": 3.0}, {"in": 2.0}], [{"in": 3.0}, {}]])
     assert report.ratio_of(turns, "in") == Ratio(1.5, 1.5, 1.5)
     assert report.ratio_of(turns, "out") is None
+
+
+def test_requests_of_every_dialect_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {"native", *dialects.DIALECTS} == DIALECTS.keys()
+    assert dialects.chosen() is None
+    for name, (setting, _) in dialects.DIALECTS.items():
+        monkeypatch.setenv(dialects.DIALECT, name)
+        monkeypatch.setenv("DELAY_INPUTS", "")
+        ask = dialects.chosen()
+        assert ask is not None
+        headers, key, value = ask("orders", NOW + 3_600_000, b"order-7", b"v" * 200)
+        asked = dialect_of(setting).decode(FakeRecord(headers, key, value, topic=dialects.INPUT))
+        assert (asked.to, asked.due_ms, len(asked.value or b"")) == ("orders", NOW + 3_600_000, 200)

@@ -133,3 +133,12 @@ def test_a_body_that_does_not_fit_gives_way_to_the_usual_one_without_content(ben
 
     assert b"left out" in (callback(bench).value or b"")
     assert callback(bench).headers == []
+
+
+def test_without_destinations_what_can_be_read_is_not_allowed_and_nothing_else_is(tmp_path: Path) -> None:
+    trial = Workbench(tmp_path / "trial.db", DELAY_PARTITIONS="1", DELAY_INPUTS=INPUTS, DELAY_DESTINATIONS="")
+    trial.run(etf1(0), etf1(1, value=None), etf1(2, key=b""))
+
+    reasons = [dict(letter.headers)["delay-reason"] for letter in trial.sends]
+    assert reasons == [b"not-allowed", b"bad-id"]
+    trial.close()
