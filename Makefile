@@ -12,8 +12,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate format kafka topic bench bench-full chaos \
-	chaos-queue debounce neighbours lock clean
+.PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
+	chaos-queue chaos-pipeline debounce neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -27,12 +27,14 @@ help:
 	@echo 'make lint     format, lint, types and layers'
 	@echo 'make check    the same, and the fast tests'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
+	@echo 'make rates    three destinations with caps and a backlog of 100,000, for two minutes with each guarantee'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
+	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes (half an hour)'
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
@@ -71,6 +73,10 @@ check: lint
 simulate: $(TEST_STAMP)
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --first $(or $(FIRST),0)
 
+rates: $(TEST_STAMP)
+	@RATES_BACKLOG=100000 RATES_SECONDS=60 RATES_CAPS=500,200,300 $(BIN)/python -m pytest -q tests/integration/test_rates.py \
+		-o log_cli=true -o log_cli_level=INFO
+
 format: $(TEST_STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -90,6 +96,9 @@ chaos: $(TEST_STAMP)
 
 chaos-queue: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos.queue
+
+chaos-pipeline: $(TEST_STAMP)
+	@KILLS=10 $(BIN)/python -m pytest -q tests/pipeline/test_kills.py tests/pipeline/test_attacks.py
 
 neighbours: $(TEST_STAMP)
 	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \

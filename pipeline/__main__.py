@@ -9,36 +9,52 @@ if find_spec("pyspark") is None:
     sys.exit(bare.main(sys.argv[1:]))
 
 import argparse
+import logging
 import os
 from types import ModuleType
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from pipeline.context import Context
-from pipeline.errors import PipelineError
-from pipeline.jobs import JOBS
-from pipeline.kafka import Kafka, sentence
+from pipeline.errors import INTERRUPTED, PipelineError, SparkStopped
+from pipeline.jobs import JOBS, idle
+from pipeline.kafka import Kafka
 from pipeline.session import session
-
-_INTERRUPTED = 130
+from pipeline.summary import Summary, stdout_for_data
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line says; return the exit code: 0 done, 1 not done, 2 a wrong command line."""
+    """Do what the command line says; return the exit code (docs/reference/pipeline.md)."""
     options = parser(JOBS).parse_args(arguments)
+    logging.getLogger().addHandler(logging.NullHandler())  # what fails is said in a sentence, by us
+    summary = Summary()
+    with stdout_for_data(only=options.json):
+        code = _run(options, summary)
+    if summary.error is not None:
+        sys.stderr.write(f"{summary.error}\n")
+    if options.json:
+        print(summary.line(options.command, code))
+    return code
+
+
+def _run(options: argparse.Namespace, summary: Summary) -> int:
+    """Do it, unless a look tells that there is nothing to do; leave in the summary what went wrong."""
+    job = JOBS[options.command]
     try:
-        with session(f"punctual {options.command}", options.master, options.jars_dir, options.memory) as spark:
-            context = Context(spark, Kafka(options.bootstrap), options.app_id)
-            return int(JOBS[options.command].run(context, options) or 0)
+        if idle(job, options):
+            summary.nothing = True
+            return int(options.exit_nothing)
+        name = f"punctual {options.command}"
+        with session(name, options.master, options.jars_dir, options.memory, options.spark_log) as spark:
+            code = int(job.run(Context(spark, Kafka(options.bootstrap), options.app_id, summary), options) or 0)
+        return code or int(options.exit_nothing if summary.nothing else 0)
+    except SparkStopped as error:
+        summary.error = f"{error} {job.AGAIN}"
+        return error.code
     except PipelineError as error:
-        _say(str(error))
-    except (PySparkException, Py4JError) as error:
-        _say(f"Spark stopped: {sentence(error)}")
+        summary.error = str(error)
+        return error.code
     except KeyboardInterrupt:
-        _say("Stopped. What was not committed is done again by the next run.")
-        return _INTERRUPTED
-    return 1
+        summary.error = f"Stopped. {job.AGAIN}"
+        return INTERRUPTED
 
 
 def parser(jobs: dict[str, ModuleType]) -> argparse.ArgumentParser:
@@ -49,11 +65,12 @@ def parser(jobs: dict[str, ModuleType]) -> argparse.ArgumentParser:
         about = (job.__doc__ or "").splitlines()[0]
         command = commands.add_parser(name, help=about, description=about)
         job.add_options(command)
-        _common(command.add_argument_group("where"))
+        _common(command)
     return line
 
 
-def _common(group: "argparse._ArgumentGroup") -> None:
+def _common(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("where")
     env = os.environ
     app_id = env.get("DELAY_APP_ID", "delay")
     bootstrap = env.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
@@ -62,10 +79,14 @@ def _common(group: "argparse._ArgumentGroup") -> None:
     group.add_argument("--master", default="local[*]", help="Spark's master, unless spark-submit says it (%(default)s)")
     group.add_argument("--memory", default="2g", help="heap of the JVM that is started here (%(default)s)")
     group.add_argument("--jars-dir", help="the Kafka connector's jars, where Maven Central cannot be reached")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    group.add_argument(
+        "--spark-log", default="off", choices=("off", "error", "warn"), help="what of Spark's log is on stderr"
+    )
+    group = command.add_argument_group("for programs")
+    group.add_argument("--json", action="store_true", help="stdout is one line of JSON: counts, seconds, offsets")
+    group.add_argument(
+        "--exit-nothing", type=int, default=0, metavar="CODE", help="exit code if there was nothing to do (%(default)s)"
+    )
 
 
 if __name__ == "__main__":

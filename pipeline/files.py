@@ -1,8 +1,11 @@
 """A directory of any file system that Hadoop knows: local, HDFS, S3A."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
 
@@ -22,7 +25,7 @@ class Files:
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, sorted; none if it is not there."""
         path = self._path(directory)
-        if not self._fs.exists(path):
+        if not self._fs.exists(path) or self._fs.getFileStatus(path).isFile():
             return []
         return sorted(status.getPath().getName() for status in self._fs.listStatus(path))
 
@@ -53,3 +56,29 @@ class Files:
     def delete(self, name: str) -> None:
         """Delete a file, or a directory with all that is in it."""
         self._fs.delete(self._path(name), True)  # noqa: FBT003 - Java's
+
+
+class LocalFiles:
+    """The same of this machine's own file system, to look at before there is a Spark."""
+
+    def __init__(self, root: str) -> None:
+        """Nothing is created."""
+        self.root = root.removeprefix("file://").rstrip("/")
+
+    @classmethod
+    def at(cls, root: str) -> "LocalFiles | None":
+        """Return the files below `root`, None if it is of another file system."""
+        return None if "://" in root.removeprefix("file://") else cls(root)
+
+    def names(self, directory: str) -> list[str]:
+        """Return the names in a directory, sorted; none if it is not there."""
+        path = Path(self.root, directory)
+        return sorted(each.name for each in path.iterdir()) if path.is_dir() else []
+
+    def read(self, name: str) -> str:
+        """Return a file's text."""
+        return Path(self.root, name).read_text()
+
+    def parquet(self, directories: "Iterable[str]") -> list[Path]:
+        """Return the files of Parquet in these directories."""
+        return [file for name in directories for file in Path(self.root, name).rglob("*.parquet")]

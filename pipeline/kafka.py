@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.errors import DataLost, KafkaUnreachable, TopicMissing
@@ -222,9 +221,3 @@ def _named(error: Py4JJavaError, bootstrap: str) -> Exception:
             f"Is DELAY_APP_ID right?"
         )
     return KafkaUnreachable(f"Kafka at {bootstrap} fails: {kind}: {said} Is KAFKA_BOOTSTRAP_SERVERS right?")
-
-
-def sentence(error: PySparkException) -> str:
-    """Return the first line of what Spark says, or the cause that Java has for it."""
-    first, *others = str(error).splitlines() or [type(error).__name__]
-    return others[0].removeprefix(": ") if others and others[0].startswith(": ") else first

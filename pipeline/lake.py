@@ -6,6 +6,7 @@ none, so the next run begins where the last commit ends, and nothing counts twic
 
 import dataclasses
 import json
+import re
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -23,8 +24,8 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pipeline.errors import LakeBusy, LakeMismatch
-from pipeline.files import Files
+from pipeline.errors import LakeBusy, LakeIncomplete, LakeMismatch
+from pipeline.files import Files, LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _COMMITS = "commits"
 _FORMAT = 1
+#: What `Lake.write` makes: the number of the commit that it is for, and a random one.
+_DIRECTORY, _FIRST = re.compile(r"\d{12}-[0-9a-f]{12}$"), f"{1:012d}-"
 #: What earlier commits refer to stays so long: somebody may be reading it.
 _KEPT = 20
 
@@ -76,6 +79,48 @@ class Commit:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+def source_of(app_id: str, cluster_id: str) -> str:
+    """Return what tables say of the installation that they come from."""
+    return f"{app_id} on cluster {cluster_id}"
+
+
+def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
+    """Return the last commit of the tables of `kind` from `source` below a directory; number 0 if there is none yet.
+
+    Raises LakeMismatch if the directory holds something else, LakeIncomplete if its commits are gone.
+    """
+    names = [name for name in files.names(_COMMITS) if name.endswith(".json")]
+    if not names:
+        _assure_new(files)
+        return Commit(0, kind, source)
+    try:
+        found = Commit(**json.loads(files.read(f"{_COMMITS}/{names[-1]}")))
+    except (ValueError, TypeError) as error:
+        raise LakeMismatch(
+            f"{files.root}/{_COMMITS}/{names[-1]} is no commit of this program's tables. Choose another directory."
+        ) from error
+    if (found.kind, found.source, found.format) != (kind, source, _FORMAT):
+        raise LakeMismatch(
+            f"{files.root} holds a {found.kind} of {found.source} (format {found.format}), not a {kind} of {source}. "
+            f"Choose another directory, or DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
+        )
+    positions = {topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()}
+    return dataclasses.replace(found, positions=positions)
+
+
+def _assure_new(files: "Files | LocalFiles") -> None:
+    """Raise LakeIncomplete if there were commits: a first run that was killed leaves directories of number 1 alone."""
+    for table in files.names(""):
+        later = next(
+            (name for name in files.names(table) if _DIRECTORY.match(name) and not name.startswith(_FIRST)), None
+        )
+        if later is not None:
+            raise LakeIncomplete(
+                f"{files.root} has tables, {table}/{later} among them, but {_COMMITS}/ is gone, which says what "
+                f"counts. Restore it, or begin a new directory, with what Kafka still has."
+            )
+
+
 class Lake:
     """The tables below one directory. One run at a time writes them; any number read."""
 
@@ -85,23 +130,7 @@ class Lake:
         Raises LakeMismatch if the directory holds something else.
         """
         self.spark, self.files = spark, Files(spark, root)
-        self.head = self._latest() or Commit(0, kind, source)
-        mine = (kind, source, _FORMAT)
-        if (self.head.kind, self.head.source, self.head.format) != mine:
-            raise LakeMismatch(
-                f"{root} holds a {self.head.kind} of {self.head.source} (format {self.head.format}), not a {kind} of "
-                f"{source}. Choose another directory."
-            )
-
-    def _latest(self) -> Commit | None:
-        names = [name for name in self.files.names(_COMMITS) if name.endswith(".json")]
-        if not names:
-            return None
-        found = Commit(**json.loads(self.files.read(f"{_COMMITS}/{names[-1]}")))
-        positions = {
-            topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()
-        }
-        return dataclasses.replace(found, positions=positions)
+        self.head = last_commit(self.files, kind, source)
 
     def read(self, table: str, schema: "StructType") -> "DataFrame":
         """Return a table as of the last commit that this run has seen or made; an empty one if there is nothing."""

@@ -17,6 +17,7 @@ from pipeline.errors import PipelineError
 from pipeline.java import find_java
 
 _START_S = 60.0
+_STDERR = 2
 #: What Spark's own launcher opens: org.apache.spark.launcher.JavaModuleOptions.
 _OPENS = (
     *(f"java.base/java.{name}" for name in ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util")),
@@ -26,11 +27,14 @@ _OPENS = (
 )
 
 
-def start(conf: Mapping[str, str], jars: Iterable[Path], memory: str, directory: Path) -> "subprocess.Popen[bytes]":
+def start(
+    conf: Mapping[str, str], jars: Iterable[Path], memory: str, directory: Path, log: str = "off"
+) -> "subprocess.Popen[bytes]":
     """Start the JVM and tell PySpark, by its environment variables, to use it; it ends when its stdin closes.
 
     So it ends with this process, however that ends. It works in `directory`, temporary files included: Spark leaves
     things there. Its collector is the one for throughput, which takes a tenth less of two cores than Java's choice.
+    What it logs from the level `log` on is on stderr.
     Raises PipelineError if it does not come up.
     """
     home = Path(pyspark.__file__).parent
@@ -39,7 +43,7 @@ def start(conf: Mapping[str, str], jars: Iterable[Path], memory: str, directory:
         [
             str(find_java()),
             *("-cp", f"{home}/jars/*", f"-Xmx{memory}", "-XX:+UseParallelGC", f"-Djava.io.tmpdir={directory}"),
-            "-XX:+IgnoreUnrecognizedVMOptions",
+            *("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError", f"-Dpunctual.log={log}"),
             *("-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"),
             f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
             *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENS),
@@ -50,6 +54,7 @@ def start(conf: Mapping[str, str], jars: Iterable[Path], memory: str, directory:
         ],
         env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told), "SPARK_HOME": str(home)},
         stdin=subprocess.PIPE,
+        stdout=_STDERR,  # ours is for data
         cwd=directory,
     )
     port, secret = _connection(process, told)

@@ -17,6 +17,9 @@ from pyspark.sql.types import (
 from pipeline.errors import SchemaMismatch
 
 _DIGITS = r"^[0-9]{1,15}$"
+#: Numbers between these have 4 to 11 digits, and are a year, a day without dashes, or seconds: nobody means a moment of
+#: the years up to 1973. Less than these is "at once".
+_FROM_MS, _TO_MS = 1_000, 10**11
 #: Spark alone would take '2027' for a day, and '10:00' for today.
 _TIME = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?( ?([Zz]|[+-][0-9]{2}:[0-9]{2}))?)?$"
@@ -26,24 +29,29 @@ _TIME = (
 def due_ms(value: Column, kind: DataType, option: str) -> Column:
     """Return the epoch milliseconds that values of a type say, as long; null where they are no time.
 
-    A timestamp or a date; a number of milliseconds; a text as either is written (RFC 3339, with or without a zone).
+    A timestamp or a date; a number of milliseconds; a text as either is written (RFC 3339, with or without a zone). A
+    number of 4 to 11 digits is no time: it would be seconds, or a year.
 
     Raises SchemaMismatch for other types, naming the `option`.
     """
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):
         return _millis(value.cast("timestamp"))
     if isinstance(kind, IntegralType | NullType):
-        return value.cast("long")
+        return _plausible(value.cast("long"))
     if isinstance(kind, DecimalType | FractionalType):
-        return F.ceil(value.try_cast("decimal(38,6)")).try_cast("long")
+        return _plausible(F.ceil(value.try_cast("decimal(38,6)")).try_cast("long"))
     if isinstance(kind, StringType):
         said = F.trim(value)
         at = F.upper(said).try_cast("timestamp")
-        return F.when(said.rlike(_DIGITS), said.try_cast("long")).when(said.rlike(_TIME), _millis(at))
+        return F.when(said.rlike(_DIGITS), _plausible(said.try_cast("long"))).when(said.rlike(_TIME), _millis(at))
     raise SchemaMismatch(
         f"{option} is of the type {kind.simpleString()}, which is no time. Give a timestamp, a date, epoch "
         f"milliseconds, or a text of one of these."
     )
+
+
+def _plausible(number: Column) -> Column:
+    return F.when((number < _FROM_MS) | (number >= _TO_MS), number)
 
 
 def _millis(at: Column) -> Column:

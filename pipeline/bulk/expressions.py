@@ -9,7 +9,7 @@ from pyspark.sql.types import AtomicType, BinaryType, DataType, NullType
 
 from pipeline.catalyst import tried
 from pipeline.errors import OptionInvalid, SchemaMismatch
-from pipeline.kafka import sentence
+from pipeline.spark_errors import sentence
 
 #: Spark computes what two expressions have in common beforehand, outside of `attempt`, which then catches nothing. And
 #: looking for repeated values in what is cached for a moment takes a fifth of the time that counting takes.

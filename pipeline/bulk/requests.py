@@ -20,7 +20,11 @@ _OWN_BYTES, _HEADER_BYTES = 1024, 16
 #: 128 bits of SHA-256: enough to be the only one.
 _HASH_DIGITS = 32
 #: All digits that Spark has; as it stands it would cut off microseconds, and leave out columns that are null.
-_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 def requests(rows: DataFrame, mapping: Mapping, limits: Limits) -> DataFrame:

@@ -53,6 +53,11 @@ class Promotion:
         late = F.lit(True) if seen is None else F.col("offset") >= F.coalesce(seen[F.col("partition")], F.lit(0))  # noqa: FBT003
         return (F.col("due_ms") >= before.until_ms) | late
 
+    def is_fresh(self, before: "Promotion", *, partition: int, offset: int, due_ms: int, **_: object) -> bool:
+        """Return whether it holds for one."""
+        again = self.again_ms != before.again_ms
+        return again or due_ms >= before.until_ms or offset >= before.upto.get(partition, 0)
+
 
 def requests(messages: DataFrame, snapshot_ms: int) -> DataFrame:
     """Return the requests that bring parked messages (`state.MESSAGES`) back: columns key, value, headers, partition.

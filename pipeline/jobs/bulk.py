@@ -15,14 +15,15 @@ from pipeline.bulk.overview import Overview
 from pipeline.bulk.repeats import essence, may_repeat, without_repeats
 from pipeline.bulk.requests import requests
 from pipeline.bulk.sending import input_topics, send, using
+from pipeline.errors import LEFT, TooMany
 from pipeline.kept import kept
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
     from pipeline.context import Context
 
-#: The exit code when rows were left out and nobody has asked to keep them.
-LEFT_OUT = 3
+TOPICS = ("requests",)
+AGAIN = "Some of the requests may be on their way: run the same command again, and each is delivered once."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +35,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_mapping(parser)
     parser.add_argument("--rejects", metavar="DIR", help="keep rows that cannot be sent here, with the reason")
+    parser.add_argument(
+        "--on-rejected",
+        choices=("fail", "pass"),
+        help=f"whether rejected rows make the exit code {LEFT} (fail, and pass with --rejects)",
+    )
+    past = parser.add_mutually_exclusive_group()
+    past.add_argument("--fail-on-past", action="store_true", help="send nothing if any message is due already")
+    past.add_argument("--max-past", type=int, metavar="N", help="send nothing if more than N are due already")
     parser.add_argument("--dry-run", action="store_true", help="count and show what would be sent; send nothing")
     parser.add_argument("--max-per-second", type=positive, metavar="N", help="send no faster, evenly spread")
     parser.add_argument(
@@ -60,6 +69,8 @@ def run(context: "Context", options: argparse.Namespace) -> int:
         with progress(spark, "count"):
             asked, overview = _counted(requests(rows, mapping, limits), limits.now_ms)
         print(*overview.lines(), sep="\n", flush=True)
+        _summarise(context, overview)
+        _assure_future(overview, 0 if options.fail_on_past else options.max_past)
         if overview.rejected and options.rejects:
             with progress(spark, "rejects"):
                 print(f"\nrejected rows are in {rejects.keep(asked, options.rejects)}")
@@ -67,8 +78,22 @@ def run(context: "Context", options: argparse.Namespace) -> int:
             print("\nNothing was sent: this was a dry run.")
         elif overview.messages:
             send(context, asked.where("reason is null"), input_topics(context, options.inputs), options.max_per_second)
+            context.summary.count(sent=overview.messages)
             print(f"\n{overview.messages:,} requests are on {topic}")
-    return LEFT_OUT if overview.rejected and not options.rejects else 0
+    fails = options.on_rejected == "fail" or (options.on_rejected is None and not options.rejects)
+    return LEFT if overview.rejected and fails else 0
+
+
+def _summarise(context: "Context", overview: Overview) -> None:
+    context.summary.count(messages=overview.messages, past=overview.overdue, rejected=overview.rejected, sent=0)
+    context.summary.count(**{f"rejected-{reason}": count for reason, count in overview.reasons.items()})
+    context.summary.nothing = not overview.messages and not overview.rejected
+
+
+def _assure_future(overview: Overview, most: int | None) -> None:
+    """Raise TooMany if more than `most` messages are due already."""
+    if most is not None and overview.overdue > most:
+        raise TooMany(f"{overview.overdue:,} of {overview.messages:,} messages are due already. Nothing was sent.")
 
 
 def _counted(asked: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:

@@ -9,6 +9,9 @@ from pipeline.jobs.selection import add_selection, chosen, counted, send
 if TYPE_CHECKING:
     from pipeline.context import Context
 
+TOPICS = ("requests",)
+AGAIN = "Some of the commands may be on their way: the same command again does nothing twice."
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""

@@ -12,6 +12,9 @@ from pipeline.ledger.intake import take_in
 from pipeline.progress import progress
 from punctual.contract.dialects import NATIVE, dialect_of
 
+TOPICS = ("requests", "forwards", "events", "progress")
+AGAIN = "What it had not committed does not count: run the same command again."
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
@@ -62,6 +65,9 @@ def keep(context: Context, options: argparse.Namespace) -> Lake:
     inputs = other_inputs(options)
     with progress(context.spark, "ledger"):
         counts = take_in(context, lake, inputs, values=not options.no_values, accept_gap=options.accept_gap)
+    context.summary.count(**counts)
+    context.summary.read_to(lake.head.positions)
+    context.summary.nothing = not any(counts.values())
     told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
     print(f"{options.ledger}: {told or 'nothing'} new")
     return lake

@@ -1,22 +1,31 @@
 """Park what is due beyond the worker's horizon: from the cold topic into Parquet, each file sorted by due time."""
 
 import argparse
+from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.cold.epochs import Epochs, bounds, within
 from pipeline.cold.records import RECORDS, parsed
 from pipeline.cold.state import MESSAGES, Parked, plain
 from pipeline.context import Context
+from pipeline.errors import LakeIncomplete
+from pipeline.files import LocalFiles
 from pipeline.jobs.every import add_every, repeat
 from pipeline.kafka import new_records
 from pipeline.kept import kept
-from pipeline.lake import Lake
+from pipeline.lake import Commit, Lake, last_commit
 from pipeline.progress import progress
+
+if TYPE_CHECKING:
+    from pipeline.look import Look
 
 KIND = "cold tier"
 #: So many records, some 20 MB of small messages, make a file of a run; compaction makes larger ones.
 _ROWS, _MERGED_ROWS = 250_000, 1_000_000
+TOPICS = ("cold",)
+AGAIN = "What it had not committed does not count, and is still on the topic: run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -33,19 +42,43 @@ def run(context: Context, options: argparse.Namespace) -> None:
     repeat(options.every, lambda: _once(context, options))
 
 
+def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
+    """Return whether nothing is new on the topic, and nothing to be merged. Raises LakeMismatch, KafkaUnreachable."""
+    files, topic = LocalFiles.at(options.cold), f"{options.app_id}-cold"
+    if files is None:
+        return False
+    head = last_commit(files, KIND, source)
+    done, ends = head.positions.get(topic, {}), look.ends(topic)
+    if any(end != done.get(number, 0) for number, end in ends.items()) or _wants_compaction(head, options):
+        return False
+    _tell(0, topic, options.cold)
+    return True
+
+
 def _once(context: Context, options: argparse.Namespace) -> None:
     lake = context.lake(options.cold, KIND)
     parked = park(context, lake, accept_gap=options.accept_gap)
-    if options.compact or len(lake.head.tables.get("voids", ())) > options.compact_after:  # each run adds one
+    if _wants_compaction(lake.head, options):
         compact(lake)
-    print(f"{parked:,} records of {context.topic('cold')} parked in {options.cold}")
+    context.summary.count(parked=parked)
+    context.summary.read_to(lake.head.positions)
+    context.summary.nothing = not parked and not options.compact
+    _tell(parked, context.topic("cold"), options.cold)
+
+
+def _wants_compaction(head: Commit, options: argparse.Namespace) -> bool:
+    return bool(options.compact) or len(head.tables.get("voids", ())) > options.compact_after  # each run adds one
+
+
+def _tell(parked: int, topic: str, root: str) -> None:
+    print(f"{parked:,} records of {topic} parked in {root}")
 
 
 def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
     """Add what is new on the cold topic, whole or not at all; return how many records.
 
     Each file has any due times, in their order; compaction makes files of their own for each time.
-    Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
+    Raises DataLost, LakeBusy, LakeIncomplete, TopicMissing, KafkaUnreachable.
     """
     topic, spark = context.topic("cold"), context.spark
     done = lake.head.positions.get(topic, {})
@@ -55,8 +88,11 @@ def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
         return 0
     with progress(spark, "park"):
         found = parsed(records.coalesce(max(1, new // _ROWS))).withColumn("message", F.col("op") == "park")
+        seen = Observation("parked")
+        found = found.observe(seen, F.count(F.lit(1)).alias("rows"))
         directories = lake.write("messages", found.sortWithinPartitions("message", "due_ms"), by="message")
         all_rows = lake.written(directories, RECORDS)
+        count = _assure_listed(lake, all_rows, int(seen.get["rows"]))
         limits, epochs = bounds(all_rows, known_epochs(lake))
         rows = within(all_rows, limits)
         added, moved = plain(rows), Parked.of(lake).moved(rows)
@@ -67,7 +103,21 @@ def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
             messages += lake.write("messages", moved.messages)
             added = added.plus(moved)
         lake.commit({"messages": messages, "voids": added.voids.coalesce(1)}, {topic: ends}, {"epochs": epochs})
-        return all_rows.count()
+        return count
+
+
+def _assure_listed(lake: Lake, rows: DataFrame, count: int) -> int:
+    """Return how many rows there are, which must be as many as were written: some file systems list late.
+
+    Raises LakeIncomplete.
+    """
+    found = rows.count()
+    if found != count:
+        raise LakeIncomplete(
+            f"of {count:,} rows that were written below {lake.files.root}, {found:,} are listed by its file system. "
+            f"Nothing of this run counts. Run it again; if that goes on, use a file system that lists what it has."
+        )
+    return found
 
 
 def known_epochs(lake: Lake) -> Epochs:

@@ -4,24 +4,33 @@ import argparse
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 
 from pipeline.cold.epochs import bounds, within
+from pipeline.cold.idle import is_due, may_bring
 from pipeline.cold.promotion import Promotion, requests
 from pipeline.cold.records import parsed
 from pipeline.cold.state import Parked
 from pipeline.context import Context
+from pipeline.files import LocalFiles
 from pipeline.jobs.every import add_every, repeat
 from pipeline.jobs.park import KIND, known_epochs
 from pipeline.jobs.reconcile import duration
 from pipeline.kafka import new_records
 from pipeline.kept import kept
-from pipeline.lake import Lake
+from pipeline.lake import Lake, last_commit
 from pipeline.progress import progress
 
+if TYPE_CHECKING:
+    from pipeline.look import Look
+
+PROMOTIONS = "promotions of a cold tier"
 #: The driver and each executor hold the ids of so many: some 100 MB.
 _FEW = 1_000_000
+TOPICS = ("cold", "requests")
+AGAIN = "Some may be sent, and the workers know these again: run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +46,37 @@ def run(context: Context, options: argparse.Namespace) -> None:
     repeat(options.every, lambda: _once(context, options))
 
 
+def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
+    """Return whether nothing is due by the tables, nor by what is new on the topic.
+
+    Raises LakeMismatch, KafkaUnreachable.
+    """
+    files, log = LocalFiles.at(options.cold), LocalFiles.at(f"{options.cold}/promotions")
+    lead_ms, topic = duration(options.lead), f"{options.app_id}-cold"
+    if files is None or log is None:
+        return False
+    head = last_commit(files, KIND, source)
+    before = Promotion.of(last_commit(log, PROMOTIONS, source).notes.get("last"))
+    now_ms = time.time_ns() // 1_000_000
+    done, ends = head.positions.get(topic, {}), look.ends(topic)
+    if any(end < done.get(number, 0) for number, end in ends.items()):
+        return False
+    promotion = before.next(now_ms, now_ms + lead_ms, ends)
+    if may_bring(look, topic, done, ends, promotion.until_ms) or is_due(files, head, promotion, before):
+        return False
+    _tell(0, options)
+    return True
+
+
 def _once(context: Context, options: argparse.Namespace) -> None:
     lead_ms = duration(options.lead)
     sent = promote(context, options.cold, lead_ms, dry_run=options.dry_run)
+    context.summary.count(promoted=sent)
+    context.summary.nothing = not sent
+    _tell(sent, options)
+
+
+def _tell(sent: int, options: argparse.Namespace) -> None:
     print(f"{sent:,} messages {'would be ' if options.dry_run else ''}promoted from {options.cold}")
 
 
@@ -53,12 +90,13 @@ def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False)
     """
     spark, topic = context.spark, context.topic("cold")
     lake = context.lake(root, KIND)
-    log = context.lake(f"{root}/promotions", "promotions of a cold tier")
+    log = context.lake(f"{root}/promotions", PROMOTIONS)
     before = Promotion.of(log.head.notes.get("last"))
     now_ms = time.time_ns() // 1_000_000  # before the topic's ends are asked for: all earlier touches are before them
     done = lake.head.positions.get(topic, {})
     tail, ends = new_records(context.kafka, spark, topic, done)
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
+    context.summary.read_to({topic: ends})
     known = _with_tail(lake, tail) if ends != done else nullcontext(Parked.of(lake))
     with (
         progress(spark, "promote"),

@@ -9,6 +9,7 @@ from pyspark.sql import Row
 
 from pipeline.context import Context
 from pipeline.errors import OptionInvalid
+from pipeline.jobs import ledger
 from pipeline.jobs.ledger import add_ledger, keep
 from pipeline.lake import Lake
 from pipeline.ledger import KIND
@@ -21,6 +22,8 @@ from punctual.contract.times import parse_duration, parse_time
 #: The exit code of an account that does not balance.
 UNBALANCED = 3
 _LISTED = 20
+TOPICS = ledger.TOPICS
+AGAIN = "What the ledger has not committed does not count: run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +52,8 @@ def run(context: Context, options: argparse.Namespace) -> int:
     if options.out:
         _write(lake, options.out, verdict)
     _tell(verdict)
+    context.summary.count(**{name: verdict.totals[name] for name in COUNTS}, late=verdict.late)
+    context.summary.nothing = False  # there is always something to judge
     return 0 if verdict.balanced else UNBALANCED
 
 

@@ -5,9 +5,13 @@ import time
 from pathlib import Path
 
 from pipeline.context import Context
+from pipeline.jobs import ledger
 from pipeline.jobs.reconcile import add_judged, duration, opened
 from pipeline.progress import progress
 from pipeline.reconcile.lost import Judge
+
+TOPICS = ledger.TOPICS
+AGAIN = "Nothing was changed but the ledger, whole or not at all: run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,4 +32,5 @@ def run(context: Context, options: argparse.Namespace) -> None:
         Path(options.out).write_text(page(findings))
         if options.png:
             Path(options.png).write_bytes(picture(findings))
+    context.summary.nothing = False  # a ledger without news has a report too
     print(", ".join(filter(None, (options.out, options.png))))

@@ -13,6 +13,9 @@ from pipeline.jobs.selection import add_selection, chosen, counted, overview_of,
 if TYPE_CHECKING:
     from pipeline.context import Context
 
+TOPICS = ("requests",)
+AGAIN = "Some of the commands may be on their way: before the ledger runs, the same command moves nothing twice."
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""

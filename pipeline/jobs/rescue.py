@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import Context
 from pipeline.errors import LakeBusy, RescueTooLarge
+from pipeline.jobs import ledger
 from pipeline.jobs.ledger import other_inputs
 from pipeline.jobs.reconcile import UNBALANCED, add_judged, duration, opened, table
 from pipeline.kept import kept
@@ -22,6 +23,8 @@ from pipeline.rescue import again, contents, overtaken
 
 _LISTED = 20
 _TRIES = 5
+TOPICS = ledger.TOPICS
+AGAIN = "Some may be sent: the next run finds them in the ledger. Run the same command again, without --as-is."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +47,8 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
     """Show what is lost, and send it again if that is asked for; return the exit code. Raises RescueTooLarge."""
     with progress(context.spark, "look for what is lost"):
         count = lost.count()
+    context.summary.count(lost=count)
+    context.summary.nothing = not count
     if not count:
         print("nothing is lost")
         return 0
@@ -55,6 +60,7 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
             f"Were events lost, or deleted before they were read? If the messages are lost indeed, raise --limit."
         )
     sent, overtaken = rescue(context, judge, lost, other_inputs(options), apply=options.apply)
+    context.summary.count(sent=sent if options.apply else 0, overtaken=overtaken)
     print(f"{count:,} lost, {sent:,} of them {'sent again' if options.apply else 'would be sent again (--apply)'}")
     if overtaken:
         print(f"{overtaken:,} are not: their ids have been scheduled or cancelled since")

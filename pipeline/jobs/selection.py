@@ -50,6 +50,8 @@ def counted(context: "Context", options: argparse.Namespace, messages: DataFrame
         with progress(context.spark, "count"):
             overview = overview_of(messages, "due_ms")
         print(*overview.lines(), sep="\n", flush=True)
+        context.summary.count(chosen=overview.messages)
+        context.summary.nothing = not overview.messages
         if options.limit is not None and overview.messages > options.limit:
             raise TooMany(f"these are {overview.messages:,}, --limit is {options.limit:,}. Nothing was sent.")
         yield messages
@@ -68,4 +70,5 @@ def send(context: "Context", options: argparse.Namespace, commands: DataFrame) -
         return
     with progress(context.spark, "send"):
         context.kafka.write(commands, context.topic("requests"))
+    context.summary.count(sent=context.summary.counts["chosen"])
     print(f"\nThe commands are on {context.topic('requests')}.")

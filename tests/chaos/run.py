@@ -138,12 +138,14 @@ class Run:
 
     @contextmanager
     def traffic(self, rate: float, **options: Any) -> Iterator[Traffic]:
-        """Send messages at a steady rate while the block lasts, and expect what must come of them."""
+        """Send messages, a `kind` of traffic, at a steady rate while the block lasts; expect what must come of them."""
         assert self._traffic is None, "one traffic a run"
         outs = options.pop("outs", self.outs)
         if self.short:
             options = {"lead_ms": (300, 5_000), "far_ms": (14_000, 16_000), **options}
-        made = Traffic(self.bootstrap, self.app_id, outs, self.partitions, rate, self.random, **options)
+        made = options.pop("kind", Traffic)(
+            self.bootstrap, self.app_id, outs, self.partitions, rate, self.random, **options
+        )
         self._traffic = made
         with made:
             yield made

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Message
 
 from pipeline.context import Context
+from pipeline.errors import LEFT
 from pipeline.jobs import bulk
 from punctual.contract.home import home_partition
 from punctual.contract.native import decode
@@ -81,7 +82,7 @@ def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
     words = [str(source), "--format", "csv", "--job", "job", "--at", "at", "--to", "out"]
     words += ["--value", "say", "--natural-key", "number"]
 
-    assert run(context, *words, "--dry-run") == bulk.LEFT_OUT
+    assert run(context, *words, "--dry-run") == LEFT
     assert consume(context.topic("requests")) == []
     told = capsys.readouterr().out
     assert "3 messages, 1 of them already due" in told
@@ -99,7 +100,7 @@ def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
         ("9", None, "unreadable"),
     ]
     again = [str(next(kept.iterdir())), *words[3:], "--dry-run"]
-    assert run(context, *again) == bulk.LEFT_OUT
+    assert run(context, *again) == LEFT
 
 
 def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(

@@ -49,6 +49,8 @@ def test_every_bad_row_has_its_reason(spark: SparkSession) -> None:
         ("missing-due", {"at": None}),
         ("bad-due", {"at": "tomorrow"}),
         ("bad-due", {"at": "-1"}),
+        ("bad-due", {"at": "1801468800"}),
+        ("bad-due", {"at": "2027"}),
         ("bad-due", {"at": "2027-02-30"}),
         ("too-far", {"at": "2099-01-01"}),
         ("missing-destination", {"to": None}),
@@ -110,6 +112,17 @@ _DUE = {
     "'1798761600000.5'": None,
     "'-5'": None,
     "-5": -5,
+    "0": 0,
+    "999": 999,
+    "1000": None,
+    "99999999999": None,
+    "100000000000": 100_000_000_000,
+    "2027": None,
+    "1801468800.5D": None,
+    "1801468800.5": None,
+    "'2027'": None,
+    "'20270131'": None,
+    "'1801468800'": None,
     "null": None,
 }
 
@@ -175,16 +188,23 @@ def test_of_copies_one_is_sent_and_of_what_differs_none(spark: SparkSession) -> 
 
 
 def test_the_row_as_json_has_all_columns_and_digits(spark: SparkSession) -> None:
-    rows = spark.sql(f"select {NOW} at, 7 number, null nothing, timestamp'2027-01-01 00:00:00.123456' t, 'é' `a b`")
+    rows = spark.sql(
+        f"select {NOW} at, 7 number, null nothing, timestamp'2027-01-01 00:00:00.123456' t, 'é' `a b`, "
+        "timestamp_ntz'2027-01-01 00:00:29.468045' unzoned, 0.1234567890123456789012345678901234567BD exact, "
+        "array(timestamp_ntz'2027-01-01 00:00:00.000001') nested"
+    )
 
     everything, chosen = made(rows, value=None), made(rows, value=None, value_columns=("a b", "number"))
 
-    assert json.loads(everything[0]["value"]) == {
+    assert json.loads(everything[0]["value"], parse_float=str) == {
         "at": NOW,
         "number": 7,
         "nothing": None,
         "t": "2027-01-01T00:00:00.123456Z",
         "a b": "é",
+        "unzoned": "2027-01-01T00:00:29.468045",
+        "exact": "0.1234567890123456789012345678901234567",
+        "nested": ["2027-01-01T00:00:00.000001"],
     }
     assert chosen[0]["value"].decode() == '{"a b":"é","number":7}'
 

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.errors import PySparkException
 
-from pipeline.kafka import sentence
+from pipeline.spark_errors import sentence
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,65 @@
+"""Whether anything is to be promoted, told without Spark: from the statistics of the files, and the topic's new end.
+
+What is not certain, or too much to look at, is for Spark to find out.
+"""
+
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from punctual.contract import headers as names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from pipeline.cold.promotion import Promotion
+    from pipeline.files import LocalFiles
+    from pipeline.lake import Commit
+    from pipeline.look import Look
+
+#: More messages that may be due, bytes of voids, or new records than these are not looked at.
+_MESSAGES, _VOID_BYTES, _RECORDS = 100_000, 64 << 20, 20_000
+
+
+def is_due(files: "LocalFiles", head: "Commit", promotion: "Promotion", before: "Promotion") -> bool:
+    """Return whether the tables may hold a message that the promotion after the one `before` has to send."""
+    parts = files.parquet(head.tables.get("messages", ()))
+    if not parts:
+        return False
+    due = ds.dataset(parts).filter(pc.field("due_ms") < promotion.until_ms)
+    if due.count_rows() > _MESSAGES:
+        return True
+    found = due.to_table(columns=["id", "partition", "offset", "due_ms"])
+    fresh = [row for row in found.to_pylist() if promotion.is_fresh(before, **row)]
+    if not fresh:
+        return False
+    voids = _voids(files, head, {row["id"] for row in fresh})
+    return voids is None or any(row["offset"] >= voids.get(row["id"], 0) for row in fresh)
+
+
+def _voids(files: "LocalFiles", head: "Commit", ids: set[str]) -> dict[str, int] | None:
+    """Return for each id the offset below which its versions are void; None if these are too many to look at."""
+    parts = files.parquet(head.tables.get("voids", ()))
+    if sum(part.stat().st_size for part in parts) > _VOID_BYTES:
+        return None
+    found: dict[str, int] = {}
+    rows: pa.Table = ds.dataset(parts).to_table(columns=["id", "offset"], filter=pc.field("id").isin(list(ids)))
+    for row in rows.to_pylist() if parts else ():
+        found[row["id"]] = max(row["offset"], found.get(row["id"], 0))
+    return found
+
+
+def may_bring(look: "Look", topic: str, done: dict[int, int], ends: dict[int, int], until_ms: int) -> bool:
+    """Return whether what is new on the cold topic may make a message due by `until_ms`."""
+    if sum(end - done.get(number, 0) for number, end in ends.items()) > _RECORDS:
+        return True
+    return any(_due_ms(record.headers) < until_ms for record in look.records(topic, done, ends))
+
+
+def _due_ms(headers: "Iterable[tuple[str, bytes | None]]") -> float:
+    """Return when a record of the cold topic makes a message due: never, if it is none and moves none."""
+    said = dict(headers).get(names.AT)
+    return int(said) if said is not None and said.isdigit() else float("inf")

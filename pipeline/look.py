@@ -1,0 +1,132 @@
+"""A look at Kafka from Python, before Spark starts: whether a command can do its work, and has anything to do.
+
+It takes tenths of a second. Where aiokafka is not installed, as it may be under spark-submit, nobody looks.
+"""
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
+from aiokafka.structs import ConsumerRecord
+
+from pipeline.errors import KafkaUnreachable, TopicMissing
+from pipeline.kafka import Offsets
+
+_TIMEOUT_MS = 5_000
+_READ_S = 10.0
+
+_T = TypeVar("_T")
+
+
+def client_options(env: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Return aiokafka's options for the worker's settings `KAFKA_SECURITY_PROTOCOL` and its like."""
+    protocol = env.get("KAFKA_SECURITY_PROTOCOL") or "PLAINTEXT"
+    options: dict[str, Any] = {"security_protocol": protocol}
+    if "SSL" in protocol:
+        made = ssl.create_default_context(cafile=env.get("KAFKA_SSL_CAFILE") or None)
+        if env.get("KAFKA_SSL_CERTFILE"):
+            made.load_cert_chain(env["KAFKA_SSL_CERTFILE"], env.get("KAFKA_SSL_KEYFILE") or None)
+        options["ssl_context"] = made
+    if protocol.startswith("SASL"):
+        options["sasl_mechanism"] = env.get("KAFKA_SASL_MECHANISM") or "SCRAM-SHA-512"
+        options["sasl_plain_username"] = env.get("KAFKA_SASL_USERNAME", "")
+        options["sasl_plain_password"] = env.get("KAFKA_SASL_PASSWORD", "")
+    return options
+
+
+class Look:
+    """A cluster as it is now, for one block."""
+
+    def __init__(self, bootstrap: str, runner: asyncio.Runner) -> None:
+        """Nothing is asked for yet."""
+        self._servers, self._runner = bootstrap, runner
+        self._options = {"bootstrap_servers": bootstrap, "request_timeout_ms": _TIMEOUT_MS, **client_options()}
+
+    def cluster_id(self, *topics: str) -> str:
+        """Return the id of the cluster, after seeing that these topics are on it.
+
+        Raises KafkaUnreachable, TopicMissing.
+        """
+        return self._run(self._cluster_id(topics))
+
+    async def _cluster_id(self, topics: tuple[str, ...]) -> str:
+        admin = AIOKafkaAdminClient(**self._options)
+        try:
+            await admin.start()
+            described = await admin.describe_topics(list(topics)) if topics else []
+            for each in described:
+                _assure_there(each["topic"], each["error_code"], self._servers)
+            return str((await admin.describe_cluster())["cluster_id"])
+        finally:
+            await admin.close()
+
+    def ends(self, topic: str) -> Offsets:
+        """Return where a topic ends for who reads what is committed. Raises KafkaUnreachable."""
+        return self._run(self._consumed(self._ends, topic))
+
+    async def _ends(self, consumer: AIOKafkaConsumer) -> Offsets:
+        return {place.partition: end for place, end in (await consumer.end_offsets(consumer.assignment())).items()}
+
+    def records(self, topic: str, begin: Offsets, end: Offsets) -> list[ConsumerRecord]:
+        """Return the committed records of a topic between the two. Raises KafkaUnreachable."""
+        return self._run(self._consumed(self._records, topic, begin, end))
+
+    async def _records(self, consumer: AIOKafkaConsumer, begin: Offsets, end: Offsets) -> list[ConsumerRecord]:
+        left = set(consumer.assignment())
+        for place in left:
+            consumer.seek(place, begin.get(place.partition, 0))
+        found: list[ConsumerRecord] = []
+        while left:
+            for place, batch in (await consumer.getmany(*left, timeout_ms=100)).items():
+                found += [record for record in batch if record.offset < end[place.partition]]
+            left = {place for place in left if await consumer.position(place) < end[place.partition]}
+        return found
+
+    async def _consumed(self, read: Any, topic: str, *arguments: Any) -> Any:
+        options = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        consumer = AIOKafkaConsumer(topic, **options, **self._options)  # without a group it has all partitions
+        try:
+            await consumer.start()
+            if not consumer.assignment():
+                raise _missing(topic, self._servers)
+            return await asyncio.wait_for(read(consumer, *arguments), _READ_S)
+        finally:
+            await consumer.stop()
+
+    def _run(self, asked: Coroutine[Any, Any, _T]) -> _T:
+        try:
+            return self._runner.run(asked)
+        except (KafkaError, OSError, TimeoutError) as error:
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise KafkaUnreachable(
+                f"Kafka at {self._servers} does not answer: {said}. Is KAFKA_BOOTSTRAP_SERVERS, or --bootstrap, right?"
+            ) from error
+
+
+def _assure_there(topic: str, code: int, servers: str) -> None:
+    if code == UnknownTopicOrPartitionError.errno:
+        raise _missing(topic, servers)
+    if code:
+        raise for_code(code)(topic)
+
+
+def _missing(topic: str, servers: str) -> TopicMissing:
+    return TopicMissing(
+        f"there is no topic {topic} on {servers}. The worker creates its own (…-cold: with DELAY_HORIZON set). Is "
+        f"DELAY_APP_ID, or --app-id, right?"
+    )
+
+
+@contextmanager
+def looking(bootstrap: str) -> Iterator[Look]:
+    """Return a look at a cluster, for a block."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what it says is raised too
+    with asyncio.Runner() as runner:
+        yield Look(bootstrap, runner)

@@ -1,0 +1,122 @@
+"""What Spark and its Java say when they stop, as sentences for the user."""
+
+import re
+import signal
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from pipeline.errors import InputUnreadable, OptionInvalid, PipelineError, SparkStopped
+
+#: How a JVM ends that runs out of memory (`py4j_gateway`).
+_OUT_OF_MEMORY = 3
+_FILE = re.compile(r"reading file (\S+)\.\s")
+_SCHEME = re.compile(r"FileSystem for scheme \"(\w+)\"|Class org\.apache\.hadoop\.fs\.(s3a)\.")
+
+
+class _Said(NamedTuple):
+    """One of the causes of an error: a class of Java, and its message."""
+
+    kind: str
+    message: str
+
+
+def sentence(error: Exception) -> str:
+    """Return the first line of what Spark says, or the cause that Java has for it."""
+    first, *others = str(error).splitlines() or [type(error).__name__]
+    return others[0].removeprefix(": ") if others and others[0].startswith(": ") else first
+
+
+def explained(error: Exception) -> PipelineError:
+    """Return our own error for one of Spark's; the Java that it comes from must still run."""
+    causes = list(_causes(error))
+    text = "\n".join(cause.message for cause in causes) or str(error)
+    asked = _about_input(error) if isinstance(error, PySparkException) else None
+    return asked or _about_files(text, causes) or _about_place(text) or _otherwise(error, causes)
+
+
+def _about_input(error: PySparkException) -> PipelineError | None:
+    """Return what Spark found out before it read anything."""
+    condition, named = error.getCondition(), error.getMessageParameters() or {}
+    if condition == "PATH_NOT_FOUND":
+        return InputUnreadable(f"there is nothing at {_path(named.get('path', ''))}. Is it written already?")
+    if condition == "TABLE_OR_VIEW_NOT_FOUND":
+        return InputUnreadable(f"Spark knows no table {named.get('relationName', '')}. Is its catalog set up?")
+    if condition == "UNABLE_TO_INFER_SCHEMA":
+        return InputUnreadable(f"there are no files of {named.get('format')} in INPUT. Is it written already?")
+    return None
+
+
+def _about_files(text: str, causes: "list[_Said]") -> PipelineError | None:
+    """Return what is wrong with a file that was read."""
+    if "PARQUET_TYPE_ILLEGAL" in text and "NANOS" in text:
+        return InputUnreadable(
+            "INPUT has a column of nanoseconds, which Spark does not read. Write microseconds: in pandas "
+            "to_parquet(…, coerce_timestamps='us')."
+        )
+    if "is not a Parquet file" in text:
+        return InputUnreadable(f"{_read(text)} is no Parquet. If it is something else, say so with --format.")
+    if "FAILED_READ_FILE" in text:
+        return InputUnreadable(f"{_read(text)} cannot be read to its end ({_root(causes)}). Is it written whole?")
+    return None
+
+
+def _about_place(text: str) -> PipelineError | None:
+    """Return what is wrong with where Spark works."""
+    if "No space left on device" in text:
+        return SparkStopped("the disk is full: no space is left for what is written, or for what Spark sets aside.")
+    if "INVALID_DRIVER_MEMORY" in text:
+        return OptionInvalid("--memory is less than Spark works with. Give it 600m or more.")
+    scheme = _SCHEME.search(text)
+    if scheme is not None:
+        name = scheme[1] or scheme[2]
+        return OptionInvalid(
+            f"Spark knows no file system {name}://. Give spark-submit its --packages (hadoop-aws: s3a)."
+        )
+    return None
+
+
+def _otherwise(error: Exception, causes: "list[_Said]") -> PipelineError:
+    return SparkStopped(f"Spark stopped: {(_root(causes) or sentence(error)).rstrip('.')}.")
+
+
+def java_ended(code: int) -> PipelineError:
+    """Return the error for a JVM that has ended under a command; `code` as `Popen` has it."""
+    if code == _OUT_OF_MEMORY:
+        return SparkStopped("Spark's Java ran out of memory. Give it more with --memory.")
+    if code < 0:
+        name = signal.Signals(-code).name
+        about = " (the system does that when memory is short)" if -code == signal.SIGKILL else ""
+        return SparkStopped(f"Spark's Java was killed with {name}{about}.")
+    return SparkStopped(f"Spark's Java has ended with code {code}; what it said stands above.")
+
+
+def _causes(error: Exception) -> Iterator[_Said]:
+    """Yield what Java says, from the outermost cause inwards."""
+    thrown: Any = getattr(error, "_origin", None)
+    if isinstance(error, Py4JJavaError):
+        thrown = error.java_exception
+    try:
+        while thrown is not None:
+            yield _Said(thrown.getClass().getSimpleName(), thrown.getMessage() or "")
+            thrown = thrown.getCause()
+    except (Py4JError, OSError):  # Java is gone by now
+        return
+
+
+def _root(causes: list[_Said]) -> str:
+    """Return the innermost cause that says something, in one line."""
+    said = next((cause for cause in reversed(causes) if cause.message.strip()), None)
+    return f"{said.kind}: {said.message.strip().splitlines()[0]}" if said else ""
+
+
+def _read(text: str) -> str:
+    found = _FILE.search(text)
+    return _path(found[1]) if found else "INPUT"
+
+
+def _path(text: str) -> str:
+    """Return a path as people write it: without the scheme of local ones."""
+    return re.sub(r"^file:/+", "/", text)

@@ -1,0 +1,65 @@
+"""The example for Airflow: it loads, and its tasks are command lines that the pipeline takes."""
+
+import runpy
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+import pytest
+
+from pipeline.__main__ import parser
+from pipeline.jobs import JOBS
+
+DAG_FILE = Path(__file__).parents[2] / "docs/how-to/punctual_dag.py"
+
+
+class _Task:
+    """Stands for an operator: remembers what it was made with, and what it is put before."""
+
+    made: list["_Task"]
+
+    def __init__(self, **options: Any) -> None:
+        self.options, self.after = options, []  # type: ignore[var-annotated]
+        self.made.append(self)
+
+    def __rshift__(self, other: "_Task") -> "_Task":
+        other.after.append(self.options["task_id"])
+        return other
+
+
+class _Dag:
+    def __init__(self, name: str, **options: Any) -> None:
+        assert {"schedule", "start_date", "max_active_runs"} <= set(options), name
+        assert options["max_active_runs"] == 1, "on object stores nothing else keeps two runs apart"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def test_each_task_is_a_command_line_that_the_pipeline_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    _Task.made = []
+    standard = "airflow.providers.standard.operators"
+    stands = {"airflow.sdk": {"DAG": _Dag}}
+    stands |= {f"{standard}.bash": {"BashOperator": _Task}, f"{standard}.python": {"ShortCircuitOperator": _Task}}  # type: ignore[dict-item]
+    for name, members in stands.items():
+        parts = name.split(".")
+        for depth in range(1, len(parts) + 1):
+            path = ".".join(parts[:depth])
+            monkeypatch.setitem(sys.modules, path, sys.modules.get(path) or ModuleType(path))
+        vars(sys.modules[name]).update(members)
+
+    loaded = runpy.run_path(str(DAG_FILE))
+
+    tasks = {task.options["task_id"]: task for task in _Task.made}
+    lines = {name: task.options.get("bash_command", "") for name, task in tasks.items()}
+    ours = {name: line.partition("python -m pipeline ")[2] for name, line in lines.items() if "-m pipeline" in line}
+    for name, words in ours.items():
+        assert parser(JOBS).parse_args(shlex.split(words.replace("{{ ds }}", "2027-01-01"))).command == name
+    assert set(ours) == {"bulk", "promote", "park", "ledger", "rescue", "reconcile"}
+    assert tasks["reconcile"].after == ["rescue"]
+    assert loaded["some_were_rejected"]('{"counts": {"rejected": 1}}')
+    assert not loaded["some_were_rejected"]('{"counts": {"rejected": 0}}')

@@ -1,0 +1,153 @@
+"""What may happen to directories, clocks and runs of the cold tier and the ledger costs no message."""
+
+import os
+import shutil
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.cold.state import Parked
+from pipeline.context import Context
+from pipeline.errors import LakeBusy, LakeIncomplete, SparkStopped
+from pipeline.files import Files
+from pipeline.jobs import park, promote
+from pipeline.ledger import KIND, lives
+from pipeline.ledger.intake import take_in
+from pipeline.session import session
+from tests.chaos.volume import Volume
+from tests.pipeline.conftest import Consume, Produce
+from tests.pipeline.teller import Teller
+from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, Worker, header, ids
+
+
+@pytest.fixture
+def worker(context: Context, produce: Produce) -> Worker:
+    return Worker(context, produce)
+
+
+def live(context: Context, cold: str) -> set[str]:
+    return {row.id for row in Parked.of(context.lake(cold, park.KIND)).live().collect()}
+
+
+def test_two_promotions_at_once_send_the_same_and_one_of_them_says_so(
+    context: Context, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker knows again what it has: it is the same order of the same id."""
+    cold, write = str(tmp_path), type(context.kafka).write
+    for name in "abc":
+        worker.parks(name, NOW_MS)
+    park.park(context, context.lake(cold, park.KIND))
+
+    def meanwhile(*arguments: Any) -> None:
+        monkeypatch.undo()
+        assert promote.promote(context, cold, HOUR_MS) == 3
+        write(*arguments)
+
+    monkeypatch.setattr(type(context.kafka), "write", meanwhile)
+    with pytest.raises(LakeBusy):
+        promote.promote(context, cold, HOUR_MS)
+
+    sent = consume(context.topic("requests"))
+    assert Counter(ids(sent)) == {"a": 2, "b": 2, "c": 2}
+    orders = {(header(each, "delay-id"), header(each, "delay-source"), header(each, "delay-at")) for each in sent}
+    assert len(orders) == 3
+    assert promote.promote(context, cold, HOUR_MS) == 0
+
+
+def test_a_file_system_that_lists_late_loses_nothing(
+    context: Context, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what was just written, nor the last commit."""
+    cold, names = str(tmp_path), Files.names
+    worker.parks("a", NOW_MS)
+    worker.touches("b")
+    park.park(context, context.lake(cold, park.KIND))
+    worker.touches("a2")
+    park.park(context, context.lake(cold, park.KIND))
+    worker.parks("c", NOW_MS)
+    worker.touches("d")
+
+    def unlisted(files: Files, directory: str) -> list[str]:
+        return [name for name in names(files, directory) if name != "message=true"]
+
+    def behind(files: Files, directory: str) -> list[str]:
+        return names(files, directory)[:-1] if directory == "commits" else names(files, directory)
+
+    lake = context.lake(cold, park.KIND)
+    monkeypatch.setattr(Files, "names", unlisted)
+    with pytest.raises(LakeIncomplete, match="of 2 rows that were written below"):
+        park.park(context, lake)
+    monkeypatch.setattr(Files, "names", behind)
+    lake = context.lake(cold, park.KIND)
+    with pytest.raises(LakeBusy):
+        park.park(context, lake)
+    monkeypatch.undo()
+    assert live(context, cold) == {"a"}
+    park.park(context, context.lake(cold, park.KIND))
+    assert live(context, cold) == {"a", "c"}
+
+
+def test_a_directory_whose_commits_are_gone_is_not_begun_anew(context: Context, worker: Worker, tmp_path: Path) -> None:
+    """It has what Kafka may have no longer."""
+    cold = tmp_path / "cold"
+    for name in "ab":
+        worker.parks(name, NOW_MS)
+        park.park(context, context.lake(str(cold), park.KIND))
+    kept = shutil.move(cold / "commits", tmp_path / "kept")
+    with pytest.raises(LakeIncomplete, match=rf"^{cold} has tables, messages/000000000002-"):
+        context.lake(str(cold), park.KIND)
+    shutil.move(kept, cold / "commits")
+    assert live(context, str(cold)) == {"a", "b"}
+
+
+def test_a_ledger_that_is_gone_is_what_kafka_has_when_it_is_begun_anew(
+    context: Context, produce: Produce, tmp_path: Path
+) -> None:
+    teller, counts = Teller(context, produce), []
+    for _ in range(3):
+        teller.life(teller.request())
+    for name in ("first", "second"):
+        lake = context.lake(str(tmp_path / name), KIND)
+        take_in(context, lake)
+        counts.append([row.asDict() for row in lives(lake).groupBy("ending").count().collect()])
+        shutil.rmtree(tmp_path / name)
+    assert counts == [[{"ending": "delivered", "count": 3}]] * 2
+
+
+def test_a_clock_that_is_five_minutes_ahead_sends_earlier_and_the_same(
+    context: Context, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How early the worker is told is nothing to whom it delivers: it fires by its own clock."""
+    cold = str(tmp_path)
+    due = time.time_ns() // 1_000_000 + HOUR_MS
+    for name, at in {"in": due + 240_000, "out": due + 400_000}.items():
+        worker.parks(name, at)
+    park.park(context, context.lake(cold, park.KIND))
+    assert promote.promote(context, cold, HOUR_MS) == 0
+    true = time.time_ns
+    monkeypatch.setattr("pipeline.jobs.promote.time.time_ns", lambda: true() + 300_000_000_000)
+    assert promote.promote(context, cold, HOUR_MS) == 1
+    monkeypatch.undo()
+    assert promote.promote(context, cold, HOUR_MS) == 0, "what was sent by a fast clock is not sent again by a true one"
+    [sent] = consume(context.topic("requests"))
+    assert (header(sent, "delay-id"), header(sent, "delay-at")) == ("in", str(due + 240_000))
+
+
+def test_a_disk_that_is_full_is_told_and_costs_nothing(context: Context, worker: Worker, tmp_path: Path) -> None:
+    cold = str(tmp_path / "disk" / "cold")
+    with Volume(tmp_path / "disk", 8 << 20) as volume:
+        for number in range(20):
+            worker.parks(f"m{number}", NOW_MS, value=os.urandom(100_000))
+        park.park(context, context.lake(cold, park.KIND))
+        for number in range(20, 40):
+            worker.parks(f"m{number}", NOW_MS, value=os.urandom(100_000))
+        volume.fill(1 << 20)
+        with pytest.raises(SparkStopped, match="the disk is full"), session("full"):
+            park.park(context, context.lake(cold, park.KIND))
+        assert live(context, cold) == {f"m{number}" for number in range(20)}
+        volume.make_room()
+        park.park(context, context.lake(cold, park.KIND))
+        assert live(context, cold) == {f"m{number}" for number in range(40)}

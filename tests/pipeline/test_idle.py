@@ -1,0 +1,145 @@
+"""Before Spark starts a look tells that there is nothing to do: never when there is something."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.context import Context
+from pipeline.errors import KafkaUnreachable, LakeMismatch
+from pipeline.jobs import park, promote
+from pipeline.lake import source_of
+from pipeline.look import Look, client_options
+from tests.pipeline.conftest import Produce
+from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, Worker
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def look(bootstrap: str) -> Iterator[Look]:
+    with asyncio.Runner() as runner:
+        yield Look(bootstrap, runner)
+
+
+class Tier:
+    """The two commands on one directory."""
+
+    def __init__(self, context: Context, look: Look, cold: Path) -> None:
+        self.context, self.look, self.cold = context, look, str(cold)
+        self.source = source_of(context.app_id, look.cluster_id(context.topic("cold")))
+
+    def parks(self) -> None:
+        """Park, and say whether the look knew."""
+        idle = park.idle(self.look, self.source, self._options(park))
+        parked = park.park(self.context, self.context.lake(self.cold, park.KIND))
+        assert idle == (parked == 0)
+
+    def promotes(self, *, idle: bool) -> None:
+        """Promote, after a look."""
+        assert promote.idle(self.look, self.source, self._options(promote)) == idle
+        sent = promote.promote(self.context, self.cold, HOUR_MS)
+        assert not idle or not sent, "nothing that is due is overlooked"
+
+    def _options(self, job: object) -> Namespace:
+        parser = ArgumentParser()
+        job.add_options(parser)  # type: ignore[attr-defined]
+        return parser.parse_args([self.cold], Namespace(app_id=self.context.app_id))
+
+
+def test_a_look_never_overlooks_what_is_due(
+    context: Context, produce: Produce, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, tier = Worker(context, produce), Tier(context, look, tmp_path / "cold")
+    tier.promotes(idle=True)
+    tier.parks()
+    worker.parks("far", NOW_MS + 10 * HOUR_MS)
+    worker.parks("soon", NOW_MS + HOUR_MS // 2)
+    tier.promotes(idle=False)  # from the topic
+    tier.parks()
+    tier.parks()
+    tier.promotes(idle=True)
+    worker.parks("later", NOW_MS + HOUR_MS // 2)  # into a slice that was sent
+    tier.parks()
+    tier.promotes(idle=False)
+    worker.touches("later")
+    tier.promotes(idle=True)
+    tier.parks()
+    monkeypatch.setattr("pipeline.cold.promotion.AGAIN_MS", 0)
+    tier.promotes(idle=False)  # nobody has told that `soon` has come
+    worker.touches("soon")
+    tier.parks()
+    tier.promotes(idle=True)
+    worker.touches("far", "deliver-now", at=NOW_MS)
+    tier.promotes(idle=False)
+    tier.parks()
+    tier.promotes(idle=False)
+    worker.touches("far")
+    tier.parks()
+    park.compact(context.lake(tier.cold, park.KIND))
+    tier.promotes(idle=True)
+
+
+def test_what_is_too_much_to_look_at_is_for_spark(
+    context: Context, produce: Produce, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.cold.promotion.AGAIN_MS", 0)  # else what was looked at once is not looked at again
+    worker, tier = Worker(context, produce), Tier(context, look, tmp_path)
+    worker.parks("a", NOW_MS)
+    worker.touches("a")
+    tier.parks()
+    tier.promotes(idle=True)
+    for bound in ("_MESSAGES", "_VOID_BYTES"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pipeline.cold.idle.{bound}", 0)
+            tier.promotes(idle=False)
+    worker.touches("a")
+    monkeypatch.setattr("pipeline.cold.idle._RECORDS", 0)
+    tier.promotes(idle=False)
+
+
+def test_a_command_with_nothing_to_do_starts_no_java(
+    context: Context, produce: Produce, tmp_path: Path, own_spark: dict[str, str]
+) -> None:
+    cold = str(tmp_path / "cold")
+    Worker(context, produce).parks("far", NOW_MS + 10 * HOUR_MS)
+    park.park(context, context.lake(cold, park.KIND))
+    where = ["--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id]
+    # A Java that cannot start: with something to do each of them fails.
+    environment = own_spark | {"PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere", "PATH": os.defpath}
+    for command in ("park", "promote"):
+        began = time.monotonic()
+        words = [sys.executable, "-m", "pipeline", command, cold, *where, "--json", "--exit-nothing", "99"]
+        done = subprocess.run([*words, "--jars-dir", "/nowhere"], env=environment, capture_output=True, check=False)
+        told = json.loads(done.stdout)
+        assert (done.returncode, told["exit_code"], told["nothing"]) == (99, 99, True), done.stderr
+        assert time.monotonic() - began < 20, "two seconds, on a machine that does nothing else"
+
+
+def test_a_look_says_what_is_wrong(look: Look, context: Context, tmp_path: Path) -> None:
+    (tmp_path / "commits").mkdir()
+    (tmp_path / "commits" / "1.json").write_text("{}")
+    with pytest.raises(LakeMismatch, match="is no commit"):
+        Tier(context, look, tmp_path).promotes(idle=True)
+    with asyncio.Runner() as runner, pytest.raises(KafkaUnreachable, match=r"^Kafka at 127.0.0.1:1 does not answer: "):
+        Look("127.0.0.1:1", runner).ends("x")
+
+
+def test_a_look_has_the_workers_security_settings() -> None:
+    assert client_options({}) == {"security_protocol": "PLAINTEXT"}
+    said = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}
+    options = client_options(said)
+    assert options.pop("ssl_context").check_hostname
+    assert options == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+    }

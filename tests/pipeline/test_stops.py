@@ -1,0 +1,236 @@
+"""A command that cannot go on says why in one sentence, with an exit code, and leaves nothing half done."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyarrow import parquet
+
+from app.embedded.ports import free_port
+from pipeline.__main__ import main
+from pipeline.context import Context
+from pipeline.errors import PipelineError
+from pipeline.jobs.park import KIND, park
+from pipeline.spark_errors import java_ended
+from tests.pipeline.conftest import Consume, Produce
+
+ROOT = Path(__file__).parents[2]
+_ROW = ("--job", "job", "--at", "at", "--to", "out", "--value", "at", "--id", "at")
+
+Stops = Callable[..., tuple[int, str]]
+
+
+def where(context: Context) -> tuple[str, ...]:
+    return ("--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id)
+
+
+@pytest.fixture
+def stops(context: Context, capfd: pytest.CaptureFixture[str]) -> Stops:
+    """Runs a command line that must stop: gives the exit code and the only line on stderr."""
+
+    def run(*words: str) -> tuple[int, str]:
+        capfd.readouterr()
+        code = main([*words, *where(context)])
+        # How long parts of it took is no error.
+        said = [line for line in capfd.readouterr().err.splitlines() if not line.endswith(" s")]
+        assert len(said) == 1, said
+        return code, said[0]
+
+    return run
+
+
+def test_an_input_that_cannot_be_read_is_named(
+    stops: Stops, context: Context, consume: Consume, tmp_path: Path
+) -> None:
+    text, cut, nanos, empty = (tmp_path / name for name in ("a.csv", "cut.parquet", "ns.parquet", "empty"))
+    text.write_text("at\n1\n" * 100)
+    parquet.write_table(pa.table({"at": list(range(100_000))}), cut)
+    whole = cut.read_bytes()
+    cut.write_bytes(whole[:1_000] + b"x" * 5_000 + whole[6_000:])
+    parquet.write_table(pa.table({"at": pa.array([1], pa.timestamp("ns"))}), nanos)
+    empty.mkdir()
+    said = {
+        f"{tmp_path}/nope": f"there is nothing at {tmp_path}/nope. Is it written already?",
+        str(text): f"{text} is no Parquet. If it is something else, say so with --format.",
+        str(cut): f"{cut} cannot be read to its end (IOException: ",
+        str(nanos): "INPUT has a column of nanoseconds, which Spark does not read. Write microseconds: in pandas ",
+        str(empty): "there are no files of Parquet in INPUT. Is it written already?",
+    }
+    for name, sentence in said.items():
+        code, line = stops("bulk", name, *_ROW)
+        assert (code, line[: len(sentence)]) == (1, sentence)
+    assert stops("bulk", "nope", "--format", "table", *_ROW) == (
+        1,
+        "Spark knows no table `nope`. Is its catalog set up?",
+    )
+    code, line = stops("bulk", "s3a://bucket/rows", *_ROW)
+    assert (code, line.split(".")[0]) == (2, "Spark knows no file system s3a://")
+    assert consume(context.topic("requests")) == []
+
+
+def test_a_directory_of_something_else_is_refused(stops: Stops, context: Context, tmp_path: Path) -> None:
+    mine, foreign = tmp_path / "mine", tmp_path / "foreign"
+    assert main(["ledger", str(mine), *where(context)]) == 0
+    code, line = stops("park", str(mine))
+    assert (code, line.split(" of ")[0]) == (1, f"{mine} holds a ledger")
+
+    commit = mine / "commits" / "000000000001.json"
+    commit.write_text(commit.read_text().replace(context.app_id, "another"))
+    commit.with_name(f".{commit.name}.crc").unlink()  # a copy to another file system leaves these behind, too
+    code, line = stops("ledger", str(mine))
+    assert code == 1
+    assert line.startswith(f"{mine} holds a ledger of another on cluster ")
+
+    (foreign / "commits").mkdir(parents=True)
+    for text in ('{"v": 1}', "no JSON", "[]"):
+        (foreign / "commits" / "0.json").write_text(text)
+        assert stops("ledger", str(foreign)) == (
+            1,
+            f"{foreign}/commits/0.json is no commit of this program's tables. Choose another directory.",
+        )
+
+
+def test_a_broker_or_topic_that_is_not_there_is_told_soon(
+    context: Context, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    nobody = f"127.0.0.1:{free_port()}"
+    assert main(["ledger", str(tmp_path), "--bootstrap", nobody]) == 1
+    said = capfd.readouterr().err
+    assert said.startswith(f"Kafka at {nobody} does not answer: ")
+    assert said.count("\n") == 1
+    assert time.monotonic() - began < 5
+    code = main(["park", str(tmp_path), *where(context), "--app-id", "other"])
+    said = capfd.readouterr().err
+    assert code == 1
+    assert said.startswith(f"there is no topic other-cold on {context.kafka.bootstrap}. ")
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_gap_and_a_lock_have_exit_codes_of_their_own(
+    stops: Stops,
+    context: Context,
+    produce: Produce,
+    admin: AdminClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cold, topic = str(tmp_path / "cold"), context.topic("cold")
+    touch = {"delay-op": "cancel", "delay-id": "x", "delay-source": "r-0-0", "delay-parked": "1", "delay-epoch": "1"}
+
+    def touched() -> None:
+        produce(topic, None, headers=list(touch.items()), partition=0)
+
+    touched()
+    busy = context.lake(cold, KIND)
+    commit = type(busy).commit
+
+    def late(*arguments: object, **options: object) -> object:
+        monkeypatch.undo()
+        park(context, context.lake(cold, KIND))
+        return commit(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(busy), "commit", late)
+    code, line = stops("park", cold)
+    assert (code, line) == (5, f"another run writes to {cold}. Wait for it, then run this one again.")
+
+    touched()
+    touched()
+    place = TopicPartition(topic, 0, 2)
+    admin.delete_records([place])[place].result(30)
+    code, line = stops("park", cold)
+    assert (code, line.split(":")[0]) == (4, f"{topic} has lost records that were never read")
+
+
+def test_a_bound_on_what_is_due_already(
+    stops: Stops, context: Context, consume: Consume, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"at": 1700000000000}\n{"at": 1700000000001}\n{"at": "x"}\n')
+    words = ("bulk", str(rows), "--format", "jsonl", *_ROW)
+    sentence = "2 of 2 messages are due already. Nothing was sent."
+    assert stops(*words, "--fail-on-past") == (6, sentence)
+    assert stops(*words, "--max-past", "1") == (6, sentence)
+    assert consume(context.topic("requests")) == []
+    assert main([*words, "--max-past", "2", *where(context), "--on-rejected", "pass", "--json"]) == 0
+    [line] = capfd.readouterr().out.splitlines()
+    told = json.loads(line)
+    assert told["counts"] == {"messages": 2, "past": 2, "rejected": 1, "rejected-bad-due": 1, "sent": 2}
+    assert (told["command"], told["exit_code"], told["nothing"]) == ("bulk", 0, False)
+    assert (
+        main([*words, *where(context), "--dry-run", "--rejects", str(tmp_path / "kept"), "--on-rejected", "fail"]) == 3
+    )
+
+
+def test_a_java_that_has_ended_is_told_by_how_it_ended() -> None:
+    def said(code: int) -> str:
+        error = java_ended(code)
+        assert isinstance(error, PipelineError)
+        return str(error)
+
+    assert said(-9) == "Spark's Java was killed with SIGKILL (the system does that when memory is short)."
+    assert said(-15) == "Spark's Java was killed with SIGTERM."
+    assert said(3) == "Spark's Java ran out of memory. Give it more with --memory."
+    assert said(1) == "Spark's Java has ended with code 1; what it said stands above."
+
+
+#: Commands in a process of their own, whose Java runs out of memory, or is killed while it works.
+_ENDS = {
+    "memory": "context.spark.sparkContext._gateway.new_array(context.spark._jvm.long, 2**30)",
+    "working": "[child] = children(); Timer(2, os.kill, (child, 9)).start(); "
+    "context.spark.range(10**12).selectExpr('sum(hash(id))').collect()",
+    "path": "context.spark.read.parquet('/nope.parquet')",
+}
+_SCRIPT = """
+import os, sys
+from pathlib import Path
+from threading import Timer
+from pyspark.sql import functions as F
+from pipeline.__main__ import main
+from pipeline.jobs import bulk
+
+def children():
+    return [int(pid) for task in Path('/proc/self/task').iterdir() for pid in (task / 'children').read_text().split()]
+
+def run(context, options):
+    WHAT
+
+bulk.run = run
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("what", _ENDS)
+def test_of_a_java_that_ends_under_a_command_one_sentence_is_said(
+    context: Context, own_spark: dict[str, str], what: str
+) -> None:
+    words = ["bulk", "INPUT", *_ROW, *where(context), "--master", "local[1]", "--memory", "640m", "--json"]
+    script = _SCRIPT.replace("WHAT", _ENDS[what])
+    environment = own_spark | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    again = "Some of the requests may be on their way: run the same command again, and each is delivered once."
+    killed = f"Spark's Java was killed with SIGKILL (the system does that when memory is short). {again}"
+    said = {
+        "memory": f"Spark's Java ran out of memory. Give it more with --memory. {again}",
+        "working": killed,
+        "path": "there is nothing at /nope.parquet. Is it written already?",
+    }
+    lines = [line for line in done.stderr.splitlines() if not line.startswith(("Picked up", "Terminating due to"))]
+    assert lines == [said[what]]
+    assert (done.returncode, json.loads(done.stdout)["error"]) == (1, said[what])
