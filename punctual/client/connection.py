@@ -43,6 +43,8 @@ class Connection:
         self._ack_timeout = ack_timeout
         self._kafka = kafka
         self._producer: Producer | None = None
+        #: By partition, the offset of what `send_all` has sent last; of a batch, the first.
+        self.ends: Final[dict[int, int]] = {}
         self._renewing = asyncio.Lock()
         self._retired: set[asyncio.Task[None]] = set()
 
@@ -114,7 +116,8 @@ class Connection:
                     by_partition[self._partition(producer, request)].append(request)
                 try:
                     futures = await producer.queue_all(self.topic, by_partition)
-                    await asyncio.gather(*futures)
+                    for stored in await asyncio.gather(*futures):
+                        self.ends[stored.partition] = max(stored.offset, self.ends.get(stored.partition, -1))
                 except Exception:
                     producer.spoiled = True
                     raise

@@ -39,6 +39,11 @@ class Held:
         return self._limit - len(self)
 
     @property
+    def has_much_room(self) -> bool:
+        """Whether there is room for a quarter of all that there may be."""
+        return 4 * self.room >= self._limit
+
+    @property
     def next_deadline(self) -> float | None:
         """When the next one that is out may expire."""
         return self._deadlines[0][0] if self._deadlines else None

@@ -8,11 +8,12 @@ from datetime import timedelta
 from typing import Any, Final, Self
 
 from punctual.client.connection import Connection
-from punctual.client.errors import ClientClosedError, InvalidOptionError, NotAcknowledgedError
+from punctual.client.errors import ClientClosedError, DelayError, InvalidOptionError
 from punctual.client.requests import topic_bytes
 from punctual.client.retries import DEFAULT_BACKOFF, is_count
 from punctual.client.times import span_ms
 from punctual.contract.retry import Backoff
+from punctual.queue.backlog import Backlog
 from punctual.queue.breaker import Breaker
 from punctual.queue.held import Held
 from punctual.queue.intake import Intake
@@ -21,8 +22,10 @@ from punctual.queue.message import Message
 from punctual.queue.outbox import Outbox, send_surely
 from punctual.queue.stats import Stats
 
-_FETCH: Final = 500
+_BATCH: Final = 500
 _LOOK_S: Final = 1.0
+#: Below it nothing can be said of how far the worker is behind.
+_LAG_S: Final = 2.0
 _BATCH_BYTES: Final = 1 << 18
 
 
@@ -76,6 +79,7 @@ class DelayQueue:
         producing = {"max_batch_size": _BATCH_BYTES, **kafka}
         self._connection = Connection(bootstrap_servers, f"{app_id}-requests", (), ack_timeout, producing)
         self._outbox = Outbox(self._connection)
+        self._backlog, self._app_id = Backlog(self._connection, time.monotonic), app_id
         self.breaker = breaker or Breaker()
         self.stats = Stats()
         self._held = Held(max_unacked, time.monotonic)
@@ -88,6 +92,11 @@ class DelayQueue:
     def unacked(self) -> int:
         """How many messages are handed out, and neither settled nor past their deadlines."""
         return self._held.out
+
+    @property
+    def worker_lag(self) -> timedelta:
+        """How far the worker is behind with this queue's markers; beyond a third of the timeout no more are sent."""
+        return timedelta(seconds=self._backlog.lag_s)
 
     async def start(self) -> None:
         """Connect. Raises KafkaUnreachableError, RequestsTopicMissingError or an InvalidRequestError."""
@@ -104,6 +113,8 @@ class DelayQueue:
         self._tasks = [asyncio.create_task(self._read(self._intake)), asyncio.create_task(self._outbox.run())]
         for task in self._tasks:
             task.add_done_callback(lambda _: self._changed.set())
+        looking = self._backlog.watch(self._servers, self._app_id, self._consuming)
+        self._watching = asyncio.create_task(looking)
 
     async def aclose(self) -> None:
         """Give back what was not handed out, send the markers that wait, and leave the group."""
@@ -114,16 +125,16 @@ class DelayQueue:
         self._closed = True
         self._changed.set()
         reading, sending = tasks
-        reading.cancel()
-        await asyncio.gather(reading, return_exceptions=True)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._ack_timeout_s):
-                await self._release(0)
-                await self._outbox.drained()
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
-        await intake.close()
-        await self._connection.close()
+        try:
+            await _ended(reading, self._watching)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._ack_timeout_s):
+                    await self._release(0)
+                    await self._outbox.drained()
+            await _ended(sending)
+        finally:
+            await intake.close()
+            await self._connection.close()
 
     async def flush(self) -> None:
         """Return when Kafka has all acknowledgements so far."""
@@ -148,7 +159,7 @@ class DelayQueue:
         [message] = await self._next(1)
         return message
 
-    async def batches(self, most: int = _FETCH) -> AsyncIterator[list[Message]]:
+    async def batches(self, most: int = _BATCH) -> AsyncIterator[list[Message]]:
         """Iterate over lists of messages, as many as are there and at most so many."""
         with suppress(StopAsyncIteration):
             while True:
@@ -238,17 +249,20 @@ class DelayQueue:
 
     def _wanted(self) -> int:
         """Return how many messages to read now."""
+        if self._backlog.exceeds(max(_LAG_S, self._markers.timeout_ms / 3_000)):
+            return 0  # or what is acknowledged would come back
         if self.breaker.is_open:
             return 0 if self._held.waiting or self.breaker.wait_s() else 1
-        room = min(_FETCH, self._held.room)
-        return room if room == _FETCH or not self._held.waiting else 0
+        # Not one by one as they are acknowledged: each look at the topic takes two round trips.
+        return self._held.room if self._held.has_much_room or not self._held.waiting else 0
 
     async def _release(self, after_ms: int) -> None:
         """Give back what was not handed out, as the attempt that it is."""
         messages = self._held.take_back()
-        self.stats.released += len(messages)
-        with suppress(NotAcknowledgedError):  # then the start markers bring them back, as the next attempt
-            await self._connection.send_all([self._markers.release(message, after_ms) for message in messages])
+        if messages:
+            self.stats.released += len(messages)
+            with suppress(DelayError):  # then the start markers bring them back, as the next attempt
+                await self._connection.send_all([self._markers.release(message, after_ms) for message in messages])
 
     def _expire(self) -> None:
         count = self._held.expire()
@@ -266,3 +280,10 @@ class DelayQueue:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(waits)):
                 await self._changed.wait()
+
+
+async def _ended(*tasks: asyncio.Task[None]) -> None:
+    """Cancel tasks, and return when they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

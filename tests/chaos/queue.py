@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -27,20 +28,21 @@ def main() -> int:
     """Run both, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.queue", description=__doc__)
     parser.add_argument("--count", type=int, default=100_000, help="messages")
+    parser.add_argument("--rate", type=float, default=1_000, help="how many of them are written in a second")
     parser.add_argument("--seed", type=int, default=1, help="of who is killed")
     options = parser.parse_args()
     broken = False
     for workers in (1, 3):
         with tempfile.TemporaryDirectory(prefix="punctual-queue-") as directory, Broker() as broker:
-            result = run(broker.bootstrap, Path(directory), options.count, workers, options.seed)
+            result = run(broker.bootstrap, Path(directory), options, workers)
         print(json.dumps(result), flush=True)
         broken |= bool(result["lost"] or result["early"])
     return broken
 
 
-def run(bootstrap: str, directory: Path, count: int, workers: int, seed: int) -> dict[str, Any]:
+def run(bootstrap: str, directory: Path, options: argparse.Namespace, workers: int) -> dict[str, Any]:
     """Let the messages through, kill ten times, and count."""
-    chance, app_id = random.Random(seed), f"queue-{workers}"  # noqa: S311 - it chooses whom to kill
+    chance, app_id, count = random.Random(options.seed), f"queue-{workers}", options.count  # noqa: S311 - whom to kill
     began = time.monotonic()
     with ExitStack() as stack:
         crowd = [
@@ -50,12 +52,13 @@ def run(bootstrap: str, directory: Path, count: int, workers: int, seed: int) ->
         for worker in crowd:
             worker.wait_ready()
         queue = stack.enter_context(QueueRun(bootstrap, app_id, directory, count, timeout_s=5.0))
-        queue.produce()
+        writing = stack.enter_context(ThreadPoolExecutor(1)).submit(queue.produce, options.rate)
         for kill in range(KILLS):
             queue.await_more(count // (2 * KILLS))
             queue.kill_one(chance)
             if workers > 1 and kill % 3 == 1:
                 _kill_worker(crowd, chance)
+        writing.result()
         queue.finish(_DRAIN_S)
         return _result(queue, workers, time.monotonic() - began)
 

@@ -69,13 +69,14 @@ class QueueRun:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def produce(self) -> None:
-        """Write the messages, and return when Kafka has them."""
+    def produce(self, per_s: float = 1e9) -> None:
+        """Write the messages, so many a second, and return when Kafka has them."""
+        began = time.monotonic()
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20, "log_level": 0})
         for number in range(self.count):
             producer.produce(self.topic, str(number), str(number % 997), headers=[("n", str(number)), ("null", None)])
-            if not number % 1_000:
-                producer.poll(0)
+            if not number % 100:
+                producer.poll(max(0.0, began + number / per_s - time.monotonic()))
         assert not producer.flush(60), "Kafka has not taken everything"
 
     def kill_one(self, chance: random.Random) -> None:
@@ -88,7 +89,7 @@ class QueueRun:
     def await_more(self, count: int) -> None:
         """Wait until so many more messages were processed, or almost all."""
         enough = min(len(self.processed) + count, self.count * 99 // 100)
-        eventually(lambda: len(self.processed) >= enough, 60, f"{enough} processed messages")
+        eventually(lambda: len(self.processed) >= enough, 120, f"{enough} processed messages")
 
     @property
     def processed(self) -> Counter[int]:

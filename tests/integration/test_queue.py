@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.errors import CommitFailedError
 
-from punctual import ClientClosedError, InvalidDestinationError, InvalidOptionError
+from punctual import ClientClosedError, InvalidDestinationError, InvalidOptionError, NotAuthorizedError
 from punctual.queue import Breaker, DelayQueue, Message
 from tests.harness.account import pending_of
 from tests.harness.kafka import ends
@@ -132,11 +133,13 @@ async def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_error(
     put(installation, topic, b"refused", key=b"refused")
     put(installation, topic, b"forgotten", key=b"forgotten")
     async with queue_of(installation, topic, max_attempts=2) as queue:
-        for attempt in (1, 2):
-            for message in await take(queue, 2):
-                assert message.attempt == attempt
-                if message.value == b"refused":
-                    await message.nack(timedelta(0), ValueError(f"no {attempt}"))
+        attempts: dict[bytes | None, list[int]] = {b"refused": [], b"forgotten": []}
+        for _ in range(4):
+            [message] = await take(queue, 1)
+            attempts[message.value].append(message.attempt)
+            if message.value == b"refused":
+                await message.nack(timedelta(0), ValueError(f"no {message.attempt}"))
+        assert attempts == {b"refused": [1, 2], b"forgotten": [1, 2]}
         await asyncio.to_thread(installation.dead_letters, 2)
         await settled(installation)
         assert queue.stats.exhausted == 2
@@ -266,6 +269,83 @@ async def test_a_flood_of_errors_leaves_a_probe_at_a_time_until_one_succeeds(
     assert queue.stats.released > 100
 
 
+async def test_no_offset_is_committed_whose_marker_kafka_has_not(
+    installation: Installation, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(installation, topic, *(b"%d" % number for number in range(20)))
+    async with queue_of(installation, topic) as queue:
+        asked = asyncio.Event()
+
+        async def refuse(_: object) -> None:
+            asked.set()
+            raise NotAuthorizedError(installation.requests.topic, "by the test")
+
+        monkeypatch.setattr(queue._connection, "send_all", refuse)
+        with pytest.raises(NotAuthorizedError):
+            await take(queue, 1)
+        assert asked.is_set()
+
+    async with queue_of(installation, topic) as queue:
+        asked.clear()
+
+        async def never(_: object) -> None:
+            asked.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(queue._connection, "send_all", never)
+        async with asyncio.timeout(30):
+            await asked.wait()
+
+    async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
+        for message in await take(queue, 20):
+            assert message.attempt == 1
+            await message.ack()
+        await settled(installation)
+
+
+async def test_what_the_group_has_shared_out_anew_meanwhile_is_read_again(
+    installation: Installation, topic: str
+) -> None:
+    put(installation, topic, *(b"%d" % number for number in range(20)))
+    async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
+        assert queue._intake is not None
+        commit, failed = queue._intake._consumer.commit, 0
+
+        async def fail_twice(offsets: object) -> None:
+            nonlocal failed
+            if failed < 2:
+                failed += 1
+                raise CommitFailedError
+            await commit(offsets)
+
+        queue._intake._consumer.commit = fail_twice
+        got = await take(queue, 20)
+        assert {message.value for message in got} == {b"%d" % number for number in range(20)}
+        assert failed == 2
+        for message in got:
+            await message.ack()
+        await settled(installation)
+
+
+async def test_several_tasks_share_a_queue(installation: Installation, topic: str) -> None:
+    put(installation, topic, *(b"%d" % number for number in range(200)))
+    got: list[list[bytes | None]] = [[], [], []]
+    async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
+
+        async def work(mine: list[bytes | None]) -> None:
+            async for message in queue:
+                mine.append(message.value)
+                await asyncio.sleep(0)
+                await message.ack()
+
+        tasks = [asyncio.create_task(work(mine)) for mine in got]
+        await until(lambda: sum(map(len, got)) == 200)
+        await settled(installation)
+    await asyncio.gather(*tasks)
+    assert all(got)
+    assert len({value for mine in got for value in mine}) == 200
+
+
 async def test_a_queue_on_a_topic_that_is_not_there_says_so(installation: Installation) -> None:
     with pytest.raises(InvalidDestinationError, match="The topic nowhere does not exist"):
         await queue_of(installation, "nowhere").start()
@@ -274,6 +354,21 @@ async def test_a_queue_on_a_topic_that_is_not_there_says_so(installation: Instal
 async def test_a_queue_that_is_not_open_says_so(installation: Installation) -> None:
     with pytest.raises(ClientClosedError, match="DelayQueue"):
         await anext(queue_of(installation, "nowhere"))
+
+
+def test_a_worker_that_delivers_exactly_once_loses_nothing_either(run: Run, tmp_path: Path) -> None:
+    with (
+        run("queue-once", env=lambda _: {"DELAY_GUARANTEE": "exactly_once"}) as made,
+        QueueRun(made.bootstrap, made.app_id, tmp_path, count=3_000) as queue,
+    ):
+        queue.produce()
+        queue.await_more(1_000)
+        queue.kill_one(random.Random(1))  # noqa: S311 - it chooses whom to kill
+        queue.finish(180)
+        back = queue.redeliveries()
+    assert len(queue.processed) == 3_000
+    assert len(back) > 100
+    assert min(map(late_ms, back)) >= 0
 
 
 def test_consumers_that_drop_one_in_ten_and_are_killed_lose_nothing(installation: Installation, tmp_path: Path) -> None:
