@@ -33,7 +33,7 @@ class Bounded:
             source, by = event["source"], event.get("by")
             if event["event"] == "accepted":
                 self._accepted_s[source] = min(sent.at_s, self._accepted_s.get(source, sent.at_s))
-            if event["event"] == "replaced" and by and evidence.account.ending(source) == "replaced":
+            if event["event"] == "replaced" and by:
                 self._replaced[by].add(source)
                 self._told_s[source] = min(sent.at_s, self._told_s.get(source, sent.at_s))
 
@@ -73,6 +73,8 @@ class Bounded:
     def _was_known(self, other: Ask, ask: Ask, copy: Copy | None) -> bool:
         """Return whether whoever sent a copy had to know that the life of its request had another one before."""
         evidence, told_s = self._evidence, self._told_s[other.source]
+        if evidence.account.ending(other.source) != "replaced":  # before a crash, or after one, it had another end
+            return False
         if copy is None:
             return not self._of_another_life(other, ask)
         # What shows only when a message is being sent moves it no more.
