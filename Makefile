@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate format kafka topic bench bench-full chaos \
+.PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
 	chaos-queue chaos-pipeline debounce neighbours lock clean
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo 'make lint     format, lint, types and layers'
 	@echo 'make check    the same, and the fast tests'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
+	@echo 'make rates    three destinations with caps and a backlog of 100,000, for two minutes with each guarantee'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
@@ -71,6 +72,10 @@ check: lint
 
 simulate: $(TEST_STAMP)
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --first $(or $(FIRST),0)
+
+rates: $(TEST_STAMP)
+	@RATES_BACKLOG=100000 RATES_SECONDS=60 RATES_CAPS=500,200,300 $(BIN)/python -m pytest -q tests/integration/test_rates.py \
+		-o log_cli=true -o log_cli_level=INFO
 
 format: $(TEST_STAMP)
 	$(BIN)/ruff format .

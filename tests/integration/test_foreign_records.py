@@ -45,9 +45,9 @@ def forge(installation: Installation, name: str) -> None:
     installation.requests.flush()
 
 
-def foreign(installation: Installation) -> float:
-    """Return how many foreign records on the progress topic the worker has counted."""
-    return installation.worker.metric("delay_foreign_records_total", topic=f"{installation.app_id}-progress")
+def foreign(installation: Installation, name: str) -> float:
+    """Return how many foreign records on an internal topic the worker has counted."""
+    return installation.worker.metric("delay_foreign_records_total", topic=f"{installation.app_id}-{name}")
 
 
 def test_workers_go_on_and_start_whatever_is_written_to_internal_topics(installation: Installation) -> None:
@@ -56,8 +56,11 @@ def test_workers_go_on_and_start_whatever_is_written_to_internal_topics(installa
     for name in TOPICS:
         forge(installation, name)
     deliver(installation, to)
-    eventually(lambda: foreign(installation) > 0, what="counted records")
-    assert installation.worker.log.count("is no record of Punctual's and is passed over") == 1
+    for name in ("progress", "controls"):
+        eventually(lambda: foreign(installation, name) > 0, what="counted records")  # noqa: B023 - it is called at once
+        said = f"{installation.app_id}-{name}-0-"
+        assert installation.worker.log.count(said) == 1
+    assert installation.worker.log.count("is no record of Punctual's and is passed over") == 2
 
     installation.worker.kill()
     installation.worker.start().wait_ready()

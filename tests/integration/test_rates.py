@@ -24,6 +24,8 @@ PARTITIONS = 8
 BACKLOG = int(os.environ.get("RATES_BACKLOG", "6000"))
 SECONDS = int(os.environ.get("RATES_SECONDS", "14"))
 CAPS = tuple(int(cap) for cap in os.environ.get("RATES_CAPS", "60,25,120").split(","))
+#: What it takes to take the backlog in.
+LEAD_MS = 3_000 + BACKLOG // 3
 #: Messages a second for the destination without a cap.
 BESIDE = 100
 WINDOW_MS = 10_000
@@ -75,7 +77,7 @@ def neighbours(installation: Installation, to: str, begin: int, seconds: int) ->
 
 def p99_ms(installation: Installation, to: str, count: int) -> int:
     """Return how late 99 of 100 were at most."""
-    late = sorted(map(late_ms, installation.wait_for(to, count, 60)))
+    late = sorted(map(late_ms, installation.wait_for(to, count, LEAD_MS / 1_000 + SECONDS + 60)))
     assert len(late) == count
     return late[len(late) * 99 // 100]
 
@@ -97,7 +99,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         second.start().wait_ready()
         eventually(lambda: len(second.assigned) == PARTITIONS // 2, 30, "a share of the partitions")
         alone = p99_ms(installation, free, neighbours(installation, free, now_ms() + 2_000, 10))
-        begin = now_ms() + 3_000 + BACKLOG // 10
+        begin = now_ms() + LEAD_MS
         backlog(installation, capped, begin)
         count = neighbours(installation, beside, begin, SECONDS)
         with_backlog = p99_ms(installation, beside, count)

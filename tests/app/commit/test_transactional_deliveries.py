@@ -215,3 +215,28 @@ async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path,
         stage.partition._state = State.LIVE
         await stage.schedule("c", 3)  # whatever makes a step
         await stage.until(lambda: len(stage.told()) == 3)
+
+
+async def test_what_waits_for_a_step_is_taken_back_when_its_destination_is_paused(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once", DELAY_FIRE_BATCH="1") as stage:
+        journal = Refused(stage)
+        exact(stage, journal)
+        journal.refused = True  # taken, once the test opens it
+        for late, id_ in ((-10, "b"), (2, "a")):
+            await stage.schedule(id_, late, delay_to_partition="1")
+        journal.open.clear()
+        stage.fire()
+        await stage.until(lambda: not stage.partition._deliveries)
+        stage.clock.pass_by(10)
+        stage.fire()  # while the first is on its way
+        assert len(stage.partition._deliveries._queue) == 1
+        stage.control("orders", paused=True)
+        assert not stage.partition._deliveries
+        journal.open.set()
+        await stage.until(lambda: stage.told() == ["delivered a"])
+        stage.fire()
+        await stage.settle()
+        assert journal.ids == ["a"]
+        stage.control("orders")
+        stage.fire()
+        await stage.until(lambda: journal.ids == ["a", "b"])

@@ -1,0 +1,127 @@
+"""Every worker knows all controls before it fires, and follows them: whatever stands on the topic or becomes of it."""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+import aiokafka.errors
+import pytest
+
+from app.kafka.metadata.reader import Stored
+from app.settings import Settings
+from app.throttle import controls as module
+from app.throttle.control import Control
+from app.throttle.controls import Controls
+
+
+class Log:
+    """The topic, as far as readers see it."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[bytes | None, bytes | None]] = []
+        self.begin = 0
+        self.away = asyncio.Event()
+        self.away.set()
+
+    def reader(self, _cluster: Any, _topic: str, _partition: int, offset: int = 0) -> "Reader":
+        return Reader(self, offset)
+
+
+class Reader:
+    """Stands where app.kafka.metadata.reader.PartitionReader stands."""
+
+    def __init__(self, log: Log, offset: int) -> None:
+        self._log, self._offset = log, offset
+
+    async def begin(self) -> int:
+        await self._log.away.wait()
+        return self._log.begin
+
+    async def end(self) -> int:
+        await self._log.away.wait()
+        return len(self._log.records)
+
+    async def position(self) -> int:
+        return self._offset
+
+    async def chunk(self, limit: int) -> list[Stored]:
+        if self._offset < self._log.begin:
+            raise aiokafka.errors.OffsetOutOfRangeError
+        found = self._log.records[self._offset : self._offset + limit]
+        first, self._offset = self._offset, self._offset + len(found)
+        return [Stored(first + place, 0, key, value) for place, (key, value) in enumerate(found)]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = Log()
+    monkeypatch.setattr(module, "PartitionReader", made.reader)
+    return made
+
+
+@pytest.fixture
+def changes() -> list[int]:
+    return []
+
+
+@pytest.fixture
+def controls(log: Log, changes: list[int]) -> Controls:
+    made = Controls(Settings.from_env({}), cast("Any", None))
+    made.changed = lambda: changes.append(len(made.known))
+    log.begin = 0
+    return made
+
+
+PAUSED = b'{"paused": true}'
+
+
+async def test_the_last_record_of_a_destination_counts(log: Log, controls: Controls, changes: list[int]) -> None:
+    log.records += [(b"orders", PAUSED), (b"sms", PAUSED), (b"orders", b'{"rate": "none"}'), (b"sms", None)]
+    await controls.read()
+    assert controls.known == {(None, "orders"): Control(uncapped=True)}
+    assert changes == [1]
+    await controls.read()
+    assert changes == [1]
+    log.records.append((b"orders", None))
+    await controls.read()
+
+    assert controls.known == {}
+    assert changes == [1, 0]
+
+
+async def test_what_makes_no_sense_is_passed_over_and_what_was_said_before_holds(log: Log, controls: Controls) -> None:
+    log.records += [(b"orders", PAUSED), (b"orders", b"{"), (None, PAUSED), (b"a b", PAUSED), (b"orders", b"\xff")]
+    await controls.read()
+
+    assert controls.known == {(None, "orders"): Control(paused=True)}
+
+
+async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(log: Log, controls: Controls) -> None:
+    log.records += [(b"orders", PAUSED), (b"sms", PAUSED)]
+    await controls.read()
+    log.records[:] = [(b"letters", PAUSED)]
+    await controls.read()
+    assert set(controls.known) == {(None, "letters")}
+
+    log.records += [(b"x", PAUSED), (b"y", PAUSED), (b"z", PAUSED)]
+    log.begin = 3  # what was not read yet is gone
+    await controls.read()
+    assert set(controls.known) == {(None, "z")}
+
+
+async def test_whoever_is_to_fire_waits_as_long_as_it_takes_and_the_log_says_so(
+    log: Log, controls: Controls, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_WARN_S", 0.01)
+    log.records.append((b"orders", PAUSED))
+    log.away.clear()
+    reading = asyncio.ensure_future(controls.read())
+    with caplog.at_level(logging.ERROR):
+        while len(caplog.messages) < 2:  # noqa: ASYNC110 - it comes about by itself
+            await asyncio.sleep(0.005)
+    assert not reading.done()
+    assert "delay-controls cannot be read: what was known last of pauses and rates holds" in caplog.messages[0]
+    log.away.set()
+    await reading
+
+    assert set(controls.known) == {(None, "orders")}
