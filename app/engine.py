@@ -1,15 +1,12 @@
 """The engine of a worker: everything that runs in it, put together."""
 
 import asyncio
-import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import aiokafka.errors
-
 from app.clock import Clock
 from app.deliver.posts import Posts
-from app.deliver.target import Target
+from app.deliver.target import Target, connect
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
 from app.faust_host.chunk import Chunk
@@ -46,8 +43,6 @@ from app.version import VERSION
 from app.web.overview import Wanted
 from app.web.state import Recovery
 from tables import DelayTable
-
-log = logging.getLogger(__name__)
 
 
 class Engine:
@@ -88,7 +83,7 @@ class Engine:
         belongs(settings.data_path, settings.app_id, own_id)
         self.sender = Sender(self.cluster)
         for name, bootstrap in settings.clusters.items():
-            targets[name] = await _connect(name, bootstrap, settings)
+            targets[name] = await connect(name, bootstrap, settings)
         for sender in (self.sender, targets[None].sender):
             await sender.start()
         self.dispatcher, self.journal = dispatcher_and_journal(
@@ -290,20 +285,3 @@ class Engine:
             )
             for progress in self.table.progress.values()
         ]
-
-
-async def _connect(name: str, bootstrap: str, settings: Settings) -> Target:
-    """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
-    cluster = Cluster(bootstrap, **settings.kafka_options())
-    sender = Sender(cluster, recalls=True, name=name)
-    try:
-        await cluster.start("")
-        await sender.start()
-    except aiokafka.errors.KafkaError as error:
-        log.warning(
-            "cluster %s at %s cannot be used: %s. Its messages wait. Check DELAY_CLUSTERS, and that its brokers run.",
-            name,
-            bootstrap,
-            error,
-        )
-    return Target(cluster, sender)

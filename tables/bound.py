@@ -1,4 +1,4 @@
-"""How late a message may become due, however often it is replaced or moved."""
+"""How late a message may become due, however often it is replaced or moved (docs/reference/records.md#debounce)."""
 
 import msgspec
 

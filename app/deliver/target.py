@@ -1,8 +1,14 @@
 """Where deliveries go: a cluster, and what sends to it."""
 
+import logging
 from typing import NamedTuple
 
+import aiokafka.errors
+
 from app.kafka import Cluster, Sender
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 class Target(NamedTuple):
@@ -10,3 +16,20 @@ class Target(NamedTuple):
 
     cluster: Cluster
     sender: Sender
+
+
+async def connect(name: str, bootstrap: str, settings: Settings) -> Target:
+    """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
+    cluster = Cluster(bootstrap, **settings.kafka_options())
+    sender = Sender(cluster, recalls=True, name=name)
+    try:
+        await cluster.start("")
+        await sender.start()
+    except aiokafka.errors.KafkaError as error:
+        log.warning(
+            "cluster %s at %s cannot be used: %s. Its messages wait. Check DELAY_CLUSTERS, and that its brokers run.",
+            name,
+            bootstrap,
+            error,
+        )
+    return Target(cluster, sender)

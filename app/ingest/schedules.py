@@ -50,7 +50,8 @@ class Schedules:
         elif self._history.delivered_before(step, asked):
             self._duplicate(step, asked)
         else:
-            step.tell(_accepted(step, asked, due_ms))
+            reason = None if entry.bound is None else why(due_ms, asked.due_ms)
+            step.tell(Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to, reason=reason))
             if self._cold.there:
                 self._hold(step, record, asked, entry, due_ms, raw)
             else:

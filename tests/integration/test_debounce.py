@@ -22,8 +22,10 @@ log = logging.getLogger(__name__)
 
 #: Each id is pushed back so often, each time by so much.
 _EVERY_S, _BACK_MS = 0.1, 1_500
-#: So long after it was acknowledged a request is known to the worker, also while it catches up.
-_KNOWN_MS = 3_000
+#: So long after it was acknowledged a request is known to a worker; and to one that takes a partition and catches up.
+_KNOWN_MS, _READ_MS = 3_000, 10_000
+#: How long it may take, on a busy machine, until what was asked for is dealt with.
+_DRAIN_S = 300
 
 
 @dataclass
@@ -99,7 +101,7 @@ def check(life: Life, form: Form, guarantee: str) -> Counter[str]:
             assert copy.timestamp_ms >= due_ms, "never early"
             # What was acknowledged well before was known: a later request would have been delivered instead.
             later = life.stamps.get(number + 1)
-            assert later is None or later > copy.timestamp_ms - _KNOWN_MS
+            assert later is None or later > max(due_ms - _KNOWN_MS, copy.timestamp_ms - _READ_MS)
         first = number + 1
     return found
 
@@ -123,7 +125,7 @@ def test_ids_that_are_pushed_back_are_due_within_their_bound_with_the_last_paylo
             disturbed = pool.submit(disturb, FORM, *workers)
             pushed = push_back(requests, to, FORM)
             disturbed.result()
-        eventually(lambda: not sum(pending_of(bootstrap, app_id).values()), 90, "the end of all lives")
+        eventually(lambda: not sum(pending_of(bootstrap, app_id).values()), _DRAIN_S, "the end of all lives")
         account = Account.settled(bootstrap, app_id)
         found = lives(bootstrap, app_id, to)
         assert len(found) == FORM.ids

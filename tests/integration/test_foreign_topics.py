@@ -17,7 +17,7 @@ from tests.harness.worker import ROOT, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, users
 
-SOURCE_PARTITIONS, RECORDS, KILLS = 3, 3_000, 6
+SOURCE_PARTITIONS, RECORDS, KILLS, STEP = 3, 20_000, 5, 1_000
 MIRROR = ROOT / "docs/how-to/mirror.py"
 
 
@@ -57,20 +57,19 @@ def test_a_copy_that_is_killed_again_and_again_has_each_record_once_with_its_tim
     create_topic(installation.bootstrap, source, SOURCE_PARTITIONS, message_timestamp_type="CreateTime")
     producer = Requests(installation.bootstrap, installation.app_id)
 
-    def send(numbers: range) -> None:
-        for number in numbers:
-            asked = countdown(number, to, 0)
-            producer.send(*asked, topic=source, timestamp_ms=asked_ms + number)
-        producer.flush()
+    for number in range(RECORDS):
+        producer.send(*countdown(number, to, 0), topic=source, timestamp_ms=asked_ms + number)
+    producer.flush()
 
     def more_than(count: int) -> bool:
-        return sum(ends(installation.bootstrap, copied).values()) > count
+        if sum(ends(installation.bootstrap, copied).values()) > count:
+            return True
+        return sum(1 for _ in read(installation.bootstrap, copied)) == RECORDS
 
-    for kill in range(KILLS):
+    for kill in range(KILLS):  # at work, each time a bit further
         before = sum(ends(installation.bootstrap, copied).values())
         with started(installation):
-            send(range(kill * RECORDS // KILLS, (kill + 1) * RECORDS // KILLS))
-            eventually(partial(more_than, before), 60, "copies")
+            eventually(partial(more_than, before + kill * STEP), 60, "copies")
     with started(installation, "--once") as last:
         said, _ = last.communicate(timeout=90)
     assert (last.returncode, "is copied to" in said) == (0, True)

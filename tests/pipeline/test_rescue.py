@@ -72,6 +72,7 @@ def test_what_is_lost_is_sent_again_exactly_once(
         ("delay-max-late", b"3600000"),
         ("delay-if-late", b"drop"),
         ("delay-dedupe", b"86400000"),
+        ("delay-jitter", b"0"),  # it is part of the due time
         ("delay-asked-at", str(asked_ms).encode()),
     ]
     assert (second.partition(), second.key(), second.value()) == (teller.home("named"), None, None)

@@ -5,10 +5,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from tests.simulation.evidence import Copy, Evidence
+from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask
 
 #: So many ways to choose stamps, and requests that may have been known, are tried.
 _WAYS = 256
+#: By so much workers' clocks differ.
+_CLOCKS_S = 1.0
 
 
 def bounds_of(evidence: Evidence, asks: Sequence[Ask]) -> set[int]:
@@ -25,8 +28,11 @@ class Bounded:
         self._evidence = evidence
         self._replaced: dict[str, set[str]] = defaultdict(set)
         self._told_s: dict[str, float] = {}
+        self._accepted_s: dict[str, float] = {}
         for event, sent in evidence.told:
             source, by = event["source"], event.get("by")
+            if event["event"] == "accepted":
+                self._accepted_s[source] = min(sent.at_s, self._accepted_s.get(source, sent.at_s))
             if event["event"] == "replaced" and by and evidence.account.ending(source) == "replaced":
                 self._replaced[by].add(source)
                 self._told_s[source] = min(sent.at_s, self._told_s.get(source, sent.at_s))
@@ -69,6 +75,9 @@ class Bounded:
         evidence, told_s = self._evidence, self._told_s[other.source]
         if copy is None:
             return not self._of_another_life(other, ask)
+        # What shows only when a message is being sent moves it no more.
+        if told_s > max(self._accepted_s[copy.source], (copy.due_ms - EPOCH_MS) / 1000 - _CLOCKS_S):
+            return False
         began_s = evidence.began(copy.sent, evidence.world.home(evidence.asks[copy.source]))
         known = began_s > told_s or (evidence.calm and copy.sent.at_s > told_s + evidence.prompt_s)
         return known and not self._of_another_life(other, ask)
