@@ -189,22 +189,30 @@ class DueLoop:
 
     def _fire_row(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
         """Send or post a row, or do what is to be done instead; return whether it is on its way."""
-        late = now - keys.due_of(key)
         if entry.commands:  # it was being sent when the process died: what was asked then applies now
             partition.in_flight.claim(key, entry)
             partition.tell(Unsent(key))
-        elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "drop":
+            return False
+        if entry.max_late_ms is not None and self._too_late(partition, key, entry, now):
+            return False
+        if "://" in entry.to:
+            return self.http.post(partition, key, entry, now)
+        return self._send(partition, key, entry, now)
+
+    def _too_late(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
+        """Give a row up that is too late, if its sender wants that; return whether it is."""
+        late, limit = now - keys.due_of(key), entry.max_late_ms
+        if limit is None or late <= limit or entry.if_late not in ("drop", "dead-letter"):
+            return False
+        if entry.if_late == "drop":
             partition.in_flight.claim(key, entry)
             partition.tell(Dropped(key, late))
-        elif entry.max_late_ms is not None and late > entry.max_late_ms and entry.if_late == "dead-letter":
-            allows = f"{OF_ROWS.words.max_late} allows {entry.max_late_ms}"
-            sentence = f"it is {late} ms late, {allows}. Send it again if it still matters."
-            self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
-        elif "://" not in entry.to:
-            return self._send(partition, key, entry, now)
         else:
-            return self.http.post(partition, key, entry, now)
-        return False
+            sentence = (
+                f"it is {late} ms late, {OF_ROWS.words.max_late} allows {limit}. Send it again if it still matters."
+            )
+            self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
+        return True
 
     def _is_aside(self, route: Route) -> bool:
         """Return whether what is in flight on a route takes no room from the rest."""

@@ -16,7 +16,7 @@ from tests.harness.program import Program
 from tests.harness.worker import eventually
 
 PARTITIONS = 8
-_POLL_S = 0.5
+_POLL_S, _REPORT_S = 0.5, 4.0
 
 
 @dataclass
@@ -99,8 +99,10 @@ class QueueRun:
 
     def finish(self, seconds: float) -> None:
         """Wait until each message was processed, and none is left to come back."""
-        until = time.monotonic() + seconds
-        while len(self.processed) < self.count or any(pending_of(self.bootstrap, self.app_id).values()):
+        until, quiet_s = time.monotonic() + seconds, 0.0
+        while quiet_s < _REPORT_S:  # what workers report is a second or two old
+            quiet = len(self.processed) >= self.count and not any(pending_of(self.bootstrap, self.app_id).values())
+            quiet_s = quiet_s + _POLL_S if quiet else 0.0
             dead = [program.log[-3_000:] for program in self.programs if not program.alive]
             assert not dead, "\n".join(dead)
             missing = sorted(set(range(self.count)) - self.processed.keys())

@@ -1,6 +1,9 @@
 """A Faust app whose handler fails as often as an event's header says; run by tests/harness/faust_app.py."""
 
+import asyncio
 import os
+import signal
+from pathlib import Path
 from typing import Any
 
 import faust
@@ -39,9 +42,14 @@ done = app.topic(DONE, value_type=bytes, value_serializer="raw")
     on=(ValueError,),
 )
 async def handle(value: bytes) -> None:
-    """Fail until the attempt is late enough."""
+    """Fail until the attempt is late enough; die while an event is handled that says so, but once."""
     event: Any = faust.streams.current_event()
     headers = event.headers
+    died = Path(os.environ["APP_DATA"]).with_suffix(".died")
+    if "dies" in headers and not died.exists():
+        died.touch()
+        await asyncio.sleep(2)  # what is acknowledged too early is committed by then
+        os.kill(os.getpid(), signal.SIGKILL)
     attempt = int(headers.get("delay-attempt", b"1"))
     if attempt <= int(headers["fails"]):
         raise ValueError(f"number {value.decode()} fails")

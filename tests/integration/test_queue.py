@@ -1,7 +1,9 @@
 """Queues on a real Kafka with a real worker: each message is processed at least once, whatever happens to consumers."""
 
 import asyncio
+import os
 import random
+import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
@@ -325,6 +327,37 @@ async def test_what_the_group_has_shared_out_anew_meanwhile_is_read_again(
         for message in got:
             await message.ack()
         await settled(installation)
+
+
+async def test_a_queue_waits_for_a_worker_that_is_behind(installation: Installation, topic: str) -> None:
+    taken = 0
+    async with queue_of(installation, topic, timedelta(seconds=6)) as queue:
+
+        async def work() -> None:
+            nonlocal taken
+            async for message in queue:
+                taken += 1
+                await message.ack()
+
+        working = asyncio.create_task(work())
+        put(installation, topic, b"first")
+        await until(lambda: taken == 1)
+        await settled(installation)
+        os.kill(installation.worker.pid, signal.SIGSTOP)  # shorter than its session
+        try:
+            for number in range(20):
+                await asyncio.sleep(0.2)
+                put(installation, topic, b"%d" % number)
+            await asyncio.sleep(0.3)
+            stopped, lag = taken, queue.worker_lag
+        finally:
+            os.kill(installation.worker.pid, signal.SIGCONT)
+        assert lag > timedelta(seconds=2)
+        assert stopped <= 18
+        await until(lambda: taken == 21)
+        await settled(installation)
+        assert queue.stats.redelivered == 0
+        working.cancel()
 
 
 async def test_several_tasks_share_a_queue(installation: Installation, topic: str) -> None:

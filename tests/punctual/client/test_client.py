@@ -19,6 +19,7 @@ from punctual import (
     RequestTooLargeError,
     SyncDelayClient,
 )
+from punctual.client.requests import Request
 from punctual.contract.home import home_partition, key_partition
 from tests.punctual.client.conftest import PARTITIONS, Installation
 
@@ -205,3 +206,17 @@ def test_a_sync_client_that_cannot_start_leaves_nothing_running() -> None:
     with pytest.raises(ClientClosedError, match="SyncDelayClient"):
         client.cancel("r-1")
     client.close()
+
+
+async def test_requests_that_are_sent_together_keep_their_order(installation: Installation) -> None:
+    headers = (("delay-op", b"cancel"), ("delay-id", b"a"))
+    requests = [Request(None, b"%d" % number + bytes(1_000), headers, b"a") for number in range(500)]
+    async with DelayClient(installation.bootstrap, app_id=installation.app_id) as client:
+        await client._connection.send_all(requests)
+        with pytest.raises(RequestTooLargeError):
+            await client._connection.send_all([*requests[:3], Request(None, bytes(2 << 20), (), b"b")])
+        await client._connection.send_all(requests[:3])
+
+    stored = installation.requests(500)
+    assert len({message.partition() for message in stored}) == 1
+    assert [message.value() for message in stored] == [request.value for request in requests]
