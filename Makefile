@@ -56,7 +56,7 @@ demo-pipeline: $(PIPELINE_STAMP)
 	@$(BIN)/python -m pipeline.demo
 
 test: $(TEST_STAMP)
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 3
 
 clients: $(TEST_STAMP)
 	@CLIENTS=1 $(BIN)/python -m pytest tests/integration/clients

@@ -175,6 +175,7 @@ MADE = {
     "events": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_30, **BROKERS_TIME},
     "dead-letters": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_30, **BROKERS_TIME, **LARGE},
     "cold": {"partitions": "4", "cleanup.policy": "delete", "retention.ms": DAYS_30, **BROKERS_TIME, **LARGE},
+    "controls": {"partitions": "1", **COMPACT, **BROKERS_TIME},
     "progress": {"partitions": "1", **COMPACT, **BROKERS_TIME},
 }
 

@@ -25,8 +25,8 @@ from app.steps.bounds import Bounds
 from app.steps.order_memory import OrderMemory
 from app.steps.outcomes import Delivered
 from app.steps.step import Step
+from app.throttle.allowance import Allowance
 from app.throttle.controls import Controls
-from app.throttle.slots import Slots
 from punctual.contract import forward, jitter
 from tables import Bound, Changes, Entry, Order
 from tables.restore import StaleFilter
@@ -148,9 +148,8 @@ def _never(_: Any) -> Any:
     return planted
 
 
-def _everyones(_: Any) -> Any:
-    def planted(_: Slots, begin: int, end: int) -> int:
-        return end - begin
+def _uncounted(_: Any) -> Any:
+    def planted(_: Allowance) -> None: ...
 
     return planted
 
@@ -219,7 +218,7 @@ BUGS: dict[str, list[Bug]] = {
     "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
     "a partition fires before all controls are read": [(Controls, "read", _not_waited_for)],
     "what is paused is sent": [(DueLoop, "_waits", _never)],
-    "each worker takes all slots of a rate": [(Slots, "between", _everyones)],
+    "what is sent does not count for its rate": [(Allowance, "spend", _uncounted)],
     "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
     "a partition fires before it has caught up": [(CatchingUp, "wait", _nothing)],

@@ -27,6 +27,7 @@ def test_of_others_only_warnings_are_written(name: str, level: int, message: str
 
 
 def test_a_logger_is_silent_for_as_long_as_it_is_asked_to(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "aiokafka")
     log = logging.getLogger("aiokafka.conn")
     with silent("aiokafka"):
         log.error("in between")
