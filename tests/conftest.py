@@ -9,16 +9,16 @@ from xdist.scheduler import LoadScopeScheduling
 
 from app.embedded import broker_or_given
 
-#: What starts Spark: it takes both of two cores, so that one process of the suite runs all of it. And what takes long.
-_SPARK, _LONG = "tests/pipeline/", "tests/docs/test_documents_run.py"
+#: What starts Spark: it takes both of two cores, so that one process of the suite runs all of it.
+_SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the broker, so that nobody has to remember to; begin with what takes longest."""
+    """Mark what needs the broker, so that nobody has to remember to; begin with Spark, which takes longest."""
     for item in items:
         if "bootstrap" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
-    items.sort(key=lambda item: not item.nodeid.startswith((_SPARK, _LONG)))
+    items.sort(key=lambda item: not item.nodeid.startswith(_SPARK))
 
 
 class ByFile(LoadScopeScheduling):
