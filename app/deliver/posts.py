@@ -15,7 +15,7 @@ from app.http.hosts import Hosts
 from app.partition.partition import Partition
 from app.route import HTTP, Route
 from app.settings import Settings
-from app.steps.outcomes import Attempted, Called, Delivered, Rejected, Uncalled
+from app.steps.outcomes import Attempted, Called, Delivered, Rejected
 from punctual.contract.request import Reason
 from tables import Entry, keys
 from tables.destination import told
@@ -100,8 +100,7 @@ class Posts:
         if answer.meaning is Meaning.TAKEN:
             partition.tell(Called(key) if entry.url is not None else Delivered([(key, 0)], "", 0, sent_ms))
         else:
-            never, failed = answer.meaning is Meaning.NEVER, Uncalled if entry.url is not None else Attempted
-            partition.tell(failed(key, answer.why, answer.after_ms, never))
+            partition.tell(Attempted(key, answer.why, answer.after_ms, answer.meaning is Meaning.NEVER))
 
     def _make_room(self, host: str, answer: Answer | None) -> None:
         """Let the host have something else, at once or when it has been left alone for a while."""
@@ -126,9 +125,9 @@ def _nothing() -> None:
     pass
 
 
-def _forbidden(key: bytes, entry: Entry, error: ValueError) -> Uncalled | Rejected:
+def _forbidden(key: bytes, entry: Entry, error: ValueError) -> Attempted | Rejected:
     if entry.url is not None:
-        return Uncalled(key, f"its URL {error}", never=True)
+        return Attempted(key, f"its URL {error}", never=True)
     sentence = (
         f"DELAY_HTTP_DESTINATIONS does not allow its URL any more: it {error}. Add a pattern, then send it again."
     )

@@ -68,18 +68,11 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Uncalled:
-    """This row's failure callback has not been taken, and why."""
-
-    row: bytes
-    why: str
-    after_ms: int | None = None
-    never: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Attempted:
-    """This row was posted and not taken: why, how long to wait at least, and whether it is never taken."""
+    """This row, a message or a callback, was posted and not taken.
+
+    Why, how long to wait at least, and whether it is never taken.
+    """
 
     row: bytes
     why: str
@@ -87,7 +80,7 @@ class Attempted:
     never: bool = False
 
 
-Outcome = Delivered | Rejected | Dropped | Unsent | Called | Uncalled | Attempted
+Outcome = Delivered | Rejected | Dropped | Unsent | Called | Attempted
 
 #: A callback is tried so often: for about twelve hours in all.
 _TRIES = 24
@@ -110,7 +103,7 @@ class Outcomes:
             return
         step.fired.append(outcome.row)
         entry = self._claims[outcome.row]
-        if isinstance(outcome, Attempted):
+        if isinstance(outcome, Attempted) and entry.url is None:
             why, tries = outcome.why, entry.attempts + 1
             ended(step, "attempted", keys.due_of(outcome.row), entry, reason=why, attempts=tries)
         if entry.commands:  # not sent: what was asked meanwhile comes first
@@ -118,11 +111,9 @@ class Outcomes:
         elif isinstance(outcome, Rejected):
             self._rejected(step, outcome, entry)
         elif isinstance(outcome, Attempted):
-            self._attempted(step, outcome, entry)
+            (self._attempted if entry.url is None else self._uncalled)(step, outcome, entry)
         elif isinstance(outcome, Called):
             step.remove(outcome.row, entry)
-        elif isinstance(outcome, Uncalled):
-            self._uncalled(step, outcome, entry)
         elif isinstance(outcome, Dropped):
             step.remove(outcome.row, entry)
             self._memory.end(step, outcome.row, entry)
@@ -175,7 +166,7 @@ class Outcomes:
             body = returned(entry, due_ms)
         callbacks.queue(step, outcome.row, entry, outcome.reason, outcome.sentence, self._limits.row, body)
 
-    def _uncalled(self, step: Step, outcome: Uncalled, entry: Entry) -> None:
+    def _uncalled(self, step: Step, outcome: Attempted, entry: Entry) -> None:
         """Try a callback again later, or leave it at the dead letter."""
         step.remove(outcome.row, entry)
         tries = entry.attempts + 1

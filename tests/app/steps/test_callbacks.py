@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.steps import callbacks
-from app.steps.outcomes import Called, Rejected, Uncalled
+from app.steps.outcomes import Attempted, Called, Rejected
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, PartitionStore, keys
 from tests.app.workbench import Workbench, source
@@ -148,7 +148,7 @@ def test_a_callback_that_is_not_taken_is_tried_again_ever_later_for_half_a_day(
     while waiting(bench):
         ((row, _),) = bench.store.rows()
         bench.now_ms = keys.due_of(row)
-        bench.run(Uncalled(bench.claim_row(row), "HTTP 500"))
+        bench.run(Attempted(bench.claim_row(row), "HTTP 500"))
         waits += [(due - bench.now_ms) // 1000 for due, _ in waiting(bench)]
 
     assert all(0.75 * 2**n - 1 <= wait <= 1.25 * 2**n for n, wait in enumerate(waits[:5]))
