@@ -11,8 +11,7 @@ from app.deliver.posts import Posts
 from app.due.http_rows import HttpRows
 from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
-from app.due.longest import LONGEST_S
-from app.due.set_aside import SetAside
+from app.due.set_aside import LONGEST_S, SetAside
 from app.partition.partition import Partition
 from app.partition.state import State
 from app.route import HTTP, Route, destination_of

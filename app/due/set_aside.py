@@ -8,7 +8,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 
-from app.due.longest import LONGEST_S
 from app.partition.partition import Partition
 from app.route import Route, destination_of
 from app.settings import Settings
@@ -17,6 +16,8 @@ from punctual.contract.destination import Destination
 from tables import Entry, keys
 from tables.entry import decode
 
+#: So long the due loop sleeps at most: a wall clock that jumps does not wake a monotonic timer.
+LONGEST_S = 0.5
 #: A destination with a cap gets its messages at least so far apart, several at a time: each look costs.
 _APART_S = 0.02
 #: Rows that a partition's scan looks at for one destination, and all scans of one cycle: some milliseconds.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.due.longest import LONGEST_S
+from app.due.set_aside import LONGEST_S
 from app.reports.overdue import overdue
 from app.throttle.throttle import BACKLOG_MS
 from punctual.contract.rate import Rate
