@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
-from app.http.allow_list import AllowList
+from app.http.allow_list import AllowList, allow_list
 from app.rates import optional, rates
 from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_values import (
@@ -173,7 +173,7 @@ class Settings:
 
     def url_list(self, source: str) -> AllowList:
         """Return the URLs that requests on the input `source` may have as destinations."""
-        return AllowList(self.http_destinations.get(source, ()) + self.http_destinations.get("*", ()))
+        return allow_list(self.http_destinations.get(source, ()) + self.http_destinations.get("*", ()))
 
     @property
     def internal_topics(self) -> frozenset[str]:

@@ -1,12 +1,11 @@
 """What is posted: a row's value as the body, and the header fields of a delivery or of a failure callback."""
 
 import asyncio
-from functools import lru_cache
 from typing import NamedTuple
 
 from app.clock import Clock
 from app.http import fields, signatures
-from app.http.allow_list import Allowed, AllowList
+from app.http.allow_list import Allowed
 from app.http.secrets_file import SecretsFile
 from app.settings import Settings
 from app.steps import callbacks
@@ -30,7 +29,6 @@ class PostWriter:
         """Belong to the installation of these settings on a `cluster`."""
         self._settings, self._clock, self._cluster = settings, clock, cluster
         self._secrets = SecretsFile(settings.http_secrets_file)
-        self._list = lru_cache(maxsize=100)(settings.url_list)
 
     def allowed(self, entry: Entry) -> Allowed:
         """Return the URL of a row, if the settings still allow it.
@@ -38,9 +36,8 @@ class PostWriter:
         Raises ValueError with a clause that says why they do not.
         """
         if entry.url is not None:
-            return callbacks.allow_list(self._settings.callbacks).allowed(entry.url)
-        allowed: AllowList = self._list(entry.source.rsplit("-", 2)[0])
-        return allowed.allowed(entry.to)
+            return callbacks.urls(self._settings.callbacks).allowed(entry.url)
+        return self._settings.url_list(entry.source.rsplit("-", 2)[0]).allowed(entry.to)
 
     def post(self, key: bytes, entry: Entry, to: Allowed) -> Post:
         """Return the request for a row: key, value and user headers of a delivery, JSON of a callback."""

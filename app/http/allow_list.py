@@ -3,6 +3,7 @@
 import fnmatch
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, Self
 
 from app.http.addresses import is_global
@@ -90,6 +91,12 @@ class AllowList:
         if target.port != DEFAULT_PORTS[target.url.scheme] and not any(one.opens(target) for one in admitting):
             raise NotListed(f"has port {target.port}, and no pattern has that port")
         return Allowed(target, named)
+
+
+@lru_cache(maxsize=100)
+def allow_list(patterns: tuple[str, ...], usual: tuple[str, ...] = ("https",)) -> AllowList:
+    """Return the list of these patterns, which is made once."""
+    return AllowList(patterns, usual)
 
 
 class NotListed(ValueError):

@@ -1,7 +1,5 @@
 """Which URLs may be asked for as destinations."""
 
-from functools import lru_cache
-
 from app.http.allow_list import NotListed
 from app.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
@@ -13,7 +11,6 @@ class UrlPolicy:
     def __init__(self, settings: Settings) -> None:
         """Read the rules from the settings."""
         self._settings = settings
-        self._list = lru_cache(maxsize=100)(settings.url_list)
 
     def check(self, request: Request) -> None:
         """Refuse a request whose destination is a URL that is not allowed; one that is has its usual spelling then.
@@ -25,7 +22,7 @@ class UrlPolicy:
         if beside:
             raise Refusal(Reason.MALFORMED, f"{words.to} is a URL, and {beside} is for topics. Leave it out.")
         try:
-            request.to = str(self._list(request.input).allowed(request.to).target.url)
+            request.to = str(self._settings.url_list(request.input).allowed(request.to).target.url)
         except NotListed as error:
             raise Refusal(
                 Reason.NOT_ALLOWED,

@@ -5,12 +5,11 @@ any case.
 """
 
 import base64
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from app.http.allow_list import AllowList, NotListed
+from app.http.allow_list import AllowList, NotListed, allow_list
 from app.steps.step import Step
 from punctual.contract.headers import REASON
 from punctual.contract.request import Reason, Refusal
@@ -27,7 +26,7 @@ def check(url: str, allowed: tuple[str, ...], called: str) -> None:
     Raises Refusal.
     """
     try:
-        allow_list(allowed).allowed(url)
+        urls(allowed).allowed(url)
     except NotListed as error:
         raise Refusal(
             Reason.NOT_ALLOWED,
@@ -37,16 +36,15 @@ def check(url: str, allowed: tuple[str, ...], called: str) -> None:
         raise Refusal(Reason.MALFORMED, f"{called} {error}.") from error
 
 
-@lru_cache(maxsize=16)
-def allow_list(patterns: tuple[str, ...]) -> AllowList:
+def urls(patterns: tuple[str, ...]) -> AllowList:
     """Return which URLs DELAY_CALLBACKS allows: a worker is no means to reach others' hosts."""
-    return AllowList(patterns, _USUAL)
+    return allow_list(patterns, _USUAL)
 
 
 def is_allowed(url: str, allowed: tuple[str, ...]) -> bool:
     """Return whether the settings allow a callback URL."""
     try:
-        allow_list(allowed).allowed(url)
+        urls(allowed).allowed(url)
     except ValueError:
         return False
     return True

@@ -3,13 +3,13 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pytest
 
-from app.http.allow_list import Allowed, AllowList
+from app.http.allow_list import Allowed
 from app.http.answers import TAKEN, Answer, Meaning, answer_of
 from app.http.hosts import AILING, FIRST
 from app.reports.progress import ProgressReporter
@@ -223,7 +223,8 @@ async def test_what_a_failing_host_has_not_taken_in_time_is_given_up_without_a_r
 
 async def test_a_list_that_has_changed_holds_for_what_waits(stage: Stage, script: Script) -> None:
     await ask(stage, "a", late=-10)
-    stage.due.http._posts._writer._list = lru_cache(lambda _: AllowList([]))
+    writer = stage.due.http._posts._writer
+    writer._settings = replace(writer._settings, http_destinations={})
     stage.clock.pass_by(10)
     await until(stage, lambda: stage.dead_letters)
 
