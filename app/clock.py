@@ -38,6 +38,10 @@ class Clock:
         """Read the monotonic clock."""
         return time.monotonic_ns() // 1_000_000
 
+    def brokers_ms(self) -> int:
+        """Return the brokers' time, as far as it is known."""
+        return self.wall_ms() - self.offset_ms
+
     def now_ms(self) -> int:
         """Return the wall clock's time; notices if it has jumped since the last look."""
         now = self.wall_ms()

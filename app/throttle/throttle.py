@@ -74,8 +74,7 @@ class Throttle:
     def paused(self, to: Destination) -> Control | None:
         """Return the control that pauses a destination now, None if it is not paused."""
         control = self._pauses.get(to)
-        now_ms = self._clock.wall_ms() - self._clock.offset_ms
-        return control if control is not None and control.pauses(now_ms) else None
+        return control if control is not None and control.pauses(self._clock.brokers_ms()) else None
 
     def throttles(self, to: Destination, late_ms: int) -> bool:
         """Return whether a message that is so late is to wait until there is room for it."""
@@ -105,8 +104,8 @@ class Throttle:
         """Return in how many seconds to ask again for room; `math.inf` if that must change first."""
         control = self.paused(to)
         if control is not None:
-            now_ms = self._clock.wall_ms() - self._clock.offset_ms
-            return math.inf if control.until_ms is None else (control.until_ms - now_ms) / 1000
+            until_ms = control.until_ms
+            return math.inf if until_ms is None else (until_ms - self._clock.brokers_ms()) / 1000
         allowance = self._allowance(to, late_ms)
         return 0.0 if allowance is None else allowance.until_ms(self._now_ms()) / 1000
 
@@ -141,5 +140,5 @@ class Throttle:
         """Return the brokers' time as it goes by evenly: a clock that is set must not make slots, or take them away."""
         passed_ms = self._clock.monotonic_ms()
         if self._base_ms is None:
-            self._base_ms = self._clock.wall_ms() - self._clock.offset_ms - passed_ms
+            self._base_ms = self._clock.brokers_ms() - passed_ms
         return passed_ms + self._base_ms
