@@ -8,10 +8,8 @@ from pipeline.bulk.expressions import Expression, attempt, quoted
 from pipeline.bulk.inputs import BROKEN
 from pipeline.bulk.mapping import Limits, Mapping
 from punctual.contract import headers as names
-from punctual.contract.request import TOPIC_NAME
+from punctual.contract.request import ID_BYTES, TOPIC_NAME
 
-#: What an id may have (records.md#requests).
-_ID_BYTES = 256
 _TOPIC = f"^{TOPIC_NAME.pattern}$"
 #: More digits than this are malformed (punctual.contract.times).
 _MAX_MS = 10**15 - 1
@@ -132,7 +130,7 @@ def _reason(mapping: Mapping, limits: Limits) -> Column:
 
 
 def _is_bad(id_: Column) -> Column:
-    return ~F.octet_length(id_).between(1, _ID_BYTES) | ~F.is_valid_utf8(id_)
+    return ~F.octet_length(id_).between(1, ID_BYTES) | ~F.is_valid_utf8(id_)
 
 
 def _size(mapping: Mapping) -> Column:

@@ -1,8 +1,7 @@
 """Ids as the contract has them: 1 to 256 bytes of UTF-8 (records.md#requests)."""
 
 from punctual.client.errors import InvalidIdError
-
-MAX_ID_BYTES = 256
+from punctual.contract.request import ID_BYTES
 
 
 def id_bytes(message_id: str) -> bytes:
@@ -17,6 +16,6 @@ def id_bytes(message_id: str) -> bytes:
         ) from error
     if not raw:
         raise InvalidIdError("id is empty: give 1 to 256 bytes, or leave id out to get an automatic one.")
-    if len(raw) > MAX_ID_BYTES:
-        raise InvalidIdError(f"id has {len(raw)} bytes, more than {MAX_ID_BYTES}: shorten it, or use a hash of it.")
+    if len(raw) > ID_BYTES:
+        raise InvalidIdError(f"id has {len(raw)} bytes, more than {ID_BYTES}: shorten it, or use a hash of it.")
     return raw

@@ -10,7 +10,7 @@ from punctual.contract import headers as names
 from punctual.contract import native
 from punctual.contract.jitter import spread
 from punctual.contract.native import Record
-from punctual.contract.request import Headers, Op, Reason, Refusal, Request
+from punctual.contract.request import ID_BYTES, Headers, Op, Reason, Refusal, Request
 from punctual.contract.words import Words
 
 T = TypeVar("T")
@@ -125,9 +125,9 @@ def _id(said: dict[str, str], words: Words, own: Own, op: Op, source: str) -> st
             return source
         raise Refusal(Reason.BAD_ID, f"{words.id} is empty or missing, and it is the id of the message.")
     length = len(id_.encode())
-    if not 0 < length <= native.ID_BYTES:
+    if not 0 < length <= ID_BYTES:
         called = names.ID if names.ID in said else words.id
-        raise Refusal(Reason.BAD_ID, f"{called} has {length} bytes, as an id it can have 1 to {native.ID_BYTES}.")
+        raise Refusal(Reason.BAD_ID, f"{called} has {length} bytes, as an id it can have 1 to {ID_BYTES}.")
     return id_
 
 

@@ -4,9 +4,8 @@ import msgspec
 
 from punctual.contract import request
 from punctual.contract.native import Record
-from punctual.contract.request import TOPIC_NAME, Reason, Refusal, Request
+from punctual.contract.request import ID_BYTES, TOPIC_NAME, Reason, Refusal, Request
 
-_ID_BYTES = 256
 #: As long as a URL can be (records.md#http-deliveries).
 _LONGEST_URL = 2_048
 #: Above all times and spans that a partition lets pass, offsets and partitions' numbers that there are.
@@ -41,7 +40,7 @@ def _is_possible(asked: Request) -> bool:
         and all(number.isascii() and number.isdigit() for number in numbers)
         and int(partition) < _PARTITIONS
         and int(offset) < _OFFSETS
-        and 0 < len(asked.id.encode()) <= _ID_BYTES
+        and 0 < len(asked.id.encode()) <= ID_BYTES
         and all(span is None or 0 <= span < _LATEST_MS for span in spans)
         and (asked.op != "schedule" or TOPIC_NAME.fullmatch(asked.to) is not None or _is_url(asked))
         and (asked.partition is None or 0 <= asked.partition < _PARTITIONS)

@@ -7,7 +7,7 @@ from punctual.contract import headers as names
 from punctual.contract import retry
 from punctual.contract.jitter import spread
 from punctual.contract.message import Message
-from punctual.contract.request import Headers, Op, Parked, Reason, Refusal, Request
+from punctual.contract.request import ID_BYTES, Headers, Op, Parked, Reason, Refusal, Request
 from punctual.contract.times import parse_duration, parse_time, write_time
 
 _OPS: dict[str, Op] = {
@@ -18,8 +18,6 @@ _OPS: dict[str, Op] = {
 }
 #: What may happen past the lateness that is allowed.
 LATE_POLICIES = ("deliver", "drop", "dead-letter")
-#: What an id's UTF-8 has at most.
-ID_BYTES = 256
 #: As in times.
 _DIGITS = 15
 #: What is looked up for each record.

@@ -9,6 +9,9 @@ import msgspec
 #: What topics can be called (org.apache.kafka.common.internals.Topic.validate).
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
+#: What an id's UTF-8 has at most (records.md#requests).
+ID_BYTES = 256
+
 Op = Literal["schedule", "cancel", "reschedule", "deliver-now"]
 Headers = list[tuple[str, bytes | None]]
 

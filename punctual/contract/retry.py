@@ -11,15 +11,12 @@ from typing import Final
 
 from punctual.contract import headers as names
 from punctual.contract.fields import parsed
-from punctual.contract.request import Reason, Refusal, Request
-from punctual.contract.times import parse_duration
+from punctual.contract.request import ID_BYTES, Reason, Refusal, Request
+from punctual.contract.times import bounded, parse_duration
 
 EXAMPLE: Final = "exponential 1s 2 1h jitter"
 
-#: As for all ids.
-_ID_BYTES: Final = 256
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LONGEST_MS: Final = 10**15
 _SHORT: Final = re.compile(rf"(\d{{1,15}})({'|'.join(_UNITS_MS)})", re.ASCII)
 _FACTOR: Final = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
@@ -79,11 +76,7 @@ def parse_span(text: str) -> int:
     short = _SHORT.fullmatch(text)
     if short is None:
         return parse_duration(text)
-    span = int(short[1]) * _UNITS_MS[short[2]]
-    if span >= _LONGEST_MS:
-        msg = f"{text!r} is too long: durations are below 10^15 milliseconds, 31,000 years"
-        raise ValueError(msg)
-    return span
+    return bounded(int(short[1]) * _UNITS_MS[short[2]], text)
 
 
 def retry_id(source: str, attempt: int, to: str, cluster: str | None = None) -> str:
@@ -94,7 +87,7 @@ def retry_id(source: str, attempt: int, to: str, cluster: str | None = None) -> 
     """
     where = to if cluster is None else f"{to}@{cluster}"
     id_ = f"{source}~{attempt}~{where}"
-    if len(id_.encode()) <= _ID_BYTES:
+    if len(id_.encode()) <= ID_BYTES:
         return id_
     return f"{hashlib.blake2b(id_.encode(), digest_size=16).hexdigest()}~{attempt}"
 

@@ -77,12 +77,17 @@ def parse_duration(text: str) -> int:
             "varies: PT15M, P30D"
         )
         raise ValueError(msg)
-    if len(text) <= _MAX_LETTERS:
-        weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:5])
-        whole = (((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds
-        length = whole * 1000 + _milliseconds(match[6])
-        if length < 10**_MAX_DIGITS:
-            return length
+    if len(text) > _MAX_LETTERS:
+        return bounded(10**_MAX_DIGITS, text)
+    weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:5])
+    whole = (((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds
+    return bounded(whole * 1000 + _milliseconds(match[6]), text)
+
+
+def bounded(length_ms: int, text: str) -> int:
+    """Return the length of a duration that `text` says. Raises ValueError with a sentence if that is too long."""
+    if length_ms < 10**_MAX_DIGITS:
+        return length_ms
     msg = f"{text[:64]!r} is too long: durations are below 10^{_MAX_DIGITS} milliseconds, 31,000 years"
     raise ValueError(msg)
 

@@ -11,9 +11,9 @@ from punctual.client.requests import Request
 from punctual.client.retries import DEFAULT_BACKOFF, Received, attempt_of, retry
 from punctual.client.user_headers import RawHeader
 from punctual.contract import headers as names
+from punctual.contract.request import ID_BYTES
 from punctual.queue.message import Message
 
-_ID_BYTES = 256
 _CANCEL: RawHeader = (names.OP, b"cancel")
 
 
@@ -29,7 +29,7 @@ class Markers:
     def id_of(self, topic: str, partition: int, offset: int) -> str:
         """Return the id of a record's marker: whoever of the group reads it again means the same one."""
         id_ = f"{self.group}:{topic}-{partition}-{offset}"
-        if len(id_.encode()) <= _ID_BYTES:
+        if len(id_.encode()) <= ID_BYTES:
             return id_
         return hashlib.blake2b(id_.encode(), digest_size=32).hexdigest()
 
