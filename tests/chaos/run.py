@@ -71,13 +71,16 @@ class Run:
         self.outs = [self.create_topic(f"{self.app_id}-to-{name}", 4) for name in ("orders", "payments")]
         self._workers: list[Worker] = []
         self._stack = ExitStack()
+        #: What acts upon workers by itself; it ends before they do.
+        self._watches = ExitStack()
         self._traffic: Traffic | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        with self._stack:
+            self._watches.close()
 
     def sizes(self, short: int, long: int) -> int:
         """Return the one or the other, by the form."""
@@ -111,6 +114,10 @@ class Run:
     def enter(self, context: AbstractContextManager[_T]) -> _T:
         """Enter something that is left when the run is over."""
         return self._stack.enter_context(context)
+
+    def watch(self, watcher: AbstractContextManager[_T]) -> _T:
+        """Enter what acts upon workers by itself; it is left when the run is over, or when workers are to be stopped."""
+        return self._watches.enter_context(watcher)
 
     def did(self, what: str, times: int = 1) -> None:
         """Count a fault."""
@@ -191,6 +198,7 @@ class Run:
 
     def check_images(self) -> None:
         """Stop all workers, and see that each database is what the changelog says; for runs of moderate size."""
+        self._watches.close()  # it would take a stop for a failure
         for worker in self._workers:
             if worker.alive:
                 worker.stop()

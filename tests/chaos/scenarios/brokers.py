@@ -23,7 +23,7 @@ def only_broker(run: Run) -> None:
     workers = [run.worker("one").start(), run.worker("two").start()]
     for worker in workers:
         worker.wait_ready()
-    run.enter(Supervisor(run, *workers))
+    run.watch(Supervisor(run, *workers))
     with run.traffic(200):
         for number in run.rounds(3, 20):
             time.sleep(run.random.uniform(1, 4 if run.short else 8))
@@ -40,7 +40,7 @@ def three_brokers(run: Run) -> None:
     workers = [run.worker("one").start(), run.worker("two").start()]
     for worker in workers:
         worker.wait_ready()
-    run.enter(Supervisor(run, *workers))
+    run.watch(Supervisor(run, *workers))
     with run.traffic(200):
         time.sleep(3)
         check_replication(run)

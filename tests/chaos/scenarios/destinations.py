@@ -28,7 +28,7 @@ def neighbours(run: Run) -> None:
     proxy = run.enter(proxy_to(run, broker))
     worker = run.worker("one", env={"DELAY_CLUSTERS": f"far={proxy.bootstrap}"}).start()
     worker.wait_ready()
-    run.enter(Supervisor(run, worker))
+    run.watch(Supervisor(run, worker))
     with run.traffic(330, outs=[*healthy * 5, far], clusters={far: "far"}) as traffic:
         _warm_up(run)
         others = Neighbours(run, healthy)
@@ -59,7 +59,7 @@ def refusing_neighbour(run: Run) -> None:
     run.outs.append(run.create_topic(f"{run.app_id}-to-refusing", 4, min_insync=3))
     worker = run.worker("one").start()
     worker.wait_ready()
-    run.enter(Supervisor(run, worker))
+    run.watch(Supervisor(run, worker))
     # Two transactions a message, each replicated several times: at 20 a second the three brokers alone take 1.1 to 1.6
     # of two cores, and at 40 messages are 0.3 s late before any fault.
     rate = 330 if run.guarantee == "at_least_once" else 10

@@ -17,7 +17,7 @@ _CONNECTIONS = 100
 @scenario("latency with jitter, little bandwidth, and connections that are reset at random", ci=())
 def poor_network(run: Run) -> None:
     worker, proxy = far_worker(run, "one")
-    run.enter(Supervisor(run, worker))
+    run.watch(Supervisor(run, worker))
     with run.traffic(100):
         for _ in run.rounds(1, 6):
             proxy.delay(50, 300)
@@ -40,7 +40,7 @@ def poor_network(run: Run) -> None:
 @scenario("connections that stay open and carry nothing, in one direction or both, new ones too", ci=())
 def half_open(run: Run) -> None:
     worker, proxy = far_worker(run, "one")
-    run.enter(Supervisor(run, worker))
+    run.watch(Supervisor(run, worker))
     with run.traffic(200):
         for number in run.rounds(2, 15):
             rest(run, 2, 4)
@@ -60,7 +60,7 @@ def cut_off(run: Run) -> None:
     near = run.worker("near").start()
     near.wait_ready()
     far, proxy = far_worker(run, "far")
-    run.enter(Supervisor(run, near, far))
+    run.watch(Supervisor(run, near, far))
     with run.traffic(300):
         for number in run.rounds(2, 16):
             eventually(lambda: shares(run, near, far), _HEALED_S, "sharing")
