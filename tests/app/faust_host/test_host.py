@@ -20,7 +20,7 @@ class Read(Consumer):
             engine=SimpleNamespace(catching_up=True, hurried=True), consumer_generation_id=1, consumer=self
         )
         self.loop = asyncio.get_running_loop()
-        self.held_back, self.flow_active = False, True
+        self.held_back, self.flow_active, self.can_resume_flow = False, True, asyncio.Event()
         self._paused_partitions = set[TP]()
         self._ahead, self.reached, self._quiet = {}, {}, asyncio.Event()
         self.callback = self.hand_over
@@ -47,6 +47,9 @@ class Read(Consumer):
         self.look()
         return found if len(self.seen) <= 2 else {}
 
+    async def wait(self, *_: Any, **__: Any) -> None:
+        """Nothing resumes the flow."""
+
     async def hand_over(self, chunk: Any) -> None:
         self.look()
         self.done(chunk)
@@ -58,3 +61,21 @@ async def test_what_is_fetched_is_not_taken_for_read_before_it_is_handed_over() 
         await consumer._drain_once()
 
     assert consumer.seen == [0, 0, None, 1, 1]
+
+
+async def test_what_is_dropped_because_a_rebalance_begins_is_not_taken_for_read() -> None:
+    """Else a partition that catches up would fire before it has read the cancels among what was dropped."""
+    consumer = Read()
+
+    async def revoked_meanwhile(**_: Any) -> Any:
+        consumer.flow_active, consumer.fetched.position = False, 1
+        return {HERE: [SimpleNamespace(topic=HERE.topic, partition=0, offset=0, timestamp=0)]}
+
+    consumer._getmany = revoked_meanwhile  # type: ignore[method-assign]
+    for _ in range(2):
+        await consumer._drain_once()
+        consumer.look()
+    consumer.forget()
+    consumer.look()
+
+    assert consumer.seen == [None, None, None]
