@@ -74,8 +74,8 @@ simulate: $(TEST_STAMP)
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --first $(or $(FIRST),0)
 
 rates: $(TEST_STAMP)
-	@RATES_BACKLOG=100000 RATES_SECONDS=60 RATES_CAPS=500,200,300 $(BIN)/python -m pytest -q tests/integration/test_rates.py \
-		-o log_cli=true -o log_cli_level=INFO
+	@RATES_BACKLOG=100000 RATES_SECONDS=60 RATES_CAPS=500,200,300 RATES_LATER_MS=40 \
+		$(BIN)/python -m pytest -q tests/integration/test_rates.py -o log_cli=true -o log_cli_level=INFO
 
 format: $(TEST_STAMP)
 	$(BIN)/ruff format .

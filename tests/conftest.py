@@ -9,8 +9,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from app.embedded import broker_or_given
 
-#: What starts Spark: it takes both of two cores, so that one process of the suite runs all of it.
-_SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
+#: What starts Spark takes both of two cores: one process of the suite runs all of it, and begins with it.
+_SPARK = "tests/pipeline/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

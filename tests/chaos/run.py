@@ -116,7 +116,7 @@ class Run:
         return self._stack.enter_context(context)
 
     def watch(self, watcher: AbstractContextManager[_T]) -> _T:
-        """Enter what acts upon workers by itself; it is left when the run is over, or when workers are to be stopped."""
+        """Enter what acts upon workers by itself; it is left before workers are stopped."""
         return self._watches.enter_context(watcher)
 
     def did(self, what: str, times: int = 1) -> None:

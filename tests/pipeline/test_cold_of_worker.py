@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pipeline.jobs import park, promote
 from pipeline.kafka import Kafka
 from punctual.contract.home import home_partition
 from tests.harness.hooked_pipeline import Points, install
-from tests.harness.kafka import now_ms, read
+from tests.harness.kafka import Record, now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.installation import PARTITIONS, Installation, late_ms, running
 
@@ -53,46 +54,69 @@ def _cut_off(monkeypatch: pytest.MonkeyPatch, point: str, job: object) -> None:
             job()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_a_cancel_that_comes_after_what_was_asked_for_later_cancels_nothing(
-    spark: SparkSession, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guarantee: str
-) -> None:
-    with running(bootstrap, tmp_path, "cold", env=lambda _: {**_COLD, "DELAY_GUARANTEE": guarantee}) as here:
-        context, cold, to = Context(spark, Kafka(bootstrap), here.app_id), str(tmp_path / "tier"), here.topic()
+class Tier:
+    """A worker with a cold tier beside it, and 200 ids that are parked, cancelled and scheduled anew."""
 
-        def parks(*, merge: bool = False) -> None:
-            lake = context.lake(cold, park.KIND)
-            park.park(context, lake)
-            if merge:
-                park.compact(lake)
+    def __init__(self, here: Installation, spark: SparkSession, cold: Path, patch: pytest.MonkeyPatch) -> None:
+        self._here, self._cold, self._patch = here, str(cold), patch
+        self._context = Context(spark, Kafka(here.bootstrap), here.app_id)
+        self.to = here.topic()
+        self.first_due = 0
 
-        def promotes() -> None:
-            promote.promote(context, cold, _LEAD_MS)
+    def _parks(self, *, merge: bool = False) -> None:
+        lake = self._context.lake(self._cold, park.KIND)
+        park.park(self._context, lake)
+        if merge:
+            park.compact(lake)
 
+    def _promotes(self) -> None:
+        promote.promote(self._context, self._cold, _LEAD_MS)
+
+    def _told(self) -> Counter[str]:
+        return Counter(event["event"] for event in self._here.events())
+
+    def park(self) -> None:
+        """Have everything parked, by commands that are cut off and come again."""
+        here = self._here
         for id_ in _IDS:
-            here.requests.schedule(id_, now_ms() + 3_600_000, to, b"old")
+            here.requests.schedule(id_, now_ms() + 3_600_000, self.to, b"old")
         here.requests.flush()
         here.await_event("parked", *_IDS, seconds=60)
-        first = _order_anew(here, to)
-        _cut_off(monkeypatch, "write.done", parks)
-        _cut_off(monkeypatch, "commit.done", parks)
-        parks(merge=True)
+        self.first_due = _order_anew(here, self.to)
+        _cut_off(self._patch, "write.done", self._parks)
+        _cut_off(self._patch, "commit.done", self._parks)
+        self._parks(merge=True)
 
-        def told() -> Counter[str]:
-            return Counter(event["event"] for event in here.events())
+        eventually(lambda: self._told()["parked"] == 2 * len(_IDS), 60, "parking")
+        answers = ("stale", "deferred", "cancelled")
+        eventually(lambda: sum(self._told()[name] for name in answers) >= len(_IDS), 60, "cancelling")
+        assert self._told()["stale"] > len(_IDS) // 4, "most cancels were overtaken"
+        self._parks()
 
-        eventually(lambda: told()["parked"] == 2 * len(_IDS), 60, "parking")
-        eventually(lambda: told()["stale"] + told()["deferred"] + told()["cancelled"] >= len(_IDS), 60, "cancelling")
-        assert told()["stale"] > len(_IDS) // 4, "most cancels were overtaken"
-        parks()
-        time.sleep(max(0, first - _LEAD_MS - now_ms() + 500) / 1_000)
-        _cut_off(monkeypatch, "send.done", promotes)
+    def promote(self) -> list[Record]:
+        """Have everything come back when it is time, again after one that is cut off; return what is delivered."""
+        time.sleep(max(0, self.first_due - _LEAD_MS - now_ms() + 500) / 1_000)
+        _cut_off(self._patch, "send.done", self._promotes)
         until = time.monotonic() + 180
-        while sum(1 for _ in read(bootstrap, to)) < len(_IDS) and time.monotonic() < until:
-            promotes()
-            parks()
+        while sum(1 for _ in read(self._here.bootstrap, self.to)) < len(_IDS) and time.monotonic() < until:
+            self._promotes()
+            self._parks()
             time.sleep(0.5)
-        came = list(read(bootstrap, to))
-        assert Counter(record.header("delay-id") for record in came) == dict.fromkeys(_IDS, 1)
-        assert {record.value for record in came} == {b"new"}
-        assert min(late_ms(record) for record in came) >= 0, "none is early"
+        return list(read(self._here.bootstrap, self.to))
+
+
+def test_a_cancel_that_comes_after_what_was_asked_for_later_cancels_nothing(
+    spark: SparkSession, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as stack:
+        tiers = []
+        for guarantee in ("at_least_once", "exactly_once"):  # one after the other, but for the time until they are due
+            env = {**_COLD, "DELAY_GUARANTEE": guarantee}
+            made = running(bootstrap, tmp_path / guarantee, "cold", env=lambda _, env=env: env)  # type: ignore[misc]
+            tiers.append(Tier(stack.enter_context(made), spark, tmp_path / guarantee / "tier", monkeypatch))
+            tiers[-1].park()
+        for tier in tiers:
+            came = tier.promote()
+            assert Counter(record.header("delay-id") for record in came) == dict.fromkeys(_IDS, 1)
+            assert {record.value for record in came} == {b"new"}
+            assert min(late_ms(record) for record in came) >= 0, "none is early"
