@@ -10,7 +10,7 @@ from xdist.scheduler import LoadScopeScheduling
 from app.embedded import broker_or_given
 
 #: What starts Spark takes both of two cores: one process of the suite runs all of it, and begins with it.
-_SPARK = "tests/pipeline/"
+_SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

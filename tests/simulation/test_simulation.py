@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.planted import BUGS, planted
+from tests.simulation.planted import BEGINS, BUGS, planted
 from tests.simulation.run import Result, processes, quickly, run, run_all, spread
 
 _FEW, _MANY = 50, 1_000
@@ -47,7 +47,8 @@ def test_the_promise_is_kept_in_many_runs(pool: Executor) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_in_the_order_of_operations_is_found(pool: Executor, bug: str) -> None:
-    assert any(result.troubles for result in spread(pool, range(_ENOUGH), bug))
+    first = BEGINS.get(bug, 0)
+    assert any(result.troubles for result in spread(pool, range(first, first + _ENOUGH), bug))
 
 
 def test_a_failure_says_how_to_see_it_again() -> None:
