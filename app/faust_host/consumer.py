@@ -122,19 +122,13 @@ class Consumer(driver.Consumer):
             found = await self._getmany(active_partitions=open_, timeout=poll_s)
         finally:
             self._quiet.set()
-        if generation != self.app.consumer_generation_id:
-            return  # the partitions' positions are sought anew when they are ready
-        chunks = [
-            (tp, records[begin : begin + CHUNK])
-            for tp, records in found.items()
-            for begin in range(0, len(records), CHUNK)
-        ]
-        for tp, _ in chunks:  # before any is dropped: aiokafka's positions are past them all
-            self._ahead[tp] = self._ahead.get(tp, 0) + 1
-        for tp, records in chunks:
-            if not self.flow_active or generation != self.app.consumer_generation_id:
-                return  # a rebalance has begun: what is dropped stays ahead until forget()
-            await self.callback(self._to_message(tp, Chunk(records, generation)))
+        for tp, records in found.items():
+            for begin in range(0, len(records), CHUNK):
+                if generation != self.app.consumer_generation_id:
+                    return  # the partitions' positions are sought anew when they are ready
+                self._ahead[tp] = self._ahead.get(tp, 0) + 1
+                if self.flow_active:  # else a rebalance begins: what is dropped stays ahead until forget()
+                    await self.callback(self._to_message(tp, Chunk(records[begin : begin + CHUNK], generation)))
         await asyncio.sleep(self._until_beat(began) if found else 0)
 
     def _until_beat(self, began: float) -> float:

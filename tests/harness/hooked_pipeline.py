@@ -44,6 +44,10 @@ POINTS = {
 _POLL_S = 0.002
 
 
+class CutOff(BaseException):
+    """What cuts a command off in its process: nothing of it catches that."""
+
+
 class Points:
     """The passings of one point, and what happens at the last of them."""
 

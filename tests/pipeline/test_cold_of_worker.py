@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pipeline.context import Context
 from pipeline.jobs import park, promote
 from pipeline.kafka import Kafka
 from punctual.contract.home import home_partition
-from tests.harness.hooked_pipeline import Points, install
+from tests.harness.hooked_pipeline import CutOff, Points, install
 from tests.harness.kafka import Record, now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.installation import PARTITIONS, Installation, late_ms, running
@@ -22,8 +23,8 @@ _COLD = {"DELAY_HORIZON": "PT1M", "DELAY_DEDUPE_WINDOW": "PT10M"}
 _IDS = [f"id-{number}" for number in range(200)]
 
 
-class CutOff(BaseException):
-    """What kills a command: nothing of it catches that."""
+def _settings(guarantee: str) -> Callable[[str], dict[str, str]]:
+    return lambda _: {**_COLD, "DELAY_GUARANTEE": guarantee}
 
 
 def _order_anew(here: Installation, to: str) -> int:
@@ -44,14 +45,14 @@ def _order_anew(here: Installation, to: str) -> int:
     return dues[0]
 
 
-def _cut_off(monkeypatch: pytest.MonkeyPatch, point: str, job: object) -> None:
+def _cut_off(monkeypatch: pytest.MonkeyPatch, point: str, job: Callable[[], None]) -> None:
     def crash() -> None:
         raise CutOff
 
     with monkeypatch.context() as patch:
         install(Points(point, 1, crash), patch.setattr)
         with pytest.raises(CutOff):
-            job()  # type: ignore[operator]
+            job()
 
 
 class Tier:
@@ -111,8 +112,7 @@ def test_a_cancel_that_comes_after_what_was_asked_for_later_cancels_nothing(
     with ExitStack() as stack:
         tiers = []
         for guarantee in ("at_least_once", "exactly_once"):  # one after the other, but for the time until they are due
-            env = {**_COLD, "DELAY_GUARANTEE": guarantee}
-            made = running(bootstrap, tmp_path / guarantee, "cold", env=lambda _, env=env: env)  # type: ignore[misc]
+            made = running(bootstrap, tmp_path / guarantee, "cold", env=_settings(guarantee))
             tiers.append(Tier(stack.enter_context(made), spark, tmp_path / guarantee / "tier", monkeypatch))
             tiers[-1].park()
         for tier in tiers:

@@ -20,16 +20,12 @@ from pipeline.cold.state import Parked
 from pipeline.context import Context
 from pipeline.jobs import bulk, ledger, park, promote, rescue
 from pipeline.ledger import KIND, lives
-from tests.harness.hooked_pipeline import POINTS, Points, install
+from tests.harness.hooked_pipeline import POINTS, CutOff, Points, install
 from tests.pipeline.conftest import Consume, Produce
 from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
 from tests.pipeline.test_park_promote import Worker
 
 _ROUNDS = int(os.environ.get("KILLS", "1"))
-
-
-class CutOff(BaseException):
-    """What kills a command: nothing of it catches that."""
 
 
 class Cutter:
