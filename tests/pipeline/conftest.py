@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import session
+from tests.harness.worker import eventually
 
 #: Plans of a few rows are interpreted sooner than they are compiled.
 _QUICK = {
@@ -67,6 +68,8 @@ def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> Context:
     new = [NewTopic(f"{app_id}-{name}", 1 if name == "progress" else PARTITIONS, 1, config=stamped) for name in TOPICS]
     for future in admin.create_topics(new).values():
         future.result(timeout=30)
+    names = {topic.topic for topic in new}
+    eventually(lambda: names <= admin.list_topics(timeout=30).topics.keys(), 30, "the broker's knowing its new topics")
     return Context(spark, Kafka(bootstrap), app_id)
 
 
