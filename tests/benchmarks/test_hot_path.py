@@ -19,14 +19,14 @@ from punctual.contract.dialects import DIALECTS, dialect_of
 from tests.punctual.contract.records import NOW, FakeRecord
 
 TINY = Sizes(pairs=1, rounds=6, tries=2, messages=500)
-#: Makes a stage of a copy take ten microseconds more for each message.
+#: Makes a stage of a copy take fifty microseconds more for each message, more than a way takes on a busy machine.
 SLOWED = """
 
 _read = Ingest.read
 
 
 def _slowed(self, step, records):
-    until = __import__("time").process_time() + len(records) * 10e-6
+    until = __import__("time").process_time() + len(records) * 50e-6
     while __import__("time").process_time() < until:
         pass
     return _read(self, step, records)
