@@ -44,8 +44,9 @@ class Clock:
 
     def now_ms(self) -> int:
         """Return the wall clock's time; notices if it has jumped since the last look."""
-        now = self.wall_ms()
-        moved = now - self.monotonic_ms() - self._base
+        now, moved = self._look()
+        if abs(moved) >= JUMP_MS:
+            now, moved = self._look()  # a process that was stopped between both readings has seen no jump
         if abs(moved) >= JUMP_MS:
             self.jumps += 1
             self._base += moved
@@ -57,6 +58,11 @@ class Clock:
             moved = 0
         self._drift_ms = moved
         return now
+
+    def _look(self) -> tuple[int, int]:
+        """Return the wall clock's time, and how far it has moved against the monotonic one."""
+        now = self.wall_ms()
+        return now, now - self.monotonic_ms() - self._base
 
     def confirm(self, sent_ms: int, jumps: int, appended_ms: int) -> None:
         """Compare the clocks by a record that was acknowledged just now, unless this clock has jumped meanwhile.

@@ -50,6 +50,23 @@ def test_a_clock_that_runs_is_trusted(clock: SimulatedClock) -> None:
     assert clock.jumps == 0
 
 
+def test_a_process_that_is_stopped_between_both_readings_has_seen_no_jump(
+    clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = clock.wall_ms
+
+    def stopped_once() -> int:
+        monkeypatch.setattr(clock, "wall_ms", read)
+        before = clock.wall
+        clock.pass_by(10_000)
+        return before
+
+    monkeypatch.setattr(clock, "wall_ms", stopped_once)
+
+    assert clock.now_ms() == clock.wall
+    assert (clock.jumps, clock.brokers_ms()) == (0, clock.wall)
+
+
 def test_a_jump_forward_makes_the_clock_suspect_until_the_brokers_confirm_it(
     clock: SimulatedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
