@@ -1,0 +1,109 @@
+"""Time zones as stretches of time with one offset from UTC, in epoch seconds."""
+
+import re
+from bisect import bisect_right
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.resources import files
+from operator import attrgetter
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+UTC: Final = "UTC"
+
+#: What is looked at in one go: 2^25 seconds, 388 days.
+_SPAN_BITS: Final = 25
+#: No zone has changed twice within six days since 1970 (tzdata 2026f), so a look a day finds each change.
+_STEP_S: Final = 86_400
+_SECOND: Final = timedelta(seconds=1)
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
+#: There on some machines: the machine's own zone, no zone, and others with leap seconds.
+_NO_ZONE: Final = re.compile(r"localtime|posixrules|Factory|(posix|right)/.*", re.IGNORECASE)
+#: The longest name has 32 letters; what is longer is not compared.
+_LETTERS: Final = 40
+
+
+class Stretch(NamedTuple):
+    """The time from `start` up to `end`, in which a zone's clocks are `offset` seconds ahead of UTC.
+
+    `reached` is what they would show at the start without the change that is then: less than they do show after a
+    gap, more if an hour comes twice. A time without changes may be cut into several stretches.
+    """
+
+    start: int
+    end: int
+    offset: int
+    reached: int
+
+
+_start = attrgetter("start")
+
+
+def stretch_at(zone: str, moment: int) -> Stretch:
+    """Return the stretch that epoch second `moment` is in."""
+    stretches = _stretches(zone, moment >> _SPAN_BITS)
+    return stretches[bisect_right(stretches, moment, key=_start) - 1]
+
+
+@lru_cache(maxsize=4096)
+def _stretches(zone: str, span: int) -> list[Stretch]:
+    clock = ZoneInfo(zone)
+    start, end = span << _SPAN_BITS, (span + 1) << _SPAN_BITS
+    offset = _offset(clock, start)
+    reached = start + offset
+    found = []
+    for moment in (*range(start + _STEP_S, end, _STEP_S), end - 1):
+        then = _offset(clock, moment)
+        if then != offset:
+            change = _change(clock, max(start, moment - _STEP_S), moment)
+            found.append(Stretch(start, change, offset, reached))
+            start, offset, reached = change, then, change + offset
+    found.append(Stretch(start, end, offset, reached))
+    return found
+
+
+def _offset(clock: ZoneInfo, moment: int) -> int:
+    offset = datetime.fromtimestamp(moment, clock).utcoffset()
+    assert offset is not None
+    return offset // _SECOND
+
+
+def _change(clock: ZoneInfo, before: int, after: int) -> int:
+    """Return the first second that has the offset of `after`, which `before` has not."""
+    offset = _offset(clock, after)
+    seconds = range(before, after)
+    return before + bisect_right(seconds, 0, key=lambda moment: _offset(clock, moment) == offset)
+
+
+def parse_zone(text: str) -> str:
+    """Return the zone of an IANA name. Raises ValueError with a sentence that names the nearest that is known."""
+    if _NAME.fullmatch(text) and not _NO_ZONE.fullmatch(text):
+        try:
+            return ZoneInfo(text).key
+        except (ValueError, OSError, LookupError):
+            pass
+    near = _near(text) if len(text) <= _LETTERS else None
+    hint = f"; the nearest is {near}" if near else ""
+    msg = f"{text[:64]!r} is no zone that is known{hint}. Write an IANA name such as Europe/Berlin, or UTC"
+    raise ValueError(msg)
+
+
+@lru_cache(maxsize=1024)
+def _near(text: str) -> str | None:
+    """Return the name of a zone that is the same but for capitals, has the same city, or is written alike."""
+    wanted = text.casefold().replace(" ", "_")
+    cities = {name.rpartition("/")[2]: name for name in _names() if "/" in name}
+    city = wanted.rpartition("/")[2]
+    if wanted in _names():
+        return _names()[wanted]
+    if city in cities:
+        return _names()[cities[city]]
+    alike = get_close_matches(wanted, _names() if "/" in wanted else cities, 1, 0.8)
+    return _names()[cities.get(alike[0], alike[0])] if alike else None
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[str, str]:
+    names = (files("tzdata") / "zones").read_text().split()
+    return {name.casefold(): name for name in names if not _NO_ZONE.fullmatch(name)}
