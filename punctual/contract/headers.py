@@ -23,6 +23,12 @@ JITTER: Final = "delay-jitter"
 RETRY: Final = "delay-retry"
 MAX_ATTEMPTS: Final = "delay-max-attempts"
 ATTEMPT: Final = "delay-attempt"
+EVERY: Final = "delay-every"
+CRON: Final = "delay-cron"
+ZONE: Final = "delay-zone"
+UNTIL: Final = "delay-until"
+COUNT: Final = "delay-count"
+MISFIRE: Final = "delay-misfire"
 OP: Final = "delay-op"
 IF_DUE: Final = "delay-if-due"
 ASKED_AT: Final = "delay-asked-at"
@@ -37,7 +43,10 @@ FIRST: Final = "delay-first"
 REASON: Final = "delay-reason"
 ERROR: Final = "delay-error"
 
-REQUEST: Final = frozenset(
+RECURRENCE: Final = frozenset({EVERY, CRON, ZONE, UNTIL, COUNT, MISFIRE})
+"""What requests of recurring messages say of the series (records.md#recurring-messages)."""
+
+REQUEST: Final = RECURRENCE | frozenset(
     {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, ASKED_AT, PARKED}
     | {NO_LATER, JITTER, RETRY, MAX_ATTEMPTS, ATTEMPT}
 )
