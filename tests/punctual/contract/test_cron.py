@@ -1,6 +1,7 @@
 """Cron schedules in time zones: every time of the calendar once, whatever happens to the clocks."""
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -40,6 +41,7 @@ TYPICAL = [
     Asked("5 0,12 13 * FRI", [0, 12], [5], days=[13], weekdays=[5]),
     Asked("10 */3 * 3,10-12 *", range(0, 24, 3), [10], months=[3, 10, 11, 12], wild=True),
 ]
+NIGHTLY = Asked("20,50 0-3 * * *", range(4), [20, 50])
 QUARTERS = Asked("*/15 * * * *", None, range(0, 60, 15), wild=True)
 
 
@@ -71,15 +73,18 @@ def test_ten_years_are_whole_where_clocks_do_the_oddest_things(zone: str, year: 
     assert all(later - sooner > 2 * DAY_S for sooner, later in pairwise(walk.changes))
     for asked in TYPICAL:
         assert times(asked.text, zone, walk.start, walk.end) == walk.due(asked), asked.text
-    quarters_are_whole(walk)
+    changes_are_whole(walk)
     assert not LONG or times(QUARTERS.text, zone, walk.start, walk.end) == walk.due(QUARTERS)
 
 
-def quarters_are_whole(walk: Walk) -> None:
-    """Check what is dense a day around each change of clocks."""
+def changes_are_whole(walk: Walk) -> None:
+    """Check what is dense around each change of clocks, and what comes next from any quarter of an hour there."""
     for change in walk.changes:
         around = Walk(walk.zone, change - DAY_S // 2, change + DAY_S // 2)
         assert times(QUARTERS.text, walk.zone, around.start, around.end) == around.due(QUARTERS), walk.zone
+        schedule, due = Schedule(NIGHTLY.text, walk.zone), around.due(NIGHTLY)
+        for moment in range(around.start, due[-1], 900):
+            assert schedule.after(moment) == due[bisect_right(due, moment)], (walk.zone, moment)
 
 
 @pytest.mark.skipif(not LONG, reason="PUNCTUAL_LONG=1 goes through all zones")
@@ -94,7 +99,7 @@ def test_ten_years_are_whole_in_every_zone(year: int) -> None:
         if same not in known:
             assert all(later - sooner > 2 * DAY_S for sooner, later in pairwise(walk.changes)), zone
             known[same] = nightly
-            quarters_are_whole(walk)
+            changes_are_whole(walk)
             for asked in TYPICAL:
                 assert times(asked.text, zone, walk.start, walk.end) == walk.due(asked), (zone, asked.text)
         assert nightly == known[same], zone
@@ -112,6 +117,7 @@ def test_ten_years_are_whole_in_every_zone(year: int) -> None:
         ("*/30 * * * *", "Europe/Berlin", "2026-10-25T02:30", ["25 02:30+02", "25 02:00+01", "25 02:30+01"]),
         ("0 */2 * * *", "Europe/Berlin", "2026-03-29T00", ["29 00:00+01", "29 04:00+02"]),
         ("*/20 2 * * *", "Europe/Berlin", "2026-03-28T12", ["30 02:00+02", "30 02:20+02"]),
+        ("30 2 * * *", "Europe/Berlin", "2026-10-25T03:00", ["26 02:30+01", "27 02:30+01"]),
         ("0 0 * * *", "America/Havana", "2026-03-07T12", ["08 01:00-04", "09 00:00-04"]),
         ("0 0 * * *", "America/Havana", "2026-10-31T12", ["01 00:00-04", "02 00:00-05"]),
         ("30 2 * * *", "Pacific/Apia", "2011-12-29T12", ["31 00:00+14", "31 02:30+14"]),
