@@ -51,6 +51,7 @@ def times(text: str, zone: str, start: int, end: int) -> list[int]:
     found: list[int] = []
     moment = schedule.after(start - 1, end - 1)
     while moment is not None:
+        assert moment >= start if not found else moment > found[-1]
         found.append(moment)
         moment = schedule.after(moment, end - 1)
     return found
@@ -115,6 +116,7 @@ def test_ten_years_are_whole_in_every_zone(year: int) -> None:
         ("0,30 2,3 * * *", "Europe/Berlin", "2026-03-28T12", ["29 03:00+02", "29 03:30+02", "30 02:00+02"]),
         ("*/15 * * * *", "Europe/Berlin", "2026-03-29T01:30", ["29 01:30+01", "29 01:45+01", "29 03:00+02"]),
         ("*/30 * * * *", "Europe/Berlin", "2026-10-25T02:30", ["25 02:30+02", "25 02:00+01", "25 02:30+01"]),
+        ("*/30 2 25 10 *", "Europe/Berlin", "2026-10-25T02:30", ["25 02:30+02", "25 02:00+01", "25 02:30+01"]),
         ("0 */2 * * *", "Europe/Berlin", "2026-03-29T00", ["29 00:00+01", "29 04:00+02"]),
         ("*/20 2 * * *", "Europe/Berlin", "2026-03-28T12", ["30 02:00+02", "30 02:20+02"]),
         ("30 2 * * *", "Europe/Berlin", "2026-10-25T03:00", ["26 02:30+01", "27 02:30+01"]),
