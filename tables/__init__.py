@@ -19,6 +19,7 @@ from tables.errors import (
 )
 from tables.inspection import Inspection
 from tables.orders import Command, Order, Orders
+from tables.series import Series
 from tables.store import PartitionStore
 from tables.table import DelayTable
 
@@ -35,6 +36,7 @@ __all__ = [
     "Position",
     "RecordUnreadable",
     "RecordsGarbled",
+    "Series",
     "StoreCorrupt",
     "StoreLocked",
     "StoreUnusable",

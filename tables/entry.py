@@ -6,12 +6,14 @@ from tables import keys
 from tables.bound import Bound
 from tables.errors import UnknownRowVersion
 from tables.orders import UNKNOWN_MS, Command, Order
+from tables.series import Series
 
 #: The newest version of a row, which is read like all before it. 2: orders have stamps. 3: bounds, and next tries.
-VERSION = 3
+#: 4: series.
+VERSION = 4
 _PREFIXES = {version: bytes([version]) for version in range(1, VERSION + 1)}
 #: Fields of an entry and of a command that the versions before have.
-_FIELDS = {1: (15, 5), 2: (18, 7)}
+_FIELDS = {1: (15, 5), 2: (18, 7), 3: (20, 7)}
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -24,7 +26,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     `url` is set instead of `to` for a failure callback that waits for its next try. `stamp_ms` says when it was asked
     for, by the record `asked_by` if that is another than the source; `moved` when its due time was, if by another.
     `bound` says how late it may become due, and `next_try_ms` until when a delivery waits that has failed `attempts`
-    times.
+    times. With `series` it is the next occurrence of a recurring message.
     """
 
     id: str
@@ -47,6 +49,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     moved: Order | None = None
     bound: Bound | None = None
     next_try_ms: int | None = None
+    series: Series | None = None
 
     @property
     def replaced(self) -> bool:

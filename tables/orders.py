@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-Operation = Literal["cancel", "reschedule", "deliver-now", "replace"]
+Operation = Literal["cancel", "reschedule", "deliver-now", "pause", "resume", "replace"]
 
 #: The stamp of what has none: older than everything.
 UNKNOWN_MS = -1
@@ -56,7 +56,7 @@ class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
     @property
     def moves(self) -> bool:
         """Whether it moves a message whatever its due time: of several, only the last one counts."""
-        return self.if_due_ms is None and self.op in ("reschedule", "deliver-now")
+        return self.if_due_ms is None and self.op not in ("cancel", "replace")
 
 
 class Orders(msgspec.Struct, array_like=True, frozen=True, gc=False):

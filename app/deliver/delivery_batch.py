@@ -5,6 +5,7 @@ from collections import defaultdict
 from app.kafka import Batch
 from app.partition.partition import Partition
 from app.route import Route
+from app.steps.occurrences import occurrence
 from punctual.contract.dialects import OF_ROWS
 from tables import Entry, keys
 
@@ -26,6 +27,8 @@ class DeliveryBatch:
 
     def append(self, row: Row, entry: Entry, now_ms: int) -> bool:
         """Add a row; False if it doesn't fit any more."""
+        if entry.series is not None:
+            entry = occurrence(entry, keys.due_of(row[1]))
         if not self.batch.append(now_ms, entry.key, entry.value, _headers(entry, keys.due_of(row[1]))):
             return False
         self.rows.append(row)

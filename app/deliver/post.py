@@ -8,7 +8,7 @@ from app.http import fields, signatures
 from app.http.allow_list import Allowed
 from app.http.secrets_file import SecretsFile
 from app.settings import Settings
-from app.steps import callbacks
+from app.steps import callbacks, occurrences
 from punctual.contract import headers as names
 from tables import Entry, keys
 
@@ -49,17 +49,18 @@ class PostWriter:
             own = [
                 *fields.travelling(entry.headers, self._settings.http_headers),
                 ("Content-Type", fields.content_type(entry.headers)),
-                (names.ID, fields.encoded(entry.id)),
+                (names.ID, fields.encoded(occurrences.occurrence(entry, keys.due_of(key)).id)),
                 (names.DUE, str(keys.due_of(key))),
                 (names.SOURCE, fields.encoded(entry.source)),
                 (names.ATTEMPT, str(entry.attempts + 1)),
             ]
-        return Post(body, [*own, *self._signed(entry, to, body)])
+        return Post(body, [*own, *self._signed(key, entry, to, body)])
 
-    def _signed(self, entry: Entry, to: Allowed, body: bytes) -> list[tuple[str, str]]:
+    def _signed(self, key: bytes, entry: Entry, to: Allowed, body: bytes) -> list[tuple[str, str]]:
         """Return the header fields of Standard Webhooks; without a secret for the URL nothing is signed."""
         kind = "delivery" if entry.url is None else "callback"
-        id_ = signatures.webhook_id(self._cluster, self._settings.app_id, kind, entry.source)
+        source = entry.source if entry.series is None else f"{entry.source}@{keys.due_of(key)}"
+        id_ = signatures.webhook_id(self._cluster, self._settings.app_id, kind, source)
         seconds = self._clock.wall_ms() // 1000
         said = [("webhook-id", id_), ("webhook-timestamp", str(seconds))]
         secrets = self._secrets.of(to.target, asyncio.get_running_loop().time())

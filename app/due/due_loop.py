@@ -16,6 +16,7 @@ from app.partition.partition import Partition
 from app.partition.state import State
 from app.route import HTTP, Route, destination_of
 from app.settings import Settings
+from app.steps import occurrences
 from app.steps.outcomes import Dropped, Unsent
 from app.throttle.throttle import Throttle
 from punctual.contract.dialects import OF_ROWS
@@ -191,6 +192,10 @@ class DueLoop:
         if entry.commands:  # it was being sent when the process died: what was asked then applies now
             partition.in_flight.claim(key, entry)
             partition.tell(Unsent(key))
+            return False
+        if entry.series is not None and occurrences.is_missed(entry, key, now):
+            partition.in_flight.claim(key, entry)
+            partition.tell(Dropped(key, now - keys.due_of(key), "missed"))
             return False
         if entry.max_late_ms is not None and self._too_late(partition, key, entry, now):
             return False

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from app.ingest.pending_rows import PendingRows
+from app.steps import occurrences
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
 from app.steps.step import Step
-from app.steps.transitions import cancelled, move
+from app.steps.transitions import cancelled, ended, move
 from punctual.contract.native import Record
 from punctual.contract.request import Request
 from tables import Command, Entry, Orders, keys
@@ -32,7 +33,7 @@ class Commands:
         shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
         if command.order.precedes(shaped):
             self._say(step, "stale", asked, key, entry)
-        elif asked.if_due_ms is not None and asked.if_due_ms != keys.due_of(key):
+        elif asked.if_due_ms not in (None, keys.due_of(key)) or not occurrences.allows(entry, asked.op):
             self._say(step, "conflict", asked, key, entry)
         elif key in self._claims or entry.commands:
             self._rows.record(step, key, entry, command)
@@ -51,7 +52,7 @@ class Commands:
         if known is not None and _is_stale(command, known):
             step.tell(Event("stale", asked.id, step.now_ms, asked.source, by=asked.source))
             return
-        if self._cold.there:
+        if self._cold.there and asked.op not in ("pause", "resume"):  # what recurs is never there
             self._cold.defer(step, asked)
         else:
             step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
@@ -60,10 +61,11 @@ class Commands:
     def _command(self, record: Record, asked: Request) -> Command:
         assert asked.op != "schedule", "a schedule is no command"
         crc, stamp_ms = self._crcs[record.topic], order_of(asked).stamp_ms
-        return Command(asked.op, asked.source, asked.due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
+        due_ms = occurrences.PAUSED_MS if asked.op == "pause" else asked.due_ms
+        return Command(asked.op, asked.source, due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
 
     def _say(self, step: Step, event: Kind, asked: Request, key: bytes, entry: Entry) -> None:
-        step.tell(Event(event, entry.id, step.now_ms, entry.source, due=keys.due_of(key), to=entry.to, by=asked.source))
+        ended(step, event, keys.due_of(key), entry, by=asked.source)
 
 
 def _is_stale(command: Command, known: Orders) -> bool:

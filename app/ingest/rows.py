@@ -2,6 +2,7 @@
 
 import msgspec
 
+from app.steps.occurrences import begun
 from punctual.contract.request import Request
 from tables import Bound, Entry, Order, Orders
 from tables.orders import UNKNOWN_MS
@@ -15,7 +16,7 @@ def row_of(asked: Request) -> Entry:
     """
     order = asked.parked or asked
     stamp_ms = UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms
-    return Entry(
+    entry = Entry(
         asked.id,
         asked.to,
         asked.key,
@@ -34,8 +35,11 @@ def row_of(asked: Request) -> Entry:
         stamp_ms,
         None if order is asked else order.source,
         None,
-        None if asked.no_later_ms is None and asked.parked is None else _bound(asked, Order(stamp_ms, order.source)),
+        None if asked.no_later_ms is None and order is asked else _bound(asked, Order(stamp_ms, order.source)),
     )
+    if asked.recurrence is None:
+        return entry
+    return msgspec.structs.replace(entry, series=begun(asked.recurrence, asked.planned_ms))
 
 
 def _bound(asked: Request, order: Order) -> Bound | None:

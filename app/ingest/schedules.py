@@ -10,6 +10,7 @@ from app.ingest.pending_rows import PendingRows
 from app.ingest.policy import Policy
 from app.ingest.refusals import Refusals
 from app.ingest.rows import content, reminded, row_of
+from app.steps import occurrences
 from app.steps.bounds import Bounds
 from app.steps.context import Context
 from app.steps.events import Event, Kind
@@ -50,8 +51,10 @@ class Schedules:
         elif self._history.delivered_before(step, asked):
             self._duplicate(step, asked)
         else:
-            reason = None if entry.bound is None else why(due_ms, asked.due_ms)
-            step.tell(Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to, reason=reason))
+            if entry.bound is None:  # the usual one, which a keyword would make dearer
+                step.tell(Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to))
+            else:
+                step.tell(_accepted(step, asked, due_ms))
             if self._cold.there:
                 self._hold(step, record, asked, entry, due_ms, raw)
             else:
@@ -96,14 +99,15 @@ class Schedules:
             return
         if before is not None and there is not None and order.precedes(there.asked):
             self._lose(step, asked, entry, "replaced", there.asked.source)
-            if lost is None:  # it is of the same life
+            if lost is None and entry.series is None:  # it is of the same life
                 row_at = partial(keys.row_key, offset=record.offset, crc=self._crcs[record.topic])
                 self._bounds.join(step, before, entry.own_bound, asked.source, asked.stamp_ms, row_at)
             return
         if lost is not None:
             self._lose(step, asked, entry, "replaced", lost.source)
             return
-        if before is not None and there is not None and before not in self._claims and not there.commands:
+        alike = there is not None and there.series is None and entry.series is None  # a series has no bound
+        if before is not None and there is not None and alike and before not in self._claims and not there.commands:
             entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))
         due_ms, entry = entry.within(asked.due_ms)
         step.tell(_accepted(step, asked, due_ms))
@@ -144,7 +148,7 @@ class Schedules:
         last = None
         due_ms, entry = entry.within(asked.due_ms)
         for place, command in enumerate(commands):
-            if command.if_due_ms not in (None, due_ms):
+            if command.if_due_ms not in (None, due_ms) or not occurrences.allows(entry, command.op):
                 ended(step, "conflict", due_ms, entry, by=command.source)
             elif command.op == "cancel":
                 ended(step, "cancelled", due_ms, entry, by=command.source)
@@ -157,8 +161,9 @@ class Schedules:
                 return
             else:
                 last = command
-                due_ms, entry = msgspec.structs.replace(entry, moved=command.order).within(command.due_ms)
-                ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, command.due_ms))
+                asked_ms, entry = occurrences.moved(entry, command.op, command.due_ms, step.broker_ms)
+                due_ms, entry = msgspec.structs.replace(entry, moved=command.order).within(asked_ms)
+                ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, asked_ms))
         self._hold(step, record, asked, entry, due_ms, encode(entry, step.version), last)
 
     def _hold(

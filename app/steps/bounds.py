@@ -29,6 +29,8 @@ class Bounds:
         row. One that is being sent stays where it is: it is due.
         """
         entry = self._entry(step, row)
+        if entry.series is not None:
+            return
         joined = entry.own_bound.joined(other)
         if joined == entry.own_bound:
             return

@@ -47,9 +47,9 @@ class Cold:
         """Park a message that was accepted, of `size` bytes, if it is due beyond the horizon; return whether it is.
 
         `source` and `stamp_ms` are of the record that made it due then. Of one that stays the tier hears if it may have
-        something of its id.
+        something of its id. What recurs always stays: a series is one row, however far its next occurrence.
         """
-        if self._is_far(step, due_ms, stamp_ms) and self._comes_back(size):
+        if entry.series is None and self._is_far(step, due_ms, stamp_ms) and self._comes_back(size):
             self._park(step, due_ms, entry, source, stamp_ms)
             return True
         if entry.id != entry.source or self._was_far(due_ms, stamp_ms):
@@ -64,7 +64,7 @@ class Cold:
         if not self._horizon_ms:
             return False
         due_ms, (entry, raw) = keys.due_of(row), step.changes.puts[row]
-        if self._is_far(step, due_ms, stamp_ms) and self._comes_back(len(raw)):
+        if entry.series is None and self._is_far(step, due_ms, stamp_ms) and self._comes_back(len(raw)):
             step.remove(row, entry)
             self._park(step, due_ms, entry, source, stamp_ms)
             return True

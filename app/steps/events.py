@@ -27,7 +27,10 @@ Kind = Literal[
 
 
 class Event(msgspec.Struct, omit_defaults=True, gc=False):
-    """A change. Times in epoch milliseconds; `late` in milliseconds; sources are `topic-partition-offset`."""
+    """A change. Times in epoch milliseconds; `late` in milliseconds; sources are `topic-partition-offset`.
+
+    `occurrence` counts those of a recurring message, from the second on: with the source it names a life.
+    """
 
     event: Kind
     id: str
@@ -40,6 +43,7 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
     reason: str | None = None
     by: str | None = None
     attempts: int | None = None
+    occurrence: int | None = None
 
 
 encode = msgspec.json.Encoder().encode

@@ -2,11 +2,12 @@
 
 import logging
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
 from app.kafka.errors import InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
-from app.steps import callbacks, dead_letters
+from app.steps import callbacks, dead_letters, occurrences
 from app.steps.bounds import Bounds
 from app.steps.context import Context
 from app.steps.events import Event, Kind
@@ -51,6 +52,7 @@ class Dropped:
 
     row: bytes
     late_ms: int
+    reason: Literal["too-late", "missed"] = "too-late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Outcomes:
             why, tries = outcome.why, entry.attempts + 1
             ended(step, "attempted", keys.due_of(outcome.row), entry, reason=why, attempts=tries)
         if entry.commands:  # not sent: what was asked meanwhile comes first
-            self._unsent(step, outcome.row, entry)
+            self._apply_all(step, outcome.row, entry)
         elif isinstance(outcome, Rejected):
             self._rejected(step, outcome, entry)
         elif isinstance(outcome, Attempted):
@@ -116,8 +118,8 @@ class Outcomes:
             step.remove(outcome.row, entry)
         elif isinstance(outcome, Dropped):
             step.remove(outcome.row, entry)
-            self._memory.end(step, outcome.row, entry)
-            ended(step, "dropped", keys.due_of(outcome.row), entry, late=outcome.late_ms, reason="too-late")
+            ended(step, "dropped", keys.due_of(outcome.row), entry, late=outcome.late_ms, reason=outcome.reason)
+            self._end(step, outcome.row, entry)
 
     def _delivered(self, step: Step, outcome: Delivered) -> None:
         where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
@@ -127,6 +129,11 @@ class Outcomes:
             entry, due = claims[row], keys.due_of(row)
             step.fired.append(row)
             step.remove(row, entry)
+            late, place = outcome.sent_ms - due, None if posted else f"{where}-{offset}"
+            if entry.series is not None:
+                ended(step, "delivered", due, entry, late=late, delivered=place)
+                self._end(step, row, entry)
+                continue
             window_ms = usual_ms if entry.dedupe_ms is None else entry.dedupe_ms
             if window_ms:
                 delivered = RememberedDelivery(entry.asked_due(row), step.broker_ms + window_ms)
@@ -134,29 +141,54 @@ class Outcomes:
                 step.changes.size += len(entry.id.encode()) + 32
             if entry.stamp_ms >= watermark_ms or entry.moved is not None:
                 self._memory.end(step, row, entry)
-            late, place = outcome.sent_ms - due, None if posted else f"{where}-{offset}"
             step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, place))
-            for command in in_order(entry.commands) if entry.commands else ():
-                if command.op != "replace":
-                    ended(step, "conflict", due, entry, by=command.source)
-                    self._leave(step, entry, command)
+            if entry.commands:
+                self._overtake(step, row, entry)
+
+    def _overtake(self, step: Step, row: bytes, entry: Entry) -> None:
+        """Say that the commands on a row came too late: it was delivered."""
+        for command in in_order(entry.commands):
+            if command.op != "replace":
+                ended(step, "conflict", keys.due_of(row), entry, by=command.source)
+                self._leave(step, entry, command)
+
+    def _end(self, step: Step, row: bytes, entry: Entry) -> None:
+        """End what was in a row; of a series the next occurrence takes its place, with the commands on the row."""
+        following = None
+        if entry.series is not None and not entry.replaced:
+            following = occurrences.following(entry, row, step.broker_ms)
+        if following is None:
+            self._memory.end(step, row, entry)
+            if entry.series is not None and entry.commands:
+                self._overtake(step, row, entry)
+            return
+        due_ms, new = following
+        key = keys.with_due(row, due_ms)
+        while step.changes.touches(key):  # a key is written once
+            due_ms += 1
+            key = keys.with_due(row, due_ms)
+        step.put(key, new, encode(new, step.version))
+        ended(step, "accepted", due_ms, new)
+        if entry.commands:
+            self._apply_all(step, key, msgspec.structs.replace(new, commands=entry.commands))
 
     def _rejected(self, step: Step, outcome: Rejected, entry: Entry) -> None:
         step.remove(outcome.row, entry)
-        self._memory.end(step, outcome.row, entry)
+        message = occurrences.occurrence(entry, keys.due_of(outcome.row))
         step.send(
             dead_letters.rejected(
                 self._settings.dead_letters,
                 self._limits.dead_letter,
                 self._number,
                 outcome.row,
-                entry,
+                message,
                 outcome.reason,
                 outcome.sentence,
             )
         )
-        self._call_back(step, outcome, entry)
+        self._call_back(step, outcome, message)
         ended(step, "rejected", keys.due_of(outcome.row), entry, reason=outcome.reason.value)
+        self._end(step, outcome.row, entry)
 
     def _call_back(self, step: Step, outcome: Rejected, entry: Entry) -> None:
         """Queue the failure callback of a message, in the words of the input that its source names."""
@@ -197,7 +229,7 @@ class Outcomes:
         if not entry.replaced and command.stamp_ms >= 0:
             self._memory.wait(step, entry.id, command)
 
-    def _unsent(self, step: Step, row: bytes, entry: Entry) -> None:
+    def _apply_all(self, step: Step, row: bytes, entry: Entry) -> None:
         """Apply the commands on a row that was not sent, in their order, as if the row had been waiting."""
         known = {entry.id: step.ids[entry.id]} if entry.id in step.ids else {}
         moved_by, there, by = "", True, None
@@ -206,7 +238,7 @@ class Outcomes:
                 if command.op != "replace":
                     step.tell(Event("unknown", entry.id, step.now_ms, command.source, by=command.source))
                     self._leave(step, entry, command)
-            elif command.if_due_ms not in (None, keys.due_of(row)):
+            elif command.if_due_ms not in (None, keys.due_of(row)) or not occurrences.allows(entry, command.op):
                 ended(step, "conflict", keys.due_of(row), entry, by=command.source)
             elif command.op in ("replace", "cancel"):
                 step.remove(row, entry)
@@ -217,14 +249,14 @@ class Outcomes:
                 there, by = False, command if command.op == "replace" else None
             else:
                 row, moved_by = move(step, row, entry, command), command.source
-                entry = msgspec.structs.replace(entry, moved=command.order, bound=step.changes.puts[row][0].bound)
+                entry = msgspec.structs.replace(step.changes.puts[row][0], commands=entry.commands)
         stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms
         if there and moved_by and self._cold.settle(step, row, moved_by, stamp_ms):
             self._memory.end(step, row, entry)
         if entry.replaced:  # the id is another row's, of which the step may know more than the table
             step.ids.pop(entry.id, None)
             step.ids.update(known)
-        if by is not None:
+        if by is not None and entry.series is None:
             self._bounds.pass_on(step, entry, by)
 
 

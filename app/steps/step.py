@@ -75,8 +75,9 @@ class Step:
 
     def tell(self, event: events.Event) -> None:
         """Add an event; of a URL it names the origin alone."""
-        if event.to is not None and "://" in event.to:
-            event.to = told(event.to)
+        to = event.to
+        if to is not None and "/" in to:  # no topic has one in its name
+            event.to = told(to)
         self.events.append((event.id.encode(), events.encode(event)))
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from app.steps import occurrences
 from app.steps.events import NO_LATER, Event, Kind
 from app.steps.step import Step
 from tables import Command, Entry, keys
@@ -12,7 +13,8 @@ from tables.entry import encode
 
 def ended(step: Step, event: Kind, due_ms: int, entry: Entry, **said: Any) -> None:
     """Add the event that ends a message's lifecycle, or that says what did not."""
-    step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, **said))
+    number = occurrences.number_of(entry)
+    step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, occurrence=number, **said))
 
 
 def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
@@ -24,12 +26,13 @@ def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
 def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
     """Give a message another due time, no later than it may be, and with it another row, whose key is returned."""
     step.remove(key, entry)
-    due_ms, waiting = msgspec.structs.replace(entry, commands=(), moved=command.order).within(command.due_ms)
+    asked_ms, waiting = occurrences.moved(entry, command.op, command.due_ms, step.broker_ms)
+    due_ms, waiting = msgspec.structs.replace(waiting, commands=(), moved=command.order).within(asked_ms)
     if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries belong to a due time: they begin anew
         waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
     new = keys.row_key(due_ms, command.offset, command.topic_crc)
     step.put(new, waiting, encode(waiting, step.version))
-    ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, command.due_ms))
+    ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, asked_ms))
     return new
 
 

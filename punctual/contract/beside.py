@@ -3,11 +3,11 @@
 A part that both say alike, an id or a destination, is no contradiction; a due time is said once in any case.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from punctual.contract import headers as names
-from punctual.contract import native
+from punctual.contract import native, recurring
 from punctual.contract.jitter import spread
 from punctual.contract.native import Record
 from punctual.contract.request import ID_BYTES, Headers, Op, Reason, Refusal, Request
@@ -31,6 +31,8 @@ class Own:
     cancels: str = ""
     #: Whether it is due as soon as it is there if nothing says when.
     at_once: bool = False
+    #: What makes a series of it, as native headers would say it.
+    recurs: dict[str, str] = field(default_factory=dict)
 
 
 def read(record: Record) -> tuple[dict[str, str], Headers]:
@@ -63,6 +65,11 @@ def request(
 
     `key`, `value` and `users` are those of the delivery. Raises Refusal.
     """
+    if own.recurs:
+        twice = next((name for name in sorted(names.RECURRENCE) if name in said), None)
+        if twice is not None:
+            raise Refusal(Reason.MALFORMED, f"{words.due} and {twice} are both there. Leave one of them out.")
+        said = {**said, **own.recurs}
     op = _op(said, words, own)
     source = f"{record.topic}-{record.partition}-{record.offset}"
     asked = Request(op, _id(said, words, own, op, source), source, record.timestamp, record.topic)
@@ -77,8 +84,13 @@ def request(
         asked.on_failure = _once(names.ON_FAILURE, asked.on_failure, own.on_failure, words.on_failure)
     if op == "deliver-now":
         asked.due_ms = record.timestamp
-    elif op != "cancel":
-        asked.due_ms = _due(said, words, own, op, record.timestamp)
+    elif op in ("schedule", "reschedule"):
+        if op == "schedule" and not names.RECURRENCE.isdisjoint(said):
+            is_said = own.due_ms is not None or any(name in said for name in _DUE)
+            first_ms = _due(said, words, own, op, record.timestamp) if is_said else None
+            recurring.begin(asked, said, first_ms)
+        else:
+            asked.due_ms = _due(said, words, own, op, record.timestamp)
         if asked.jitter_ms:
             asked.due_ms = spread(asked.id, asked.due_ms, asked.jitter_ms)
     return asked

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from punctual.contract import request
+from punctual.contract import recurring, request
 from punctual.contract.native import Record
 from punctual.contract.request import ID_BYTES, TOPIC_NAME, Reason, Refusal, Request
 
@@ -44,6 +44,7 @@ def _is_possible(asked: Request) -> bool:
         and all(span is None or 0 <= span < _LATEST_MS for span in spans)
         and (asked.op != "schedule" or TOPIC_NAME.fullmatch(asked.to) is not None or _is_url(asked))
         and (asked.partition is None or 0 <= asked.partition < _PARTITIONS)
+        and (asked.recurrence is None or recurring.is_possible(asked.recurrence))
     )
 
 

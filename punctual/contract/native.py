@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from punctual.contract import headers as names
-from punctual.contract import retry
+from punctual.contract import recurring, retry
 from punctual.contract.jitter import spread
 from punctual.contract.message import Message
 from punctual.contract.request import ID_BYTES, Headers, Op, Parked, Reason, Refusal, Request
@@ -15,6 +15,8 @@ _OPS: dict[str, Op] = {
     "cancel": "cancel",
     "reschedule": "reschedule",
     "deliver-now": "deliver-now",
+    "pause": "pause",
+    "resume": "resume",
 }
 #: What may happen past the lateness that is allowed.
 LATE_POLICIES = ("deliver", "drop", "dead-letter")
@@ -22,7 +24,7 @@ LATE_POLICIES = ("deliver", "drop", "dead-letter")
 _DIGITS = 15
 #: What is looked up for each record.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
-_DUE, _SOURCE, _RETRY = names.DUE, names.SOURCE, names.RETRY
+_DUE, _SOURCE, _RETRY, _RECURRENCE = names.DUE, names.SOURCE, names.RETRY, names.RECURRENCE
 #: What a dead letter says itself, and when its order was given: sent again, it is a new one.
 _LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
 #: What a request says at least: where and when.
@@ -48,7 +50,7 @@ def decode(record: Record) -> Request:
     """
     said, users = read(record)
     op = op_of(said) if _OP in said else "schedule"
-    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL or _RETRY in said
+    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL or (_AT not in said and _AFTER not in said)
     source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
     id_ = _id(said, op, source)
     if op == "schedule":
@@ -62,7 +64,10 @@ def decode(record: Record) -> Request:
         request.due_ms = stamp_ms
     elif op == "schedule" and _RETRY in said:
         retry.decode(request, said, record.headers)
-    elif op != "cancel":
+    elif op == "schedule" and rare and not _RECURRENCE.isdisjoint(said):
+        first_ms = due_of(said, users, stamp_ms) if _AT in said or _AFTER in said else None
+        recurring.begin(request, said, first_ms)
+    elif op in ("schedule", "reschedule"):
         request.due_ms = due_of(said, users, stamp_ms)
     if rare and request.jitter_ms:
         request.due_ms = spread(request.id, request.due_ms, request.jitter_ms)

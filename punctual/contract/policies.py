@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
+import msgspec
+
 from punctual.contract.dialects import Dialect
 from punctual.contract.jitter import spread
 from punctual.contract.native import LATE_POLICIES, Record
@@ -65,10 +67,14 @@ def _add(asked: Request, policies: Policies) -> None:
     if policies.jitter_ms and asked.jitter_ms is None and asked.op in ("schedule", "reschedule"):
         asked.jitter_ms = policies.jitter_ms
         asked.due_ms = spread(asked.id, asked.due_ms, policies.jitter_ms)
+        if asked.recurrence is not None:
+            asked.recurrence = msgspec.structs.replace(asked.recurrence, jitter_ms=policies.jitter_ms)
     if asked.op != "schedule":
         return
     if asked.max_late_ms is None:
         asked.max_late_ms, asked.if_late = policies.max_late_ms, policies.if_late
+    if asked.recurrence is not None:
+        return  # nothing is debounced, and no delivery repeated, that comes again anyhow
     if asked.no_later_ms is None:
         asked.no_later_ms = policies.no_later_ms
     if asked.dedupe_ms is None:

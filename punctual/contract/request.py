@@ -6,13 +6,15 @@ from typing import Literal
 
 import msgspec
 
+from punctual.contract.recurrence import Recurrence
+
 #: What topics can be called (org.apache.kafka.common.internals.Topic.validate).
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 #: What an id's UTF-8 has at most (records.md#requests).
 ID_BYTES = 256
 
-Op = Literal["schedule", "cancel", "reschedule", "deliver-now"]
+Op = Literal["schedule", "cancel", "reschedule", "deliver-now", "pause", "resume"]
 Headers = list[tuple[str, bytes | None]]
 
 
@@ -64,7 +66,8 @@ class Request(msgspec.Struct, array_like=True, gc=False):
 
     `source` is `topic-partition-offset` of the record, `input` its topic. `stamp_ms` is its Kafka timestamp as it is
     decoded, and then what it sorts by among orders for its id: the largest timestamp that its partition has shown so
-    far, or `asked_at_ms` if that is earlier. `jitter_ms` is part of `due_ms` already. It travels as msgpack through the
+    far, or `asked_at_ms` if that is earlier. `jitter_ms` is part of `due_ms` already. A `recurrence` makes it the
+    first occurrence of a series, which is planned for `planned_ms`. It travels as msgpack through the
     forwards topic, so fields are only ever added at the end.
     """
 
@@ -89,6 +92,8 @@ class Request(msgspec.Struct, array_like=True, gc=False):
     asked_at_ms: int | None = None
     no_later_ms: int | None = None
     jitter_ms: int | None = None
+    recurrence: Recurrence | None = None
+    planned_ms: int = 0
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -82,7 +82,7 @@ BAD = {
     "DELAY_EVENTS": ("yes", "one of on, off is needed"),
     "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is no duration."),
     "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is no duration."),
-    "DELAY_ROW_VERSION": ("4", "a whole number from 0 to 3 is needed"),
+    "DELAY_ROW_VERSION": ("5", "a whole number from 0 to 4 is needed"),
     "DELAY_HORIZON": ("59999", "at least PT1M is needed, or 0 for none"),
     "DELAY_CATCH_UP": ("soon", "'soon' is no duration."),
     "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),

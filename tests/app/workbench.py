@@ -12,11 +12,13 @@ from app.ingest.ingest import Ingest
 from app.ingest.policy import Policy
 from app.settings import Settings
 from app.steps.context import Context
+from app.steps.occurrences import number_of
 from app.steps.outcomes import Delivered, Outcome, Outcomes
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import native, request
 from punctual.contract.native import Record
 from tables import Entry, PartitionStore
+from tests.harness.account import life_of
 from tests.punctual.contract.records import NOW, FakeRecord, Log
 
 ENDINGS = {"delivered", "cancelled", "replaced", "dropped", "rejected", "parked"}
@@ -196,13 +198,17 @@ class Workbench:
 
     def assert_balanced(self) -> None:
         """Check by the events alone that the account balances (records.md#events)."""
-        accepted = {event["source"] for event in self.events if event["event"] == "accepted"}
+        accepted = {life_of(event) for event in self.events if event["event"] == "accepted"}
         ended = Counter(
-            source for event, source in {(e["event"], e["source"]) for e in self.events if e["event"] in ENDINGS}
+            life for event, life in {(e["event"], life_of(e)) for e in self.events if e["event"] in ENDINGS}
         )
         assert all(number == 1 for number in ended.values()), ended
         assert set(ended) <= accepted
-        waiting = [entry.source for _, entry in self.store.rows() if entry.url is None]
+        waiting = [
+            life_of({"source": entry.source, "occurrence": number_of(entry)})
+            for _, entry in self.store.rows()
+            if entry.url is None
+        ]
         assert sorted(waiting) == sorted(accepted - set(ended))
         assert self.store.counts.total == sum(1 for _ in self.store.rows())
 

@@ -22,7 +22,7 @@ def _documented(*headings: str) -> set[str]:
 
 
 def test_headers_are_documented() -> None:
-    commands = {"cancel", "reschedule", "deliver-now"}
+    commands = {"cancel", "reschedule", "deliver-now", "pause", "resume"}
     assert _documented("Requests", "Commands") == names.REQUEST - {names.IF_DUE, names.PARKED} | commands
     assert _documented("Deliveries") == names.DELIVERY | {names.ATTEMPT}
     fields = {name for name in _documented("HTTP deliveries") if name.startswith(names.PREFIX)}

@@ -15,12 +15,18 @@ _POLL_S = 0.2
 Event = dict[str, Any]
 
 
+def life_of(event: Event) -> str:
+    """Return the name of the life that an event is of: the source, and which occurrence if it is a later one."""
+    number = event.get("occurrence")
+    return event["source"] if number is None else f"{event['source']}@{number}"
+
+
 @dataclass
 class Account:
     """What the events say of each life, and what the progress records say is pending."""
 
     events: list[Event] = field(default_factory=list)
-    #: What was told of each source that has had a life.
+    #: What was told of each life: of a source, and of the later occurrences of what recurs.
     lives: dict[str, set[str]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     pending: Counter[str] = field(default_factory=Counter)
@@ -42,8 +48,9 @@ class Account:
             if keep:
                 account.events.append(event)
             if event["event"] == "accepted" or event["event"] in ENDINGS:
-                account.lives.setdefault(event["source"], set()).add(event["event"])
-                account.ids[event["source"]] = event["id"]
+                life = life_of(event)
+                account.lives.setdefault(life, set()).add(event["event"])
+                account.ids[life] = event["id"]
         return account
 
     @classmethod

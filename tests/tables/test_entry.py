@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import Bound, Command, Entry, Order, Orders, Position, Told, UnknownRowVersion
+from tables import Bound, Command, Entry, Order, Orders, Position, Series, Told, UnknownRowVersion
 from tables.changes import (
     RememberedDelivery,
     decode_delivered,
@@ -60,7 +60,7 @@ FROZEN_2 = bytes.fromhex(
     "7470733a2f2f6578616d706c652e636f6d2f75726ccf0000019b76d79ac0b364656c61792d72657175657374732d332d3431"
     "92cf0000019b76d79ac1b264656c61792d72657175657374732d302d37"
 )
-LATEST = msgspec.structs.replace(
+THIRD = msgspec.structs.replace(
     SECOND,
     bound=Bound(1_767_225_300_000, 10_000, Order(1_767_225_400_000, "delay-requests-3-41"), 1_767_225_310_001),
     next_try_ms=1_767_225_600_500,
@@ -74,6 +74,17 @@ FROZEN_3 = bytes.fromhex(
     "92cf0000019b76d79ac1b264656c61792d72657175657374732d302d3794cf0000019b76d61420cd271092cf0000019b76d7"
     "9ac0b364656c61792d72657175657374732d332d3431cf0000019b76d63b31cf0000019b76daa9f4"
 )
+LATEST = msgspec.structs.replace(THIRD, series=Series(b"rule", 1_767_225_600_000, 2))
+FROZEN_4 = bytes.fromhex(
+    "04dc0015a86f726465722d3137a972656d696e64657273c4016bc09292a161c4013192a161c0b364656c61792d7265717565"
+    "7374732d332d343202a4656d6561cd1388a464726f70cdea60b868747470733a2f2f6578616d706c652e636f6d2f6261636b"
+    "019297aa72657363686564756c65b364656c61792d72657175657374732d332d3530cf0000019b76daa8003207cf0000019b"
+    "76d92160c097a77265706c616365b364656c61792d72657175657374732d332d3531000000cf0000019b76d92161c0b76874"
+    "7470733a2f2f6578616d706c652e636f6d2f75726ccf0000019b76d79ac0b364656c61792d72657175657374732d332d3431"
+    "92cf0000019b76d79ac1b264656c61792d72657175657374732d302d3794cf0000019b76d61420cd271092cf0000019b76d7"
+    "9ac0b364656c61792d72657175657374732d332d3431cf0000019b76d63b31cf0000019b76daa9f493c40472756c65cf0000"
+    "019b76daa80002"
+)
 
 
 def test_the_bytes_of_a_row_are_frozen() -> None:
@@ -81,26 +92,28 @@ def test_the_bytes_of_a_row_are_frozen() -> None:
     assert decode(FROZEN) == FULL
     assert encode(SECOND, 2) == FROZEN_2
     assert decode(FROZEN_2) == SECOND
-    assert encode(LATEST) == FROZEN_3
-    assert decode(FROZEN_3) == LATEST
+    assert encode(THIRD, 3) == FROZEN_3
+    assert decode(FROZEN_3) == THIRD
+    assert encode(LATEST) == FROZEN_4
+    assert decode(FROZEN_4) == LATEST
 
 
 def test_what_a_row_of_an_older_version_has_no_field_for_is_left_out() -> None:
-    assert (encode(LATEST, 1), encode(LATEST, 2)) == (FROZEN, FROZEN_2)
+    assert (encode(LATEST, 1), encode(LATEST, 2), encode(LATEST, 3)) == (FROZEN, FROZEN_2, FROZEN_3)
 
 
 def test_a_row_begins_with_its_version() -> None:
-    assert VERSION == 3
-    assert [encode(FULL, version)[0] for version in (1, 2, 3)] == [1, 2, 3]
+    assert VERSION == 4
+    assert [encode(FULL, version)[0] for version in (1, 2, 3, 4)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("version", [0, 4, 255])
+@pytest.mark.parametrize("version", [0, 5, 255])
 def test_a_row_of_another_version_is_refused_with_what_to_do(version: int) -> None:
     with pytest.raises(UnknownRowVersion) as raised:
         decode(bytes([version]) + FROZEN[1:])
 
     assert str(raised.value) == (
-        f"a row has version {version}, this worker knows versions up to 3. "
+        f"a row has version {version}, this worker knows versions up to 4. "
         "Upgrade this worker: a newer one has written to the changelog."
     )
 
@@ -113,7 +126,7 @@ def test_a_row_with_fewer_fields_is_read_with_the_rest_at_their_defaults() -> No
 
 
 def test_a_row_with_more_fields_is_read_without_them() -> None:
-    raw = b"\x01" + msgspec.msgpack.encode([*msgspec.msgpack.decode(FROZEN_3[1:]), "from the future"])
+    raw = b"\x01" + msgspec.msgpack.encode([*msgspec.msgpack.decode(FROZEN_4[1:]), "from the future"])
 
     assert decode(raw) == LATEST
 
@@ -127,7 +140,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 BYTES = st.none() | st.binary(max_size=50)
 COMMANDS = st.builds(
     Command,
-    st.sampled_from(["cancel", "reschedule", "deliver-now", "replace"]),
+    st.sampled_from(["cancel", "reschedule", "deliver-now", "pause", "resume", "replace"]),
     TEXT,
     st.integers(0, 1 << 55),
     st.integers(0, 1 << 62),

@@ -305,17 +305,17 @@ def test_a_store_of_an_earlier_version_is_read_and_is_then_one_that_earlier_vers
     apply(store, Changes())
     store.close()
     store = PartitionStore(tmp_path / "x.db")
-    assert (store.format, FORMAT) == (2, 4)
+    assert (store.format, FORMAT) == (2, 5)
 
 
 def test_a_store_is_one_that_earlier_versions_restore_from_the_first_row_of_a_newer_version_on(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
-    for version, format_ in ((1, 2), (2, 3), (1, 3), (3, 4), (2, 4)):
+    for version, format_ in ((1, 2), (2, 3), (1, 3), (3, 4), (2, 4), (4, 5), (3, 5)):
         changes = Changes()
         changes.put(key(version), entry(str(version)), encode(entry(str(version)), version))
         apply(store, changes)
         assert (store.format, store.row_version) == (format_, format_ - 1)
-    for version in (2, 1):
+    for version in (3, 2, 1):
         store.holds_version(version)
         apply(store, Changes())
         store.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from punctual.contract import native, request
+from punctual.contract.recurrence import Recurrence
 from tests.app.workbench import Workbench
 from tests.harness.fuzz import Pair, mangled, seeds
 from tests.punctual.contract.records import NOW, Log
@@ -44,6 +45,14 @@ def genuine() -> list[Pair]:
         {"partition": 1 << 40},
         {"dedupe_ms": 1 << 63},
         {"cluster": "nowhere"},
+        {"recurrence": Recurrence(None, "every day")},
+        {"recurrence": Recurrence(None, "0 0 * * *", zone="Nowhere/Else")},
+        {"recurrence": Recurrence(5, None)},
+        {"recurrence": Recurrence(5_000, "0 0 * * *")},
+        {"recurrence": Recurrence(None, None)},
+        {"recurrence": Recurrence(5_000, None, -7)},
+        {"recurrence": Recurrence(5_000, None, count=0)},
+        {"recurrence": Recurrence(1 << 62, None, 1 << 62)},
     ],
 )
 def test_a_forward_with_what_no_partition_writes_ends_nothing(tmp_path: Path, changes: dict[str, object]) -> None:

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from punctual.contract import headers as names
-from punctual.contract.recurrence import Recurrence, decode, write
+from punctual.contract.recurrence import Recurrence
+from punctual.contract.recurring import decode, write
 from punctual.contract.request import Reason, Refusal
 from punctual.contract.times import parse_time
 from tests.punctual.contract.records import NOW

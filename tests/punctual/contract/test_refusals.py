@@ -77,7 +77,7 @@ def refusal(*headers: tuple[str, bytes | None]) -> Refusal:
         (
             [TO, AT, ("delay-op", b"replace")],
             "malformed",
-            "delay-op is 'replace', it can be schedule, cancel, reschedule, deliver-now.",
+            "delay-op is 'replace', it can be schedule, cancel, reschedule, deliver-now, pause, resume.",
         ),
         ([TO, AT, ("delay-op", b"")], "malformed", "delay-op is '', it can be"),
         ([TO, AT, ("delay-to-partition", b"-1")], "malformed", "must be a whole number in ASCII digits."),

@@ -1,0 +1,160 @@
+"""Recurring messages: what headers ask for, and how they ask for the rest (records.md#recurring-messages)."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from punctual.contract import cron
+from punctual.contract import headers as names
+from punctual.contract.fields import parsed
+from punctual.contract.recurrence import SHORTEST_MS, Misfire, Recurrence
+from punctual.contract.request import Reason, Refusal, Request
+from punctual.contract.times import parse_duration, parse_time, write_time
+from punctual.contract.zones import UTC, parse_zone
+
+#: Above all times and spans that can be written.
+_LATEST_MS: Final = 1 << 51
+#: The id of a series has room for what an occurrence adds to it.
+ID_BYTES: Final = 240
+
+_MISFIRES: Final[dict[str, Misfire]] = {
+    "skip": "catch-up-last",
+    "catch-up": "catch-up",
+    "catch-up-last": "catch-up-last",
+}
+#: How late `skip` still delivers, unless it says so itself.
+_SKIP_MS: Final = 60_000
+_COUNT: Final = re.compile(r"[1-9]\d{0,8}", re.ASCII)
+#: What cannot be asked for beside a recurrence.
+_ALONE: Final = (names.RETRY, names.MAX_ATTEMPTS, names.ATTEMPT, names.NO_LATER, names.DEDUPE)
+
+
+def begin(request: Request, said: Mapping[str, str], at_ms: int | None) -> None:
+    """Make a request the first occurrence of a series, not before `at_ms` if that is asked for. Raises Refusal."""
+    beside = next((name for name in _ALONE if name in said), None)
+    if beside is not None:
+        kind = names.CRON if names.CRON in said else names.EVERY
+        raise Refusal(Reason.MALFORMED, f"{beside} and {kind} cannot be there both. Leave one of them out.")
+    if len(request.id.encode()) > ID_BYTES:
+        sentence = f"the id of a recurring message can have {ID_BYTES} bytes: each occurrence adds its due time to it."
+        raise Refusal(Reason.BAD_ID, sentence)
+    request.recurrence, request.planned_ms = decode(said, request.stamp_ms, at_ms)
+    request.due_ms = request.planned_ms
+
+
+def is_possible(recurrence: Recurrence) -> bool:
+    """Return whether headers can ask for a recurrence."""
+    spans = (
+        *(recurrence.anchor_ms, recurrence.every_ms, recurrence.until_ms),
+        *(recurrence.window_ms, recurrence.jitter_ms),
+    )
+    try:
+        if recurrence.zone is not None:
+            parse_zone(recurrence.zone)
+        known = recurrence.cron is None or cron.parse(recurrence.cron) == recurrence.cron
+    except ValueError:
+        return False
+    return (
+        known
+        and (recurrence.cron is None) != (recurrence.every_ms is None)
+        and (recurrence.every_ms is None or recurrence.every_ms >= SHORTEST_MS)
+        and (recurrence.count is None or recurrence.count > 0)
+        and all(span is None or 0 <= span < _LATEST_MS for span in spans)
+    )
+
+
+def decode(said: Mapping[str, str], stamp_ms: int, at_ms: int | None) -> tuple[Recurrence, int]:
+    """Return the recurrence that a request asks for, and the time of its first occurrence. Raises Refusal.
+
+    `at_ms` is what the request says of its due time, if it does: nothing is planned before it, and an interval is
+    counted from it. Otherwise the first occurrence is the first after `stamp_ms`, with an interval a whole one after.
+    """
+    every, schedule = said.get(names.EVERY), said.get(names.CRON)
+    if every is not None and schedule is not None:
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.EVERY} and {names.CRON} are both there. Send one of them.")
+    if every is None and schedule is None:
+        given = next(name for name in sorted(names.RECURRENCE) if name in said)
+        raise Refusal(Reason.MALFORMED, f"{given} needs {names.EVERY} or {names.CRON}: when does the message recur?")
+    every_ms = None if every is None else parsed(names.EVERY, every, _interval)
+    anchor_ms = 0
+    if every_ms is not None:
+        anchor_ms = stamp_ms + every_ms if at_ms is None else at_ms
+    misfire, window_ms = parsed(names.MISFIRE, said.get(names.MISFIRE, "catch-up-last"), _misfire)
+    recurrence = Recurrence(
+        every_ms=every_ms,
+        cron=None if schedule is None else parsed(names.CRON, schedule, cron.parse),
+        anchor_ms=anchor_ms,
+        zone=_zone(said),
+        until_ms=parsed(names.UNTIL, said[names.UNTIL], parse_time) if names.UNTIL in said else None,
+        count=parsed(names.COUNT, said[names.COUNT], _count) if names.COUNT in said else None,
+        misfire=misfire,
+        window_ms=window_ms,
+        jitter_ms=parsed(names.JITTER, said[names.JITTER], parse_duration) if names.JITTER in said else None,
+    )
+    first_ms = recurrence.after(stamp_ms if at_ms is None else at_ms - 1)
+    if first_ms is None:
+        raise Refusal(Reason.MALFORMED, _never(said))
+    return recurrence, first_ms
+
+
+def write(recurrence: Recurrence, number: int = 1) -> list[tuple[str, str]]:
+    """Return the headers that ask for the rest of a series, from its occurrence `number` on, the first being 1.
+
+    The time of that occurrence has to be in `names.AT` beside them.
+    """
+    window_ms, count = recurrence.window_ms, recurrence.count
+    misfire = recurrence.misfire if window_ms is None else f"{recurrence.misfire} {window_ms}"
+    said = [
+        (names.EVERY, None if recurrence.every_ms is None else str(recurrence.every_ms)),
+        (names.CRON, recurrence.cron),
+        (names.ZONE, recurrence.zone),
+        (names.UNTIL, None if recurrence.until_ms is None else write_time(recurrence.until_ms)),
+        (names.COUNT, None if count is None else str(count - number + 1)),
+        (names.MISFIRE, misfire),
+        (names.JITTER, None if recurrence.jitter_ms is None else str(recurrence.jitter_ms)),
+    ]
+    return [(name, value) for name, value in said if value is not None]
+
+
+def _interval(text: str) -> int:
+    every_ms = parse_duration(text)
+    if every_ms < SHORTEST_MS:
+        msg = f"{text[:64]!r} is less than a second, the shortest interval"
+        raise ValueError(msg)
+    return every_ms
+
+
+def _zone(said: Mapping[str, str]) -> str | None:
+    if names.ZONE not in said:
+        return None
+    if names.EVERY in said:
+        sentence = f"{names.ZONE} is for {names.CRON}: an interval is the same in every zone. Leave it out."
+        raise Refusal(Reason.MALFORMED, sentence)
+    zone = parsed(names.ZONE, said[names.ZONE], parse_zone)
+    return None if zone == UTC else zone
+
+
+def _count(text: str) -> int:
+    if not _COUNT.fullmatch(text):
+        msg = f"{text[:64]!r} is no count of occurrences. Write a whole number of 1 or more in ASCII digits"
+        raise ValueError(msg)
+    return int(text)
+
+
+def _misfire(text: str) -> tuple[Misfire, int | None]:
+    policy, *windows = text.split(" ", 1)
+    if policy not in _MISFIRES:
+        policies = ", ".join(_MISFIRES)
+        msg = f"{text[:64]!r} is no policy. Write one of {policies}, and how late is not too late, if that matters: "
+        raise ValueError(msg + "catch-up PT1H")
+    window_ms = parse_duration(windows[0]) if windows else None
+    if window_ms == 0:
+        msg = f"{text[:64]!r} delivers nothing, for all is a little late: write a longer window"
+        raise ValueError(msg)
+    return _MISFIRES[policy], _SKIP_MS if window_ms is None and policy == "skip" else window_ms
+
+
+def _never(said: Mapping[str, str]) -> str:
+    if names.UNTIL in said:
+        return f"{names.UNTIL}: {said[names.UNTIL][:64]!r} is before the first occurrence. Write a later time."
+    return f"{names.CRON}: {said[names.CRON][:64]!r} has no occurrence. Write a schedule that has one."

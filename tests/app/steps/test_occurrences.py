@@ -1,0 +1,255 @@
+"""Recurring messages: each ending of an occurrence puts the next one in its place, in the same step."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.steps.occurrences import PAUSED_MS, is_missed
+from app.steps.outcomes import Attempted, Dropped, Rejected
+from app.steps.step import Step
+from punctual.contract.request import Reason
+from tables import keys
+from tests.app.workbench import Event, Workbench
+from tests.punctual.contract.records import NOW
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Workbench]:
+    made = Workbench(tmp_path / "x.db")
+    yield made
+    made.assert_balanced()
+    made.close()
+
+
+def every(bench: Workbench, id_: str = "weekly", **said: str) -> str:
+    """Ask for a message each minute, from one minute after now on; return the source of the request."""
+    record = bench.ask(delay_id=id_, delay_to="orders", delay_every="PT1M", **said)
+    return f"{record.topic}-{record.partition}-{record.offset}"
+
+
+def deliver(bench: Workbench, id_: str = "weekly") -> list[Event]:
+    """Deliver what is due, at the time when it is; return the events."""
+    row = bench.claim(id_)
+    bench.now_ms = max(bench.now_ms, keys.due_of(row))
+    return bench.run(bench.delivered(row))
+
+
+def kinds(events: list[Event]) -> list[tuple[str, int, int | None]]:
+    """Return kind, due time in minutes after the start, and occurrence of each event."""
+    return [(event["event"], (event["due"] - NOW) // MINUTE, event.get("occurrence")) for event in events]
+
+
+def test_each_delivery_puts_the_next_occurrence_in_its_place(bench: Workbench) -> None:
+    source = every(bench)
+    assert kinds(bench.events) == [("accepted", 1, None)]
+    assert kinds(deliver(bench)) == [("delivered", 1, None), ("accepted", 2, 2)]
+    assert kinds(deliver(bench)) == [("delivered", 2, 2), ("accepted", 3, 3)]
+
+    assert {event["source"] for event in bench.events} == {source}
+    assert bench.pending() == {"weekly": NOW + 3 * MINUTE}
+    assert not bench.memory.of(Step(bench.now_ms), "weekly")
+
+
+def test_it_does_not_drift_when_deliveries_are_late(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    bench.now_ms = NOW + MINUTE + 40_000
+    bench.run(bench.delivered(row))
+
+    assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
+
+
+def test_a_count_ends_it(bench: Workbench) -> None:
+    every(bench, delay_count="2")
+    deliver(bench)
+
+    assert kinds(deliver(bench)) == [("delivered", 2, 2)]
+    assert bench.pending() == {}
+
+
+def test_an_occurrence_that_is_given_up_stops_nothing_and_its_dead_letter_is_one_message(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    events = bench.run(Rejected(row, Reason.TOO_LARGE, "too large"))
+
+    assert kinds(events) == [("rejected", 1, None), ("accepted", 2, 2)]
+    letter = dict(bench.sends[-1].headers)
+    assert letter["delay-id"] == b"weekly@%d" % (NOW + MINUTE)
+    assert "delay-every" not in letter
+
+
+def test_an_occurrence_that_is_too_late_is_dropped_and_the_next_one_waits(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    bench.now_ms = NOW + MINUTE + 10_000
+
+    assert kinds(bench.run(Dropped(row, 10_000))) == [("dropped", 1, None), ("accepted", 2, 2)]
+
+
+def test_an_occurrence_over_http_is_tried_again_before_the_next_one(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    bench.run(Attempted(row, "503"))
+    assert bench.pending() == {"weekly": NOW + MINUTE}
+
+    assert kinds(deliver(bench)) == [("delivered", 1, None), ("accepted", 2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("misfire", "late_min", "missed", "next_min"),
+    [
+        ("catch-up", 5, False, 2),
+        ("catch-up PT3M", 5, True, 4),
+        ("catch-up-last", 5, True, 6),
+        ("catch-up-last PT30S", 5, True, 7),
+        ("skip", 5, True, 6),
+        ("catch-up-last", 0, False, 2),
+        ("skip", 0, False, 2),
+    ],
+)
+def test_what_was_missed_follows_the_policy(
+    bench: Workbench, misfire: str, late_min: int, missed: object, next_min: int
+) -> None:
+    every(bench, delay_misfire=misfire)
+    row = bench.claim("weekly")
+    bench.now_ms = NOW + (1 + late_min) * MINUTE + 45_000 * bool(late_min)
+
+    assert is_missed(bench.claims[row], row, bench.now_ms) is missed
+    late = bench.now_ms - keys.due_of(row)
+    events = bench.run(Dropped(row, late, "missed") if missed else bench.delivered(row))
+    ending = "dropped" if missed else "delivered"
+    assert kinds(events) == [(ending, 1, None), ("accepted", next_min, 2)]
+
+
+def test_a_cancel_ends_the_series(bench: Workbench) -> None:
+    every(bench)
+    deliver(bench)
+    bench.command("cancel", "weekly")
+
+    assert bench.pending() == {}
+    assert kinds(bench.events)[-1] == ("cancelled", 2, 2)
+
+
+def test_a_cancel_while_an_occurrence_is_being_sent_ends_the_series_after_it(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    bench.command("cancel", "weekly")
+
+    assert kinds(bench.run(bench.delivered(row))) == [("delivered", 1, None), ("accepted", 2, 2), ("cancelled", 2, 2)]
+    assert bench.pending() == {}
+
+
+def test_a_reschedule_while_an_occurrence_is_being_sent_moves_the_next_one(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 10 * MINUTE))
+    bench.run(bench.delivered(row))
+
+    assert bench.pending() == {"weekly": NOW + 10 * MINUTE}
+    deliver(bench)
+    assert bench.pending() == {"weekly": NOW + 11 * MINUTE}
+
+
+def test_a_command_beside_the_last_occurrence_comes_too_late(bench: Workbench) -> None:
+    every(bench, delay_count="1")
+    row = bench.claim("weekly")
+    bench.command("cancel", "weekly")
+
+    assert kinds(bench.run(bench.delivered(row))) == [("delivered", 1, None), ("conflict", 1, None)]
+
+
+def test_a_replacement_while_an_occurrence_is_being_sent_takes_the_place_of_the_series(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    bench.schedule("weekly", NOW + 7 * MINUTE)
+
+    assert kinds(bench.run(bench.delivered(row))) == [("delivered", 1, None)]
+    assert bench.pending() == {"weekly": NOW + 7 * MINUTE}
+
+
+def test_one_that_is_run_now_is_an_extra_one(bench: Workbench) -> None:
+    every(bench)
+    bench.now_ms += 10_000
+    bench.command("deliver-now", "weekly")
+    assert bench.pending() == {"weekly": NOW + 10_000}
+    deliver(bench)
+
+    assert bench.pending() == {"weekly": NOW + MINUTE}
+
+
+def test_one_that_is_brought_forward_is_not_run_twice(bench: Workbench) -> None:
+    every(bench)
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 30_000))
+    deliver(bench)
+
+    assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
+
+
+def test_a_pause_holds_it_and_it_goes_on_with_what_is_planned_next(bench: Workbench) -> None:
+    every(bench)
+    bench.command("pause", "weekly")
+    assert bench.pending() == {"weekly": PAUSED_MS}
+    bench.now_ms += 90_000
+    bench.command("resume", "weekly")
+
+    assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
+    assert kinds(deliver(bench)) == [("delivered", 2, None), ("accepted", 3, 2)]
+
+
+def test_a_pause_while_an_occurrence_is_being_sent_holds_the_next_one(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    bench.command("pause", "weekly")
+    bench.run(bench.delivered(row))
+
+    assert bench.pending() == {"weekly": PAUSED_MS}
+
+
+def test_what_does_not_recur_is_not_paused(bench: Workbench) -> None:
+    bench.schedule("digest", NOW + MINUTE)
+    by = bench.command("pause", "digest")
+
+    assert bench.told()[-1] == ("conflict", "delay-requests-0-0", by)
+    assert bench.pending() == {"digest": NOW + MINUTE}
+
+
+def test_a_pause_that_comes_before_its_series_holds_it(bench: Workbench) -> None:
+    bench.late(2, NOW - 1, delay_op="pause", delay_id="weekly")
+    bench.late(3, NOW - 2, delay_id="weekly", delay_to="orders", delay_every="PT1M")
+
+    assert bench.pending() == {"weekly": PAUSED_MS}
+
+
+def test_jitter_moves_each_occurrence_and_not_the_plan(bench: Workbench) -> None:
+    every(bench, delay_jitter="20000")
+    dues = []
+    for _ in range(20):
+        dues.append(bench.pending()["weekly"] - NOW)
+        deliver(bench)
+
+    assert [due // MINUTE for due in dues] == list(range(1, 21))
+    assert len({due % MINUTE for due in dues}) > 10
+    assert all(due % MINUTE <= 20_000 for due in dues)
+
+
+def test_older_workers_in_the_installation_are_no_place_for_it(bench: Workbench) -> None:
+    record = bench.log.record(NOW, delay_id="weekly", delay_to="orders", delay_every="PT1M")
+    step = Step(NOW, version=3)
+    bench._take(step, [record])
+
+    assert [event["event"] for event in bench.apply(step)] == ["refused"]
+    assert "upgrade the others" in (dict(bench.sends[-1].headers)["delay-error"] or b"").decode()
+
+
+def test_a_series_and_a_debounced_message_of_the_same_id_have_no_bound_in_common(bench: Workbench) -> None:
+    bench.schedule("weekly", NOW + 1_000, delay_no_later="2000")
+    every(bench)
+    assert bench.pending() == {"weekly": NOW + MINUTE}
+    for _ in range(3):
+        deliver(bench)
+    bench.schedule("weekly", bench.now_ms + 5_000, delay_no_later="PT10S")
+
+    assert bench.pending() == {"weekly": bench.now_ms + 5_000}
