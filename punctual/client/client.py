@@ -124,6 +124,14 @@ class DelayClient:
         """Make the pending message `id` due at once; with `if_due`, only if it is due exactly then."""
         await self._send(command("deliver-now", id, if_due=if_due, asked_at=asked_at))
 
+    async def pause_series(self, id: str, *, asked_at: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+        """Hold the recurring message `id` until `resume_series`: nothing of it is delivered meanwhile."""
+        await self._send(command("pause", id, asked_at=asked_at))
+
+    async def resume_series(self, id: str, *, asked_at: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+        """Have the recurring message `id` go on, with the next occurrence that is planned."""
+        await self._send(command("resume", id, asked_at=asked_at))
+
     async def retry(
         self,
         record: Received,

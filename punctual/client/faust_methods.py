@@ -67,6 +67,14 @@ class DelayMethods(RetryMethods):
         """Make the pending message `id` due at once; see DelayClient.deliver_now."""
         await (await self._delay()).deliver_now(id, if_due=if_due, asked_at=asked_at)
 
+    async def pause_series(self, id: str, *, asked_at: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+        """Hold the recurring message `id` until `resume_series`; see DelayClient.pause_series."""
+        await (await self._delay()).pause_series(id, asked_at=asked_at)
+
+    async def resume_series(self, id: str, *, asked_at: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+        """Have the recurring message `id` go on; see DelayClient.resume_series."""
+        await (await self._delay()).resume_series(id, asked_at=asked_at)
+
     async def aclose(self) -> None:
         """Send what is queued and disconnect; the next call connects again."""
         client, self._delay_client = self._delay_client, None

@@ -11,7 +11,7 @@ IfLate = Literal["deliver", "drop", "dead-letter"]
 
 
 class DelayOptions(TypedDict, total=False):
-    """The keyword arguments of `delay`; `at` or `after` is needed, everything else may be left out.
+    """The keyword arguments of `delay`; `at`, `after`, `every` or `cron` is needed, everything else may be left out.
 
     `at`: when it is due, a datetime with a zone; a fraction of a millisecond rounds up.
     `after`: how long after Kafka has the request it is due; alternative to `at`.
@@ -28,6 +28,11 @@ class DelayOptions(TypedDict, total=False):
     `no_later`: however often it is replaced or moved, it is due at the latest so long after its first request.
     `jitter`: it is due at a random moment within so long after `at` or `after`.
     `asked_at`: when this was really asked for, if it is sent later: the last order of an id wins by it.
+    `every`: how long after each other occurrences of a recurring message are planned, the first at `at` if that is
+    given; `cron`: or when, in 5 or 6 fields, in the time `zone` (UTC). Each is delivered as `<id>@<due time in ms>`.
+    `until`: no occurrence is planned after it; `count`: so many in all.
+    `misfire`: what becomes of occurrences that were missed: "catch-up-last" (the default), "catch-up" or "skip", and
+    perhaps how late one may be: "catch-up PT1H".
     """
 
     at: datetime | None
@@ -44,3 +49,9 @@ class DelayOptions(TypedDict, total=False):
     no_later: timedelta | None
     jitter: timedelta | None
     asked_at: datetime | None
+    every: timedelta | None
+    cron: str | None
+    zone: str | None
+    until: datetime | None
+    count: int | None
+    misfire: str | None

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 from punctual.client.errors import InvalidDestinationError, InvalidDueTimeError, InvalidOptionError
 from punctual.client.ids import id_bytes
 from punctual.client.options import IfLate
+from punctual.client.series import series_headers
 from punctual.client.times import due_after_ms, epoch_ms, span_ms
 from punctual.client.user_headers import Headers, RawHeader, user_headers
 from punctual.client.values import Key, key_bytes, value_bytes
@@ -15,7 +16,7 @@ from punctual.contract import headers as names
 from punctual.contract.request import TOPIC_NAME
 from punctual.contract.times import write_time
 
-Operation = Literal["cancel", "reschedule", "deliver-now"]
+Operation = Literal["cancel", "reschedule", "deliver-now", "pause", "resume"]
 
 _URL: Final = re.compile(r"https?://\S+")
 
@@ -48,13 +49,21 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
     no_later: timedelta | None = None,
     jitter: timedelta | None = None,
     asked_at: datetime | None = None,
+    every: timedelta | None = None,
+    cron: str | None = None,
+    zone: str | None = None,
+    until: datetime | None = None,
+    count: int | None = None,
+    misfire: str | None = None,
 ) -> Request:
     """Return the record that schedules a message; options.DelayOptions says what each argument means.
 
     Raises one of the InvalidRequestErrors.
     """
     raw_id = None if id is None else id_bytes(id)
-    ours = [(names.TO, topic_bytes(to)), _due(at, after), (names.ID, raw_id)]
+    series = series_headers(every, cron, zone, until, count, misfire)
+    first = [] if series and at is None and after is None else [_due(at, after)]
+    ours = [(names.TO, topic_bytes(to)), *first, *series, (names.ID, raw_id)]
     ours += _destination(to_partition, to_cluster)
     ours += _lateness(max_late, if_late)
     ours += [

@@ -111,6 +111,14 @@ class SyncDelayClient:
         """Make the pending message `id` due at once; see DelayClient.deliver_now."""
         self._wait(self._client.deliver_now(id, if_due=if_due, asked_at=asked_at))
 
+    def pause_series(self, id: str, *, asked_at: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+        """Hold the recurring message `id` until `resume_series`; see DelayClient.pause_series."""
+        self._wait(self._client.pause_series(id, asked_at=asked_at))
+
+    def resume_series(self, id: str, *, asked_at: datetime | None = None) -> None:  # noqa: A002 - the contract's word
+        """Have the recurring message `id` go on; see DelayClient.resume_series."""
+        self._wait(self._client.resume_series(id, asked_at=asked_at))
+
     def retry(
         self,
         record: Received,

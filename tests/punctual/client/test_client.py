@@ -193,10 +193,12 @@ def test_the_sync_client_does_the_same_without_a_loop(installation: Installation
         assert client.delay("orders", "one", after=SOON, id="r-1") == "r-1"
         client.reschedule("r-1", at=DUE)
         client.deliver_now("r-1")
+        client.pause_series("r-1")
+        client.resume_series("r-1")
         client.cancel("r-1")
 
-    operations = [dict(headers(message)).get("delay-op") for message in installation.requests(4)]
-    assert operations == [None, b"reschedule", b"deliver-now", b"cancel"]
+    operations = [dict(headers(message)).get("delay-op") for message in installation.requests(6)]
+    assert operations == [None, b"reschedule", b"deliver-now", b"pause", b"resume", b"cancel"]
 
 
 def test_a_sync_client_that_cannot_start_leaves_nothing_running() -> None:

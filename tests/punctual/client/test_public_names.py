@@ -37,7 +37,7 @@ def test_the_exported_names_are_frozen() -> None:
     ]
 
 
-@pytest.mark.parametrize("method", ["delay", "cancel", "reschedule", "deliver_now"])
+@pytest.mark.parametrize("method", ["delay", "cancel", "reschedule", "deliver_now", "pause_series", "resume_series"])
 def test_all_three_ways_to_call_take_the_same_arguments(method: str) -> None:
     asked = signature(getattr(DelayClient, method)).parameters
 

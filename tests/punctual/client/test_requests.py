@@ -1,5 +1,6 @@
 """A call becomes exactly the headers of the contract, or an error that says what to write."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from inspect import Parameter, signature
 from typing import Any
@@ -188,3 +189,33 @@ def test_a_condition_is_the_exact_due_time() -> None:
 def test_every_refusal_is_a_value_error_and_a_delay_error() -> None:
     assert issubclass(InvalidRequestError, ValueError)
     assert issubclass(InvalidRequestError, DelayError)
+
+
+def test_a_series_is_asked_for_as_the_headers_say_it() -> None:
+    until = datetime(2030, 1, 1, tzinfo=UTC)
+    hourly = schedule("orders", b"v", every=timedelta(hours=1), until=until, count=7, misfire="catch-up PT1H")
+    nightly = schedule("orders", b"v", cron="30 2 * * *", zone="Europe/Berlin", at=until)
+
+    assert dict(hourly.headers) == {
+        "delay-to": b"orders",
+        "delay-every": b"3600000",
+        "delay-until": b"1893456000000",
+        "delay-count": b"7",
+        "delay-misfire": b"catch-up PT1H",
+    }
+    assert dict(nightly.headers)["delay-cron"] == b"30 2 * * *"
+    assert dict(nightly.headers)["delay-at"] == b"1893456000000"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"every": timedelta(milliseconds=5)}, "the shortest interval"),
+        ({"cron": "30 25 * * *"}, "its hour cannot be"),
+        ({"cron": "@daily", "zone": "Europe/Berln"}, "the nearest is Europe/Berlin"),
+        ({"zone": "UTC", "at": datetime(2030, 1, 1, tzinfo=UTC)}, "when does the message recur?"),
+    ],
+)
+def test_a_series_that_cannot_be_is_refused_in_the_workers_words(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidOptionError, match=re.escape(says)):
+        schedule("orders", b"v", **options)

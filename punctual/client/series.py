@@ -1,0 +1,40 @@
+"""What makes a message a recurring one, as the client's arguments say it."""
+
+from datetime import datetime, timedelta
+
+from punctual.client.errors import InvalidOptionError
+from punctual.client.times import epoch_ms, span_ms
+from punctual.client.user_headers import RawHeader
+from punctual.contract import headers as names
+from punctual.contract import recurring
+from punctual.contract.request import Refusal
+
+
+def series_headers(
+    every: timedelta | None,
+    cron: str | None,
+    zone: str | None,
+    until: datetime | None,
+    count: int | None,
+    misfire: str | None,
+) -> list[RawHeader]:
+    """Return the headers that ask for a series, none if nothing is given; `options.DelayOptions` says what each means.
+
+    Raises InvalidOptionError, with the worker's own sentence.
+    """
+    said = {
+        names.EVERY: None if every is None else str(span_ms(every, "every")),
+        names.CRON: cron,
+        names.ZONE: zone,
+        names.UNTIL: None if until is None else str(epoch_ms(until, "until")),
+        names.COUNT: None if count is None else str(count),
+        names.MISFIRE: misfire,
+    }
+    given = {name: text for name, text in said.items() if text is not None}
+    if not given:
+        return []
+    try:
+        recurring.decode(given, 0, None)  # when it is asked for is the worker's to judge
+    except Refusal as refusal:
+        raise InvalidOptionError(refusal.sentence) from refusal
+    return [(name, text.encode()) for name, text in given.items()]
