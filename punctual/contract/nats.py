@@ -8,11 +8,12 @@ import re
 from typing import Final
 
 from punctual.contract import beside
+from punctual.contract import headers as names
 from punctual.contract.beside import Own
 from punctual.contract.fields import fields, parsed
 from punctual.contract.native import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
-from punctual.contract.times import parse_time
+from punctual.contract.times import bounded, parse_time
 from punctual.contract.words import Words
 
 SCHEDULE: Final = "Nats-Schedule"
@@ -29,13 +30,18 @@ PURGE: Final = "purge"
 
 WORDS: Final = Words(id="the record's key", to=TARGET, due=SCHEDULE)
 _PREFIX = "nats-"
+#: What recurrences are called here, for sentences.
+_NAMES = {names.EVERY: SCHEDULE, names.CRON: SCHEDULE, names.ZONE: ZONE, names.UNTIL: LIVES}
 _STRIPPED = ("nats-schedule", "nats-expected-", "nats-msg-id", "nats-ttl", "nats-rollup")
 _LIFE = re.compile(r"never|\d{1,18}|(?:\d{1,18}(?:\.\d{1,9})?(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
+_PART = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)", re.ASCII)
+_UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 #: What cannot be had here, and why.
-_IMPOSSIBLE = {
+_IMPOSSIBLE = {SOURCE: "the last message of another subject cannot be looked up: send the body itself"}
+#: And what only a schedule has that goes on.
+_RECURRING = {
     ZONE: "it is for cron, and the time of @at has a zone of its own",
-    SOURCE: "the last message of another subject cannot be looked up: send the body itself",
-    LIVES: "a schedule does not end by itself: cancel it instead",
+    LIVES: "a message that is asked for once does not end by itself: cancel it instead",
 }
 
 
@@ -45,11 +51,20 @@ def decode(record: Record) -> Request:
     given = fields(users, _PREFIX, SCHEDULE.lower(), str.lower)
     if NEXT.lower() in given or SCHEDULER.lower() in given:
         return beside.request(record, WORDS, said, _purge(given), None, None, [])
-    own = Own(id=beside.key_id(record), to=_get(given, TARGET) or None, due_ms=_due_ms(given))
-    for name, why in _IMPOSSIBLE.items():
+    recurs = _series(given, record.timestamp)
+    due_ms = None if recurs else _due_ms(given)
+    own = Own(id=beside.key_id(record), to=_get(given, TARGET) or None, due_ms=due_ms, recurs=recurs)
+    for name, why in (_IMPOSSIBLE if recurs else _IMPOSSIBLE | _RECURRING).items():
         if name.lower() in given:
             raise Refusal(Reason.MALFORMED, f"{name}: {why}. Leave it out.")
-    return beside.request(record, WORDS, said, own, record.key, record.value, _travelling(record, given, users))
+    travelling = _travelling(record, given, users, again=bool(recurs))
+    try:
+        return beside.request(record, WORDS, said, own, record.key, record.value, travelling)
+    except Refusal as refusal:
+        sentence = refusal.sentence
+        for native, name in _NAMES.items() if recurs else ():
+            sentence = sentence.replace(native, name)
+        raise Refusal(refusal.reason, sentence) from refusal
 
 
 def _get(given: dict[str, str], name: str) -> str | None:
@@ -74,18 +89,45 @@ def _due_ms(given: dict[str, str]) -> int | None:
     schedule = _get(given, SCHEDULE)
     if schedule is None:
         return None
-    at, _, text = schedule.partition(" ")
-    if at != "@at":
-        sentence = f"{SCHEDULE} is {schedule[:64]!r}: recurring messages are not possible here."
-        raise Refusal(Reason.MALFORMED, f"{sentence} Ask for one at a time: @at 2030-01-31T08:00:00Z.")
+    _, _, text = schedule.partition(" ")
     if text.isdigit():
         raise Refusal(Reason.MALFORMED, f"{SCHEDULE} is {schedule[:64]!r}: @at takes RFC 3339 with a zone.")
     return parsed(SCHEDULE, text, parse_time)
 
 
-def _travelling(record: Record, given: dict[str, str], users: Headers) -> Headers:
-    """Return the headers of the delivery."""
-    made: Headers = [(SCHEDULER, record.key), (NEXT, PURGE.encode())]
+def _series(given: dict[str, str], stamp_ms: int) -> dict[str, str]:
+    """Return what a schedule that goes on asks for, as native headers say it; nothing for one that does not."""
+    schedule = _get(given, SCHEDULE)
+    if schedule is None or schedule.startswith("@at"):
+        return {}
+    if schedule.startswith("@every "):
+        if ZONE.lower() in given:
+            raise Refusal(Reason.MALFORMED, f"{ZONE}: it is for cron. Leave it out.")
+        asked = {names.EVERY: str(parsed(SCHEDULE, schedule.removeprefix("@every "), _span_ms))}
+    else:
+        asked = {names.CRON: schedule}
+        if ZONE.lower() in given:
+            asked[names.ZONE] = given[ZONE.lower()]
+    life = _get(given, LIVES)
+    if life is not None and life != "never":
+        asked[names.UNTIL] = str(stamp_ms + parsed(LIVES, f"{life}s" if life.isdigit() else life, _span_ms))
+    return asked
+
+
+def _span_ms(text: str) -> int:
+    """Return the milliseconds of a duration as Go writes it, such as 1h30m. Raises ValueError with a sentence."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        msg = f"{text[:64]!r} is no duration, such as 90s or 1h30m"
+        raise ValueError(msg)
+    return bounded(round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts)), text)
+
+
+def _travelling(record: Record, given: dict[str, str], users: Headers, *, again: bool) -> Headers:
+    """Return the headers of the delivery; one that comes `again` does not say that its schedule is over."""
+    made: Headers = [(SCHEDULER, record.key)]
+    if not again:
+        made.append((NEXT, PURGE.encode()))
     life, rollup = _get(given, TTL), _get(given, ROLLUP)
     if life is not None:
         if not _LIFE.fullmatch(life):

@@ -191,8 +191,22 @@ REFUSED: dict[str, dict[str, Case]] = {
     "nats": {
         **_common(NATS, "Nats-Schedule", keyed=True),
         "no subject": Case("bad-id", "the record's key", replace(NATS, key=None)),
-        "an interval": Case("malformed", "recurring", but(NATS, Nats_Schedule=b"@every 1m")),
-        "cron": Case("malformed", "recurring", but(NATS, Nats_Schedule=b"0 0 9 * * *")),
+        "an interval that is none": Case("malformed", "is no duration", but(NATS, Nats_Schedule=b"@every day")),
+        "a short interval": Case("malformed", "Nats-Schedule: ", but(NATS, Nats_Schedule=b"@every 500ms")),
+        "no cron": Case("malformed", "Nats-Schedule: ", but(NATS, Nats_Schedule=b"0 0 25 * * *")),
+        "an unknown zone": Case(
+            "malformed",
+            "Nats-Schedule-Time-Zone: ",
+            beside(but(NATS, Nats_Schedule=b"@daily"), ("Nats-Schedule-Time-Zone", b"Europe/Berln")),
+        ),
+        "a zone for an interval": Case(
+            "malformed",
+            "for cron",
+            beside(but(NATS, Nats_Schedule=b"@every 1m"), ("Nats-Schedule-Time-Zone", b"UTC")),
+        ),
+        "two recurrences": Case(
+            "malformed", "both there", beside(but(NATS, Nats_Schedule=b"@daily"), delay_every=b"PT1H")
+        ),
         "a time without a zone": Case("malformed", "zone", but(NATS, Nats_Schedule=b"@at 2030-01-01T00:00:00")),
         "a time in digits": Case("malformed", "RFC 3339", but(NATS, Nats_Schedule=b"@at 1893456000000")),
         "no schedule": Case("missing-due", "Nats-Schedule is missing", but(NATS, Nats_Schedule=None)),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from punctual.contract.recurrence import Recurrence
 from tests.punctual.contract.foreign import NATS, beside, but, decode
 from tests.punctual.contract.records import NOW
 
@@ -51,3 +52,26 @@ def test_native_commands_take_the_subject_for_the_id() -> None:
 
 def test_the_past_is_due_at_once() -> None:
     assert decode(NAME, NATS).due_ms < NOW
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rule", "first_ms"),
+    [
+        (b"@every 1h30m", Recurrence(5_400_000, None, NOW + 5_400_000), NOW + 5_400_000),
+        (b"0 30 9 * * *", Recurrence(None, "0 30 9 * * *"), NOW + 34_200_000),
+        (b"@daily", Recurrence(None, "0 0 * * *"), NOW + 86_400_000),
+    ],
+)
+def test_a_schedule_that_goes_on_is_a_recurring_message(schedule: bytes, rule: Recurrence, first_ms: int) -> None:
+    asked = decode(NAME, beside(but(NATS, Nats_Schedule=schedule), ("trace", b"1")))
+
+    assert (asked.recurrence, asked.planned_ms, asked.due_ms) == (rule, first_ms, first_ms)
+    assert asked.headers == [("trace", b"1"), ("Nats-Scheduler", b"$SCHED.update_orders"), ("Nats-TTL", b"5m")]
+
+
+def test_a_schedule_that_goes_on_has_a_zone_and_an_end() -> None:
+    zone, life = ("Nats-Schedule-Time-Zone", b"Europe/Berlin"), ("Nats-TTL", b"1h")
+    asked = decode(NAME, beside(but(NATS, Nats_Schedule=b"0 * * * * *"), zone, life))
+
+    assert asked.recurrence == Recurrence(None, "0 * * * * *", 0, "Europe/Berlin", NOW + 3_600_000)
+    assert "Nats-TTL" in dict(asked.headers)  # that of the deliveries
