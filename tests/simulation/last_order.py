@@ -23,7 +23,7 @@ def overtaken(evidence: Evidence) -> Iterator[str]:
     bounded = Bounded(evidence)
     rows = {entry.id: (entry.source, due) for due, entry in _waiting(evidence)}
     for id_, asks in evidence.by_id.items():
-        if len(asks) < 2 or any(ask.said("delay-if-due") or ask.said("delay-dedupe") for ask in asks):
+        if len(asks) < 2 or any(ask.said("delay-if-due") or ask.said("delay-dedupe") or ask.recurs for ask in asks):
             continue
         sorted_ways = list(itertools.islice(_ways(evidence, asks), _WAYS))
         for copy in (copy for ask in asks for copy in evidence.copies.get(ask.source, ())):

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.clock import FAST_MS, JUMP_MS
-from tests.harness.account import ENDINGS
+from app.steps.occurrences import number_of
+from tests.harness.account import ENDINGS, life_of
 from tests.simulation.bounds import bounds_of
 from tests.simulation.evidence import Copy, Evidence, Life
+from tests.simulation.recurring import Recurring
 from tests.simulation.workload import LARGEST, Ask
 
 _GONE = 410
@@ -20,6 +22,7 @@ class Lives:
     def __init__(self, evidence: Evidence) -> None:
         """Look at this evidence."""
         self._evidence, self._exact = evidence, evidence.exact
+        self._recurring = Recurring(evidence)
         self._left: Counter[Life] = Counter()
         #: Lives whose ending was told otherwise before.
         self.retold = 0
@@ -30,9 +33,11 @@ class Lives:
         for ask in evidence.world.asks:
             if ask.poison is not None:
                 yield from self._refused(ask)
+            elif ask.recurs:
+                yield from self._recurring.faults(ask)
             elif ask.op == "schedule":
                 yield from self._lived(ask)
-            elif not any(event.get("by") == ask.source for event in evidence.events):
+            elif not any(event.get("by", event["source"]) == ask.source for event in evidence.events):
                 yield f"nothing says what became of {ask.source}, {ask.op} of {ask.name}"
         for source in evidence.copies:
             if source not in evidence.asks or evidence.asks[source].op != "schedule":
@@ -56,7 +61,8 @@ class Lives:
         sums = account.sums
         if self._exact and 2 * sums["accepted"] != sum(sums.values()):
             yield f"the account does not balance: {sums}"
-        waiting = Counter(entry.source for store in self._evidence.stores.values() for _, entry in store.rows())
+        rows = (entry for store in self._evidence.stores.values() for _, entry in store.rows())
+        waiting = Counter(life_of({"source": entry.source, "occurrence": number_of(entry)}) for entry in rows)
         kept = self._kept()
         for source, told in account.lives.items():
             endings = told & set(ENDINGS)
@@ -75,7 +81,7 @@ class Lives:
             if event["event"] in ENDINGS and event["source"] in self._evidence.asks:
                 number = self._evidence.world.home(self._evidence.asks[event["source"]])
                 if self._evidence.broken_off(sent, number) is None:
-                    kept[event["source"]].add(event["event"])
+                    kept[life_of(event)].add(event["event"])
         return kept
 
     # requests --------------------------------------------------------------------------------------------------------

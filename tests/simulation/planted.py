@@ -21,6 +21,7 @@ from app.ownership.catching_up import CatchingUp
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
 from app.route import Route
+from app.steps import occurrences
 from app.steps.bounds import Bounds
 from app.steps.order_memory import OrderMemory
 from app.steps.outcomes import Delivered
@@ -28,7 +29,7 @@ from app.steps.step import Step
 from app.throttle.allowance import Allowance
 from app.throttle.controls import Controls
 from punctual.contract import forward, jitter
-from tables import Bound, Changes, Entry, Order
+from tables import Bound, Changes, Entry, Order, keys
 from tables.restore import StaleFilter
 
 _FENCE = TransactionalJournal.fence
@@ -199,6 +200,17 @@ def _spread_again(decode: Any) -> Any:
     return planted
 
 
+def _drifting(following: Any) -> Any:
+    def planted(entry: Entry, row: bytes, now_ms: int) -> Any:
+        found = following(entry, row, now_ms)
+        if found is None:
+            return None
+        due_ms, new = found
+        return due_ms + max(0, now_ms - keys.due_of(row)), new
+
+    return planted
+
+
 def _taken_first(begin: Any) -> Any:
     def planted(self: Posts, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
         begin(self, partition, key, entry, route)
@@ -235,6 +247,8 @@ BUGS: dict[str, list[Bug]] = {
     "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
     "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
     "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],
+    "a series ends with its first occurrence": [(occurrences, "following", _forgetful)],
+    "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
 }
 

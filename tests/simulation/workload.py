@@ -58,6 +58,11 @@ class Ask:
         return "://" in (self.said("delay-to") or "")
 
     @property
+    def recurs(self) -> bool:
+        """Whether it asks for a series."""
+        return self.said("delay-every") is not None
+
+    @property
     def name(self) -> str:
         """The id that it has, or gets."""
         return self.id if self.id is not None else self.source

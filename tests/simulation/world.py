@@ -25,6 +25,7 @@ from tests.simulation.faults import Fault, Plan, plan
 from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
+from tests.simulation.series import series
 from tests.simulation.web import Web
 from tests.simulation.worker import EXPECTED, Worker
 from tests.simulation.workload import LARGEST, Ask, Author
@@ -80,6 +81,8 @@ class World:
         self.controls = controls(seed, self.plan.span_s, self.destinations)
         self.exact = self.settings.guarantee == "exactly_once"
         self.asks: list[Ask] = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
+        self.asks += series(seed, self.settings, self.plan.span_s, self.destinations)
+        self.asks.sort(key=lambda ask: ask.at_s)
         self.process = Process("world")
         self.broker = Broker(self.loop, seed, self.process)
         if trace:

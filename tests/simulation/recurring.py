@@ -1,0 +1,109 @@
+"""Recurring messages: each occurrence at a time that was planned, none missing or doubled, whatever happened."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from app.clock import FAST_MS, JUMP_MS
+from tests.harness.account import ENDINGS
+from tests.simulation.evidence import Copy, Evidence
+from tests.simulation.workload import Ask
+
+
+class Recurring:
+    """Looks at each series: by its request alone, whatever the table has made of it."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        """Look at this evidence."""
+        self._evidence = evidence
+
+    def faults(self, ask: Ask) -> Iterator[str]:
+        """Return a sentence for everything that is wrong with the series that a request has asked for."""
+        evidence = self._evidence
+        copies = evidence.copies.get(ask.source, [])
+        if evidence.world.settings.row_version in (1, 2):
+            if copies or not evidence.letters[ask.source]:
+                yield f"{ask.source} recurs, which rows of an older version cannot, and was not refused"
+            return
+        lives = self._lives(ask)
+        if not lives:
+            yield f"{ask.source} ({ask.name}) was lost"
+        if sorted(lives) != list(range(1, len(lives) + 1)):
+            yield f"{ask.source} has the occurrences {sorted(lives)}"
+        for number, told in lives.items():
+            if "accepted" not in told:
+                yield f"occurrence {number} of {ask.source} was never accepted, yet {told}"
+        for copy in copies:
+            yield from self._altered(ask, copy)
+        yield from self._doubled(ask, copies)
+        if len(self._evidence.by_id[ask.name]) == 1:
+            yield from self._missing(ask, lives, copies)
+        else:
+            yield from self._obeyed(ask, copies)
+
+    def _lives(self, ask: Ask) -> dict[int, set[str]]:
+        """Return what was told of each occurrence."""
+        found: dict[int, set[str]] = defaultdict(set)
+        for event in self._evidence.events:
+            if event["source"] == ask.source and event["event"] in ("accepted", *ENDINGS):
+                found[event.get("occurrence", 1)].add(event["event"])
+        return found
+
+    def _plan(self, ask: Ask) -> list[int]:
+        """Return the first times that the rule plans, more than can be over."""
+        every, first = int(ask.said("delay-every") or ""), ask.said("delay-at")
+        begin = ask.stamp_ms + every if first is None else int(first)
+        return [begin + number * every for number in range(200)]
+
+    def _altered(self, ask: Ask, copy: Copy) -> Iterator[str]:
+        record, due_ms = copy.record, copy.due_ms
+        jitter_ms = int(ask.said("delay-jitter") or 0)
+        planned = any(0 <= due_ms - planned <= jitter_ms for planned in self._plan(ask))
+        if not planned and due_ms not in self._moved(ask):
+            yield f"{copy}: neither the rule nor a command has asked for that due time"
+        own = (("delay-id", b"%s@%d" % (ask.name.encode(), due_ms)), ("delay-due", b"%d" % due_ms))
+        headers = (("users", b"own"), *own, ("delay-source", ask.source.encode()))
+        if (record.key, record.value, record.headers) != (ask.key, ask.value, headers):
+            yield f"{copy} is altered: {record}"
+        if record.topic != ask.said("delay-to"):
+            yield f"{copy} is in the wrong place"
+        if copy.sent.latest_ms < due_ms or copy.at_ms < due_ms - FAST_MS - JUMP_MS:
+            yield f"{copy} was early"
+
+    def _moved(self, ask: Ask) -> set[int]:
+        others = self._evidence.by_id[ask.name]
+        asked = {int(at) for other in others if other.op == "reschedule" and (at := other.said("delay-at"))}
+        return asked | {other.stamp_ms for other in others if other.op == "deliver-now"}
+
+    def _doubled(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
+        """See that an occurrence is there twice only if it was in flight when its worker ended."""
+        number = self._evidence.world.home(ask)
+        moved = self._moved(ask)
+        for due_ms, count in Counter(copy.due_ms for copy in copies).items():
+            of = [copy for copy in copies if copy.due_ms == due_ms]
+            left = sum(self._evidence.broken_off(copy.sent, number) is not None for copy in of)
+            if count > 1 and due_ms not in moved and (self._evidence.exact or count - left > 1):
+                yield f"{ask.source} ({ask.name}) is there too often: {', '.join(map(str, of))}"
+
+    def _missing(self, ask: Ask, lives: dict[int, set[str]], copies: list[Copy]) -> Iterator[str]:
+        """See that a series that nobody has touched came to its end, with all that it has promised."""
+        count = int(ask.said("delay-count") or "")
+        if len(lives) != count:
+            yield f"{ask.source} has come to {len(lives)} occurrences, not {count}"
+        planned, jitter_ms = self._plan(ask)[:count], int(ask.said("delay-jitter") or 0)
+        if ask.said("delay-misfire") == "catch-up":
+            for one in planned:
+                if not any(0 <= copy.due_ms - one <= jitter_ms for copy in copies):
+                    yield f"{ask.source}: the occurrence that was planned for {one} is missing"
+        delivered = sum("delivered" in told for told in lives.values())
+        if len({copy.due_ms for copy in copies}) < delivered:
+            yield f"{ask.source}: {delivered} occurrences are said to be delivered, fewer are there"
+
+    def _obeyed(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
+        """See that a series is over for whoever had to know its cancel, the last order."""
+        asks = sorted(self._evidence.by_id[ask.name], key=lambda one: (one.stamp_ms, one.partition, one.offset))
+        stamps_differ = any(self._evidence.world.plan.brokers_ms)
+        if [one.op for one in asks] != ["schedule", "cancel"] or stamps_differ or asks[0].stamp_ms == asks[1].stamp_ms:
+            return
+        for copy in copies:
+            if self._evidence.began(copy.sent, self._evidence.world.home(ask)) > asks[1].at_s:
+                yield f"{copy} was sent in a life that began after its cancel at {asks[1].at_s:.3f} s"

@@ -1,0 +1,71 @@
+"""Recurring messages of one run, by seed, with commands for them; in most runs there are none."""
+
+import random
+
+from app.settings import Settings
+from punctual.contract.home import home_partition
+from tests.simulation.loop import EPOCH_MS
+from tests.simulation.workload import Ask, Headers
+
+#: In so many runs there are some.
+_SHARE = 0.3
+_MISFIRES = (None, "catch-up", "catch-up", "catch-up-last", "catch-up PT2S", "skip PT1S")
+
+
+def series(seed: int, settings: Settings, span_s: float, destinations: dict[str, int]) -> list[Ask]:
+    """Make them up, beside the rest of the workload, which stays as it is."""
+    rnd = random.Random(f"series {seed}")  # noqa: S311 - the same run for the same seed
+    found: list[Ask] = []
+    if rnd.random() >= _SHARE:
+        return found
+    for number in range(rnd.randint(1, 3)):
+        id_, at_s = f"series-{number}", rnd.uniform(0, span_s)
+        found.append(_request(rnd, settings, id_, at_s, sorted(destinations)))
+        for _ in range(rnd.choice((0, 0, 0, 1, 1, 2))):
+            found += _command(rnd, settings, id_, at_s)
+    return found
+
+
+def _request(rnd: random.Random, settings: Settings, id_: str, at_s: float, destinations: list[str]) -> Ask:
+    misfire = rnd.choice(_MISFIRES)
+    said = {
+        "delay-to": rnd.choice(destinations),
+        "delay-id": id_,
+        "delay-every": str(rnd.choice((1_000, 1_500))),
+        "delay-count": str(rnd.randint(1, 4)),
+        **({} if misfire is None else {"delay-misfire": misfire}),
+        **({"delay-jitter": "300"} if rnd.random() < 0.2 else {}),
+        **({"delay-at": str(EPOCH_MS + round(at_s * 1_000) + rnd.randint(-1_500, 800))} if rnd.random() < 0.5 else {}),
+    }
+    headers: Headers = [("users", b"own"), *((name, text.encode()) for name, text in said.items())]
+    return Ask(at_s, _place(rnd, settings, id_), "schedule", id_, None, headers, b"k", b"again")
+
+
+def _command(rnd: random.Random, settings: Settings, id_: str, at_s: float) -> list[Ask]:
+    """Return a command, or a pause and what ends it."""
+    op, at_s = rnd.choice(("cancel", "reschedule", "deliver-now", "pause")), at_s + rnd.uniform(-0.2, 3.0)
+    more: Headers = []
+    if op == "reschedule":
+        more.append(("delay-at", b"%d" % (EPOCH_MS + round((at_s + rnd.uniform(-0.5, 2.0)) * 1_000))))
+    ops = [(op, max(0.0, at_s), more)]
+    if op == "pause":
+        ops.append(("resume", max(0.0, at_s) + rnd.uniform(0.1, 2.0), []))
+    return [
+        Ask(
+            when_s,
+            _place(rnd, settings, id_),
+            each,
+            id_,
+            None,
+            [("delay-op", each.encode()), ("delay-id", id_.encode()), *said],
+            None,
+            None,
+        )
+        for each, when_s, said in ops
+    ]
+
+
+def _place(rnd: random.Random, settings: Settings, id_: str) -> int:
+    if rnd.random() < 0.3:
+        return rnd.randrange(settings.partitions)
+    return home_partition(id_, settings.inputs, settings.partitions)
