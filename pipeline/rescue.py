@@ -8,10 +8,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.dialects import decoded
-from pipeline.ledger.records import place, source
+from pipeline.ledger.records import place, request_of, source
 from pipeline.ledger.tables import OTHERS, REQUESTS
 from punctual.contract import headers as names
-from punctual.contract import native
+from punctual.contract import native, recurring
 from punctual.contract.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.request import Headers, Refusal, Request
@@ -40,8 +40,8 @@ def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
 
     What neither has any more is not there.
     """
-    asked = lake.read("requests", REQUESTS).where("headers is not null").withColumn("source", source())
-    kept = asked.join(lost.select("source"), "source", "left_semi")
+    asked = lake.read("requests", REQUESTS).where("headers is not null")
+    kept = _asked_by(asked, lost)
     without = lost.join(kept.select("source"), "source", "left_anti")
     for some in _from_kafka(lake, kafka, without):
         kept = kept.unionByName(some, allowMissingColumns=True)
@@ -60,8 +60,14 @@ def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataF
         begins, ends = kafka.begins(lake.spark, name)[name], kafka.ends(lake.spark, name)[name]
         begin = {number: max(first, begins[number]) for number, (first, _) in there.items()}
         end = {number: max(min(last, ends[number]), begin[number]) for number, (_, last) in there.items()}
-        records = kafka.read(lake.spark, name, begin, end).withColumn("source", source())
-        yield records.join(lost.select("source"), "source", "left_semi")
+        records = kafka.read(lake.spark, name, begin, end)
+        yield _asked_by(records, lost)
+
+
+def _asked_by(requests: DataFrame, lost: DataFrame) -> DataFrame:
+    """Return the request of each life that is lost, beside its source: several occurrences have one request."""
+    lives = lost.select("source", request_of(F.col("source")).alias("request")).distinct()
+    return requests.withColumn("request", source()).join(lives, "request").drop("request")
 
 
 def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
@@ -115,18 +121,27 @@ def _sent(
         return None
     if row["lost_due_ms"] is not None:
         asked.due_ms = row["lost_due_ms"]
+    number = int(row["source"].rpartition("@")[2]) if "@" in row["source"] else 1
     return {
         "source": row["source"],
         "key": asked.key,
         "value": asked.value,
-        "headers": [{"key": name, "value": value} for name, value in _headers(asked)],
+        "headers": [{"key": name, "value": value} for name, value in _headers(asked, number)],
         "partition": home_partition(asked.id, inputs, partitions),
     }
 
 
-def _headers(asked: Request) -> Headers:
+def _headers(asked: Request, number: int) -> Headers:
+    """Return the headers that ask again for a message, or for the rest of a series from its occurrence `number` on."""
+    if asked.recurrence is not None:
+        again = recurring.write(asked.recurrence, number)
+        return [*native.again(asked, asked.due_ms), *((name, text.encode()) for name, text in again), _asked_at(asked)]
     asked.dedupe_ms = max(DEDUPE_MS, asked.dedupe_ms or 0)
-    # What has been asked for since has won, though the ledger may not know it yet.
-    at_ms = asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)
     # Its jitter is part of its due time, also where the requests topic has a policy.
-    return [*native.again(asked, asked.due_ms), (names.JITTER, b"0"), (names.ASKED_AT, b"%d" % at_ms)]
+    return [*native.again(asked, asked.due_ms), (names.JITTER, b"0"), _asked_at(asked)]
+
+
+def _asked_at(asked: Request) -> tuple[str, bytes | None]:
+    """Return when it was asked for: what has been asked for since has won, though the ledger may not know it yet."""
+    at_ms = asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)
+    return names.ASKED_AT, b"%d" % at_ms

@@ -11,19 +11,23 @@ from punctual.contract.dialects import NATIVE
 
 _JSON = (
     "event string, id string, at long, due long, to string, source string, late long, delivered string, "
-    "reason string, by string"
+    "reason string, by string, occurrence int"
 )
 
 
 def events(records: DataFrame) -> DataFrame:
-    """Return a row of `EVENTS` for each record; one that is no event has the event `unreadable`."""
+    """Return a row of `EVENTS` for each record; one that is no event has the event `unreadable`.
+
+    Each life has a source of its own here: of a recurring message from the second occurrence on `<source>@<number>`.
+    """
     told = F.from_json(F.col("value").cast("string"), _JSON)
     renamed = {"at_ms": "at", "due_ms": "due", "late_ms": "late"}
     fields = [
         F.col(name) if name in ("partition", "offset") else F.col(f"told.{renamed.get(name, name)}").alias(name)
         for name in EVENTS.names
     ]
-    rows = records.select(told.alias("told"), "partition", "offset").select(fields)
+    rows = records.select(told.alias("told"), "partition", "offset").select(*fields, "told.occurrence")
+    rows = rows.withColumn("source", F.concat_ws("@", "source", "occurrence")).drop("occurrence")
     readable = F.col("id").isNotNull() & F.col("source").isNotNull() & F.col("at_ms").isNotNull()
     return rows.withColumn("event", F.when(readable, F.coalesce("event", F.lit("unreadable"))).otherwise("unreadable"))
 
@@ -72,7 +76,12 @@ def source() -> Column:
     return F.concat_ws("-", "topic", "partition", "offset")
 
 
+def request_of(life: Column) -> Column:
+    """Return the place of the request that a life is of: that of the series for an occurrence."""
+    return F.regexp_replace(life, "@[0-9]+$", "")
+
+
 def place(source: Column) -> tuple[Column, Column, Column]:
     """Return topic, partition and offset of a place, numbers null where it is none. Topics may have dashes too."""
-    parts = F.split(source, "-(?=[0-9]+-[0-9]+$)|-(?=[0-9]+$)")
+    parts = F.split(request_of(source), "-(?=[0-9]+-[0-9]+$)|-(?=[0-9]+$)")
     return F.get(parts, F.lit(0)), F.get(parts, F.lit(1)).try_cast("int"), F.get(parts, F.lit(2)).try_cast("long")

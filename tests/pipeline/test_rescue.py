@@ -178,3 +178,23 @@ def _cancel(id_: str) -> list[tuple[str, str]]:
 
 def _header(message: Message, name: str) -> bytes | None:
     return dict(message.headers() or []).get(name)
+
+
+def test_of_a_series_the_occurrence_that_is_lost_and_those_after_it_are_sent_again(
+    context: Context, teller: Teller, consume: Consume, tmp_path: Path
+) -> None:
+    due = NOW_MS - HOUR_MS // 2
+    every = [("delay-every", b"PT1M"), ("delay-count", b"9"), ("delay-misfire", b"catch-up")]
+    source = teller.request("series", due_ms=due, headers=every)
+    teller.life(source, "series", due=due)
+    teller.life(source, "series", due=due + 60_000, occurrence=2)
+    teller.event("accepted", source, "series", due=due + 120_000, occurrence=3)
+    teller.progress()
+
+    assert rescue.run(context, options(str(tmp_path), "--apply")) == 0
+    _, sent = consume(teller.requests)
+    said = {name: value.decode() for name, value in sent.headers() or []}
+    assert (said["delay-id"], said["delay-at"]) == ("series", str(due + 120_000))
+    assert (said["delay-every"], said["delay-count"], said["delay-misfire"]) == ("60000", "7", "catch-up")
+    asked = decode(FakeRecord(list(sent.headers() or []), sent.key(), sent.value()))
+    assert asked.planned_ms == due + 120_000
