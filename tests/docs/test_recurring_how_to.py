@@ -1,0 +1,56 @@
+"""What docs/how-to/recurring.md shows is what runs: its program, and what is delivered then."""
+
+import itertools
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.kafka import create_topic
+from tests.harness.worker import ROOT
+from tests.integration.installation import Installation, running
+
+_BLOCKS = re.findall(r"```(sh|python)\n(.*?)```", (ROOT / "docs/how-to/recurring.md").read_text(), re.DOTALL)
+
+pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (a Debian package)")
+
+
+@pytest.fixture
+def installation(bootstrap: str, tmp_path: Path) -> Iterator[Installation]:
+    with running(bootstrap, tmp_path, "recurring-how-to") as made:
+        yield made
+
+
+def test_the_program_and_the_record_recur_as_the_page_says(installation: Installation, tmp_path: Path) -> None:
+    [program] = [code for kind, code in _BLOCKS if kind == "python"]
+    [reading] = [code for kind, code in _BLOCKS if code.startswith("kcat")]
+    [writing] = [code for kind, code in _BLOCKS if code.startswith("echo")]
+    to = create_topic(installation.bootstrap, f"{installation.app_id}-reports")
+    file = tmp_path / "recurring.py"
+    file.write_text(
+        program.replace('"127.0.0.1:9092"', f'"{installation.bootstrap}", app_id="{installation.app_id}"').replace(
+            '"reports"', f'"{to}"'
+        )
+    )
+    subprocess.run([sys.executable, str(file)], cwd=ROOT, check=True, timeout=60)
+    found = shell(reading.replace("127.0.0.1:9092", installation.bootstrap).replace("-t reports", f"-t {to}"))
+
+    dues = [int(re.findall(r"delay-due=(\d+)", line)[0]) for line in found.splitlines()]
+    assert [later - due for due, later in itertools.pairwise(dues)] == [2_000, 2_000]
+    assert found.count("delay-id=heartbeat@") == 3
+    installation.await_event("cancelled", "nightly")
+    shell(
+        writing.replace("127.0.0.1:9092", installation.bootstrap)
+        .replace("delay-requests", f"{installation.app_id}-requests")
+        .replace("delay-to=reports", f"delay-to={to}")
+    )
+    installation.await_event("delivered", "digest")
+
+
+def shell(command: str) -> str:
+    run = subprocess.run(command, shell=True, check=True, timeout=60, capture_output=True, text=True)  # noqa: S602
+    return run.stdout

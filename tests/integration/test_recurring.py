@@ -1,0 +1,121 @@
+"""Recurring messages on a real broker: none missing, none doubled, through kills; paused, resumed, run now, ended."""
+
+import itertools
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.account import Account
+from tests.harness.kafka import Record, now_ms, read
+from tests.harness.worker import eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation, late_ms
+
+_SERIES, _COUNT, _EVERY_MS = 20, 8, 1_000
+
+
+@pytest.fixture(params=["at_least_once", "exactly_once"])
+def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
+    with run("recurring", env=lambda _: {"DELAY_GUARANTEE": request.param}) as made:
+        yield made
+
+
+def every_second(installation: Installation, id_: str, to: str, **more: str) -> None:
+    """Ask for a message each second."""
+    said = {f"delay-{name.replace('_', '-')}": text for name, text in more.items()}
+    headers = {"delay-id": id_, "delay-to": to, "delay-every": str(_EVERY_MS), **said}
+    installation.requests.send(headers, id_.encode(), b"again")
+
+
+def of(installation: Installation, to: str, id_: str) -> list[Record]:
+    """Return what has been delivered of a series, by due time."""
+    found = [record for record in read(installation.bootstrap, to) if record.key == id_.encode()]
+    return sorted(found, key=lambda record: (int(record.header("delay-due")), record.offset))
+
+
+@pytest.mark.slow
+def test_no_occurrence_is_missing_or_doubled_when_the_worker_is_killed(installation: Installation) -> None:
+    to, begin = installation.topic(), now_ms() + 1_500
+    for number in range(_SERIES):
+        every_second(
+            installation,
+            f"s{number}",
+            to,
+            at=str(begin + number),
+            count=str(_COUNT),
+            misfire="catch-up",
+        )
+    installation.requests.flush()
+    for _ in range(2):
+        time.sleep(2)
+        installation.worker.kill()
+        installation.worker.start()
+    installation.worker.wait_ready()
+
+    exact = installation.worker.env["DELAY_GUARANTEE"] == "exactly_once"
+    eventually(lambda: len({r.header("delay-id") for r in read(installation.bootstrap, to)}) == _SERIES * _COUNT, 40)
+    for number in range(_SERIES):
+        expected = [begin + number + place * _EVERY_MS for place in range(_COUNT)]
+        records = of(installation, to, f"s{number}")
+        dues = [int(record.header("delay-due")) for record in records]
+        assert (dues if exact else sorted(set(dues))) == expected
+        assert all(record.header("delay-id") == f"s{number}@{record.header('delay-due')}" for record in records)
+        assert all(late_ms(record) >= 0 for record in records)
+    account = Account.settled(installation.bootstrap, installation.app_id)
+    assert account.sums["accepted"] == account.sums["delivered"] == _SERIES * _COUNT
+
+
+def test_a_series_is_paused_resumed_run_now_and_ended(installation: Installation) -> None:
+    to = installation.topic()
+    every_second(installation, "digest", to)
+    installation.requests.flush()
+    eventually(lambda: len(of(installation, to, "digest")) >= 2)
+    installation.requests.command("pause", "digest")
+    installation.requests.flush()
+    installation.await_event("rescheduled", "digest")
+    held = len(of(installation, to, "digest"))
+    time.sleep(2.5)
+    assert len(of(installation, to, "digest")) == held
+    installation.requests.command("deliver-now", "digest")
+    installation.requests.flush()
+    eventually(lambda: len(of(installation, to, "digest")) > held, what="the one that is run now")
+    installation.requests.command("resume", "digest")
+    installation.requests.flush()
+    eventually(lambda: len(of(installation, to, "digest")) >= held + 3, what="the series that goes on")
+    installation.requests.cancel("digest")
+    installation.requests.flush()
+    installation.await_event("cancelled", "digest")
+    ended = len(of(installation, to, "digest"))
+    time.sleep(2.5)
+
+    assert len(of(installation, to, "digest")) == ended
+
+
+def test_an_outage_is_made_up_for_as_the_policy_says(installation: Installation) -> None:
+    to = installation.topic()
+    at = str(now_ms() + 500)
+    every_second(installation, "all", to, at=at, misfire="catch-up")
+    every_second(installation, "last", to, at=at)
+    every_second(installation, "none", to, at=at, misfire="skip PT1S")
+    installation.requests.flush()
+    installation.await_event("accepted", "all", "last", "none")
+    installation.worker.kill()
+    time.sleep(6)
+    installation.worker.start().wait_ready()
+    eventually(lambda: len(of(installation, to, "all")) >= 8, what="what was missed")
+    for id_ in ("all", "last", "none"):
+        installation.requests.cancel(id_)
+    installation.requests.flush()
+    installation.await_event("cancelled", "all", "last", "none")
+
+    gaps = {}
+    for id_ in ("all", "last", "none"):
+        dues = sorted({int(record.header("delay-due")) for record in of(installation, to, id_)})
+        gaps[id_] = [(later - due) // _EVERY_MS for due, later in itertools.pairwise(dues)]
+        assert dues[0] % _EVERY_MS == int(at) % _EVERY_MS
+    assert set(gaps["all"]) == {1}
+    assert len(of(installation, to, "last")) < len(of(installation, to, "all"))
+    missed = [event for event in installation.events() if event["event"] == "dropped"]
+    assert {event["id"] for event in missed} <= {"last", "none"}
+    assert {event["reason"] for event in missed} == {"missed"}
