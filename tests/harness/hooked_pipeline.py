@@ -1,17 +1,16 @@
 """Run the pipeline with a point at which it kills itself: `python tests/harness/hooked_pipeline.py COMMAND …`.
 
-HOOK_CRASH_AT names a point of POINTS at whose HOOK_CRASH_HIT-th passing the process and its Java are killed with
-SIGKILL. The command `cold DIR` is one more than the pipeline has: `park` and `promote` by turns in one process, with a
-compaction after each fifth turn; it says what it does on stdout. Its points have the name of what it does before them:
-`park.write.begun`.
+HOOK_CRASH_AT names a point, at whose first passing the process and its Java are killed with SIGKILL: what is done there
+and one of POINTS, as in `park.write.begun`. `rescue` begins with what `ledger` does, and `park --compact` ends with a
+`compact`.
 """
 
 import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,11 @@ if __name__ == "__main__":
 from confluent_kafka import KafkaException
 
 from pipeline import __main__ as command_line
-from pipeline.context import Context
 from pipeline.files import Files
-from pipeline.jobs import JOBS, park, promote
-from pipeline.jobs.reconcile import duration
+from pipeline.jobs import ledger, park
 from pipeline.kafka import Kafka
 from pipeline.lake import Lake
+from pipeline.ledger.intake import take_in
 from tests.harness.kafka import ends
 
 #: While files are written, and when they are; when a commit's file is, and when it counts; while records are sent, and
@@ -39,7 +37,7 @@ POINTS = {
     "promote": (*SENDS, *COMMITS),
     "bulk": SENDS,
     "ledger": (*WRITES, *COMMITS),
-    "rescue": (*SENDS, *COMMITS),
+    "rescue": (*SENDS, "write.begun", *COMMITS),
 }
 _POLL_S = 0.002
 
@@ -48,25 +46,28 @@ class CutOff(BaseException):
     """What cuts a command off in its process: nothing of it catches that."""
 
 
-class Points:
-    """The passings of one point, and what happens at the last of them."""
+def points_of(*jobs: str) -> list[str]:
+    """Return the points of what these write."""
+    return [f"{job}.{point}" for job in jobs for point in POINTS[job]]
 
-    def __init__(self, wanted: str, hit: int, crash: Callable[[], object]) -> None:
-        self.doing = ""
-        self._wanted, self._left, self._crash = wanted, hit, crash
+
+class Points:
+    """The first passing of the point `wanted`, at which it crashes; `doing` is what is done."""
+
+    def __init__(self, doing: str, wanted: str, crash: Callable[[], object]) -> None:
+        self._doing, self._crash = doing, crash
+        self._wanted: str | None = wanted
 
     def reached(self, point: str) -> None:
-        """Crash, if that is the point's last passing."""
+        """Crash, if that is the point."""
         if self._awaits(point):
-            self._left -= 1
-            if not self._left:
-                self._crash()
+            self._wanted = None
+            self._crash()
 
-    def while_there(self, point: str, begun: Callable[[], object]) -> Callable[[], None]:
-        """Crash as soon as something has `begun`, from another thread; give what ends the watch."""
+    @contextmanager
+    def watching(self, point: str, begun: Callable[[], object]) -> Iterator[None]:
+        """Crash as soon as the block has `begun` something, from another thread; at the latest when it is over."""
         over = threading.Event()
-        if not self._awaits(point):
-            return over.set
 
         def watch() -> None:
             while not over.wait(_POLL_S):
@@ -74,14 +75,34 @@ class Points:
                     self.reached(point)
                     return
 
-        threading.Thread(target=watch, daemon=True).start()
-        return over.set
+        thread = threading.Thread(target=watch, daemon=True)
+        if self._awaits(point):
+            thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if thread.ident is not None:
+                thread.join()
+        self.reached(point)
+
+    def within(self, doing: str, job: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a job as a part of another, with points of its own."""
+
+        def done(*arguments: Any, **options: Any) -> Any:
+            outer, self._doing = self._doing, doing
+            try:
+                return job(*arguments, **options)
+            finally:
+                self._doing = outer
+
+        return done
 
     def _awaits(self, point: str) -> bool:
-        return self._left > 0 and self._wanted in (point, f"{self.doing}.{point}")
+        return self._wanted == f"{self._doing}.{point}"
 
 
-def install(points: Points, set_attribute: Callable[[type, str, Any], object] = setattr) -> None:
+def install(points: Points, set_attribute: Callable[[Any, str, Any], object] = setattr) -> None:
     """Have what the pipeline writes pass the points."""
     write, write_new, send = Lake.write, Files.write_new, Kafka.write
 
@@ -92,9 +113,8 @@ def install(points: Points, set_attribute: Callable[[type, str, Any], object] = 
             new = set(Path(lake.files.root, table).glob("*")) - before
             return any(next(each.rglob("*.parquet"), None) for each in new)
 
-        done = points.while_there("write.begun", begun)
-        names = write(lake, table, rows, by)
-        done()
+        with points.watching("write.begun", begun):
+            names = write(lake, table, rows, by)
         points.reached("write.done")
         return names
 
@@ -123,14 +143,15 @@ def install(points: Points, set_attribute: Callable[[type, str, Any], object] = 
                 return 0
 
         before = end()
-        done = points.while_there("send.begun", lambda: end() > before)
-        send(kafka, records, topic)
-        done()
+        with points.watching("send.begun", lambda: end() > before):
+            send(kafka, records, topic)
         points.reached("send.done")
 
     set_attribute(Lake, "write", written)
     set_attribute(Files, "write_new", committed)
     set_attribute(Kafka, "write", sent)
+    set_attribute(park, "compact", points.within("compact", park.compact))
+    set_attribute(ledger, "take_in", points.within("ledger", take_in))
 
 
 def kill() -> None:
@@ -141,42 +162,6 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Cold:
-    """The command `cold`."""
-
-    __doc__ = "Park and promote by turns."
-    TOPICS = ("cold", "requests")
-    AGAIN = ""
-
-    def __init__(self, points: Points) -> None:
-        self._points = points
-
-    def add_options(self, parser: Any) -> None:
-        """Add the command's own options."""
-        parser.add_argument("cold")
-        parser.add_argument("--lead", default="PT1H")
-
-    def run(self, context: Context, options: Any) -> None:
-        """Go on until the process is killed."""
-        turn = 0
-        while True:
-            turn += 1
-            lead_ms = duration(options.lead)
-            self._do("park", lambda: park.park(context, context.lake(options.cold, park.KIND)))
-            if turn % 5 == 0:
-                self._do("compact", lambda: park.compact(context.lake(options.cold, park.KIND)))
-            self._do("promote", lambda: promote.promote(context, options.cold, lead_ms))  # noqa: B023 - called at once
-            time.sleep(0.5)
-
-    def _do(self, what: str, job: Callable[[], int | None]) -> None:
-        self._points.doing = what
-        sys.stdout.write(f"{time.time():.3f} {what} {job()}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    chosen = Points(os.environ.get("HOOK_CRASH_AT", ""), int(os.environ.get("HOOK_CRASH_HIT", "1")), kill)
-    chosen.doing = sys.argv[1]
-    install(chosen)
-    JOBS["cold"] = Cold(chosen)  # type: ignore[assignment]
+    install(Points(sys.argv[1], os.environ["HOOK_CRASH_AT"], kill))
     sys.exit(command_line.main(sys.argv[1:]))

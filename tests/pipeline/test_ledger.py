@@ -1,10 +1,6 @@
 """The ledger: what it counts, and that it counts it once."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -80,33 +76,6 @@ def test_each_life_is_counted_once_however_often_its_events_are_told(
     assert _lateness(ledger) == 2
     assert ledger.read("forecast", FORECAST).count() == 2
     assert all(len(there) == 1 for there in ledger.head.tables.values())
-
-
-def test_a_killed_run_is_repeated_exactly(
-    context: Context, teller: Teller, bootstrap: str, tmp_path: Path, own_spark: dict[str, str]
-) -> None:
-    for _ in range(3):
-        teller.life(teller.request())
-    root = tmp_path / "ledger"
-    command = [sys.executable, "-m", "pipeline", "ledger", str(root), "--app-id", context.app_id]
-    with subprocess.Popen(
-        [*command, "--bootstrap", bootstrap, "--master", "local[1]", "--memory", "512m"],
-        cwd=ROOT,
-        env=own_spark,
-        start_new_session=True,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        until = time.monotonic() + 120
-        while not list(root.glob("accepted/*/*.parquet")):
-            assert process.poll() is None, "it ended before it could be killed"
-            assert time.monotonic() < until
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-    assert not list(root.glob("commits/*.json"))
-
-    ledger = context.lake(str(root), KIND)
-    assert take_in(context, ledger) == {"requests": 3, "accepted": 3, "delivered": 3}
-    assert _rows(ledger) == {"requests": 3, "accepted": 3, "outcomes": 3}
 
 
 def test_what_happens_while_a_run_reads_is_not_lost(

@@ -1,9 +1,6 @@
 """Parked messages come back whole, once, in time, and not at all if they were touched."""
 
 import json
-import signal
-import subprocess
-import sys
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -12,7 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 from pyarrow import parquet
-from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.cold.state import Parked
 from pipeline.context import Context
@@ -228,51 +224,6 @@ def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(
         park(context, lake)
     park(context, lake, accept_gap=True)
     assert {row.id for row in Parked.of(lake).live().collect()} == {"a", "c"}
-
-
-@pytest.mark.parametrize("command", ["park", "promote"])
-def test_a_run_that_is_killed_loses_nothing(
-    context: Context, worker: Worker, consume: Consume, tmp_path: Path, own_spark: dict[str, str], command: str
-) -> None:
-    """The process is killed as soon as it has written something, wherever it is then."""
-    cold, count = str(tmp_path / "cold"), 300
-    for number in range(count):
-        worker.parks(f"m{number}", NOW_MS + 1_000 + number)
-    lake = context.lake(cold, KIND)
-    if command == "promote":
-        park(context, lake)
-    where = [
-        "--bootstrap",
-        context.kafka.bootstrap,
-        "--app-id",
-        context.app_id,
-        "--master",
-        "local[2]",
-        "--memory",
-        "512m",
-    ]
-    process = subprocess.Popen([sys.executable, "-m", "pipeline", command, cold, *where], env=own_spark)
-    deadline = time.monotonic() + 90
-    while process.poll() is None and time.monotonic() < deadline:
-        begun = (
-            list(tmp_path.glob("cold/messages/*/_temporary"))
-            if command == "park"
-            else consume(context.topic("requests"))
-        )
-        if begun:
-            break
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-    lake = context.lake(cold, KIND)
-    park(context, lake)
-    promote(context, cold, HOUR_MS)
-
-    live = {row.id for row in Parked.of(lake).live().select("id").collect()}
-    assert live == {f"m{number}" for number in range(count)}
-    assert Parked.of(lake).messages.select(F.countDistinct("id"), F.count("id")).collect()[0][:] == (count, count)
-    assert set(ids(consume(context.topic("requests")))) == live
 
 
 def test_a_promotion_of_nothing_writes_nothing(context: Context, worker: Worker, tmp_path: Path) -> None:
