@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
-	chaos-queue chaos-pipeline debounce neighbours lock clean
+	chaos-queue chaos-pipeline chaos-cold debounce neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -34,7 +34,8 @@ help:
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
-	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes (half an hour)'
+	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes, and ten kills of each command (half an hour)'
+	@echo 'make chaos-cold  20,000 ids cancelled and asked for anew while park and promote are killed (COLD_IDS; half an hour)'
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
@@ -99,6 +100,9 @@ chaos-queue: $(TEST_STAMP)
 
 chaos-pipeline: $(TEST_STAMP)
 	@KILLS=10 $(BIN)/python -m pytest -q tests/pipeline/test_kills.py tests/pipeline/test_attacks.py
+
+chaos-cold: $(TEST_STAMP)
+	@COLD_IDS=$(or $(COLD_IDS),20000) $(BIN)/python -m pytest -q -n 0 --log-cli-level=INFO tests/pipeline/test_cold_of_worker.py
 
 neighbours: $(TEST_STAMP)
 	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \

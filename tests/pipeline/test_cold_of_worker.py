@@ -1,5 +1,12 @@
-"""The cold tier beside a real worker: of what was cancelled and scheduled anew the last order is what comes."""
+"""The cold tier beside a real worker: of what was cancelled and asked for anew, the last order is what comes.
 
+Meanwhile `park`, its compaction and `promote` are ended at each point of their writes, and run again. COLD_IDS=20000 is
+the long form: that many ids, and commands that are processes, which are killed with SIGKILL. `make chaos-cold` runs it.
+"""
+
+import itertools
+import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -9,114 +16,113 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.cold.state import Parked
 from pipeline.context import Context
 from pipeline.jobs import park, promote
 from pipeline.kafka import Kafka
-from punctual.contract.home import home_partition
-from tests.harness.hooked_pipeline import CutOff, Points, install
-from tests.harness.kafka import Record, now_ms, read
-from tests.harness.worker import eventually
-from tests.integration.installation import PARTITIONS, Installation, late_ms, running
+from tests.harness.deliveries import Deliveries
+from tests.harness.hooked_pipeline import points_of
+from tests.harness.queue_run import percentile
+from tests.integration.installation import Installation, late_ms, running
+from tests.pipeline.cutter import Cutter, CutterHere, Killer
+from tests.pipeline.orders import Form, Orders, Wanted, faults, wanted_of
 
-_LEAD_MS = 45_000
-_COLD = {"DELAY_HORIZON": "PT1M", "DELAY_DEDUPE_WINDOW": "PT10M"}
-_IDS = [f"id-{number}" for number in range(200)]
+log = logging.getLogger(__name__)
+
+_IDS = os.environ.get("COLD_IDS")
+_SHORT = Form(200, 1, 60, 45, beyond_s=(10, 20), parked_s=(2, 8), held_s=(8, 20), later_s=10)
+_LONG = Form(int(_IDS or 0), 120, 240, 180, beyond_s=(10, 90), parked_s=(5, 60), held_s=(30, 100), later_s=240)
+FORM = _LONG if _IDS else _SHORT
+GUARANTEES = ("at_least_once", "exactly_once")
+_JOBS = {"park": park, "compact": park, "promote": promote}
+_TURN = ("park", "promote", "compact", "promote")
+_DRAIN_S = 300
 
 
 def _settings(guarantee: str) -> Callable[[str], dict[str, str]]:
-    return lambda _: {**_COLD, "DELAY_GUARANTEE": guarantee}
-
-
-def _order_anew(here: Installation, to: str) -> int:
-    """Cancel and schedule ids, a cancel on a longer way than what is asked for after it; return the first due time."""
-    dues = []
-    for begin in range(0, len(_IDS), 20):
-        some = _IDS[begin : begin + 20]
-        for id_ in some:
-            here.requests.command("cancel", id_, partition=(home_partition(id_, (), PARTITIONS) + 1) % PARTITIONS)
-        here.requests.flush()
-        time.sleep(0.003)  # stamps are milliseconds
-        due = now_ms() + 75_000
-        dues.append(due)
-        for id_ in some:
-            home = home_partition(id_, (), PARTITIONS)
-            here.requests.send({"delay-id": id_, "delay-at": str(due), "delay-to": to}, None, b"new", partition=home)
-        here.requests.flush()
-    return dues[0]
-
-
-def _cut_off(monkeypatch: pytest.MonkeyPatch, point: str, job: Callable[[], None]) -> None:
-    def crash() -> None:
-        raise CutOff
-
-    with monkeypatch.context() as patch:
-        install(Points(point, 1, crash), patch.setattr)
-        with pytest.raises(CutOff):
-            job()
+    cold = {"DELAY_HORIZON": f"PT{FORM.horizon_s}S", "DELAY_DEDUPE_WINDOW": "PT10M"}
+    return lambda _: {**cold, "DELAY_GUARANTEE": guarantee}
 
 
 class Tier:
-    """A worker with a cold tier beside it, and 200 ids that are parked, cancelled and scheduled anew."""
+    """A worker's cold tier, ids that are ordered, and commands that are ended at each point of their writes."""
 
-    def __init__(self, here: Installation, spark: SparkSession, cold: Path, patch: pytest.MonkeyPatch) -> None:
-        self._here, self._cold, self._patch = here, str(cold), patch
-        self._context = Context(spark, Kafka(here.bootstrap), here.app_id)
-        self.to = here.topic()
-        self.first_due = 0
+    def __init__(self, here: Installation, cutter: Cutter, cold: Path) -> None:
+        self.here, self.cutter, self.to = here, cutter, here.topic()
+        self.orders = Orders(here, self.to, FORM)
+        self._cold = str(cold)
+        self._points = {name: itertools.cycle(points_of(name)) for name in _JOBS}
+        self._next = {name: next(points) for name, points in self._points.items()}
 
-    def _parks(self, *, merge: bool = False) -> None:
-        lake = self._context.lake(self._cold, park.KIND)
-        park.park(self._context, lake)
-        if merge:
-            park.compact(lake)
+    def turn(self) -> None:
+        """End each command at its next point, if it gets there, and run it again."""
+        for name in _TURN:
+            job, words = _JOBS[name], [self._cold, *self._words(name)]
+            if self.cutter.cut(self._next[name], job, *words):
+                self._next[name] = next(self._points[name])
+            assert self.cutter.run(job, *words) == 0
 
-    def _promotes(self) -> None:
-        promote.promote(self._context, self._cold, _LEAD_MS)
+    def finish(self) -> None:
+        """Run the commands until all that must come has come, and the tier has nothing left; judge what came."""
+        expected, until = wanted_of(self.here), time.monotonic() + FORM.horizon_s + _DRAIN_S
+        last_s = max(each.due_ms for each in expected.values()) / 1_000
+        while time.monotonic() < until and (time.time() < last_s or expected.keys() - self._came().ids or self._left()):
+            for name in ("promote", "park"):
+                assert self.cutter.run(_JOBS[name], self._cold, *self._words(name)) == 0
+            time.sleep(1)
+        came = self._came()
+        found = faults(expected, came.copies)
+        self._tell(expected, came)
+        assert not found, f"{len(found)} of {FORM.ids} are wrong:\n" + "\n".join(found[:20])
+        assert not self._left()
 
-    def _told(self) -> Counter[str]:
-        return Counter(event["event"] for event in self._here.events())
+    def _words(self, name: str) -> list[str]:
+        return {"park": [], "compact": ["--compact"], "promote": ["--lead", f"PT{FORM.lead_s}S"]}[name]
 
-    def park(self) -> None:
-        """Have everything parked, by commands that are cut off and come again."""
-        here = self._here
-        for id_ in _IDS:
-            here.requests.schedule(id_, now_ms() + 3_600_000, self.to, b"old")
-        here.requests.flush()
-        here.await_event("parked", *_IDS, seconds=60)
-        self.first_due = _order_anew(here, self.to)
-        _cut_off(self._patch, "write.done", self._parks)
-        _cut_off(self._patch, "commit.done", self._parks)
-        self._parks(merge=True)
+    def _came(self) -> Deliveries:
+        return Deliveries.read(self.here.bootstrap, self.to)
 
-        eventually(lambda: self._told()["parked"] == 2 * len(_IDS), 60, "parking")
-        answers = ("stale", "deferred", "cancelled")
-        eventually(lambda: sum(self._told()[name] for name in answers) >= len(_IDS), 60, "cancelling")
-        assert self._told()["stale"] > len(_IDS) // 4, "most cancels were overtaken"
-        self._parks()
+    def _left(self) -> int:
+        """Return how many messages are parked."""
+        context = self.cutter.context
+        return Parked.of(context.lake(self._cold, park.KIND)).live().count()
 
-    def promote(self) -> list[Record]:
-        """Have everything come back when it is time, again after one that is cut off; return what is delivered."""
-        time.sleep(max(0, self.first_due - _LEAD_MS - now_ms() + 500) / 1_000)
-        _cut_off(self._patch, "send.done", self._promotes)
-        until = time.monotonic() + 180
-        while sum(1 for _ in read(self._here.bootstrap, self.to)) < len(_IDS) and time.monotonic() < until:
-            self._promotes()
-            self._parks()
-            time.sleep(0.5)
-        return list(read(self._here.bootstrap, self.to))
+    def _tell(self, expected: dict[str, Wanted], came: Deliveries) -> None:
+        late: dict[str, list[int]] = {"when due": [], "at once": []}
+        for id_ in expected.keys() & came.ids:
+            late["at once" if expected[id_].at_once else "when due"].append(late_ms(came.copies[id_][0]))
+        for when, values in late.items():
+            shares = [percentile(values, share) for share in (0.5, 0.99, 1)] if values else []
+            log.info("%d were to come %s; late, ms, p50, p99, most: %s", len(values), when, shares)
+        told = Counter(event["event"] for event in self.here.events())
+        log.info("of %d ids; events: %s", FORM.ids, dict(told))
+        log.info("%d cuts: %s", self.cutter.cuts.total(), dict(self.cutter.cuts))
+        assert told["stale"] > FORM.ids // 4, "many cancels were overtaken"
 
 
-def test_a_cancel_that_comes_after_what_was_asked_for_later_cancels_nothing(
-    spark: SparkSession, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("guarantees", [[each] for each in GUARANTEES] if _IDS else [GUARANTEES], ids="-".join)
+def test_the_last_order_is_what_comes_whatever_the_cold_tier_was_ended_at(
+    spark: SparkSession,
+    bootstrap: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    own_spark: dict[str, str],
+    guarantees: list[str],
 ) -> None:
     with ExitStack() as stack:
         tiers = []
-        for guarantee in ("at_least_once", "exactly_once"):  # one after the other, but for the time until they are due
+        for guarantee in guarantees:  # at once, for most of the time they wait
             made = running(bootstrap, tmp_path / guarantee, "cold", env=_settings(guarantee))
-            tiers.append(Tier(stack.enter_context(made), spark, tmp_path / guarantee / "tier", monkeypatch))
-            tiers[-1].park()
+            here = stack.enter_context(made)
+            context = Context(spark, Kafka(bootstrap), here.app_id)
+            log_file = tmp_path / f"{guarantee}.log"
+            cutter = Killer(context, own_spark, log_file) if _IDS else CutterHere(context, monkeypatch)
+            tiers.append(Tier(here, cutter, tmp_path / guarantee / "tier"))
+            stack.enter_context(tiers[-1].orders)
+        while not all(tier.orders.over for tier in tiers):
+            for tier in tiers:
+                tier.turn()
         for tier in tiers:
-            came = tier.promote()
-            assert Counter(record.header("delay-id") for record in came) == dict.fromkeys(_IDS, 1)
-            assert {record.value for record in came} == {b"new"}
-            assert min(late_ms(record) for record in came) >= 0, "none is early"
+            tier.finish()
+        cuts = sum((tier.cutter.cuts for tier in tiers), Counter[str]())
+        assert {point.split(".")[0] for point in cuts} == set(_JOBS)
