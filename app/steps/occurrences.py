@@ -3,13 +3,17 @@
 The row of a series is its next occurrence. Whatever ends that puts the one after it in the same step.
 """
 
+import logging
 from functools import lru_cache
 
 import msgspec
 
 from punctual.contract.jitter import spread
 from punctual.contract.recurrence import Recurrence
+from punctual.contract.zones import parse_zone
 from tables import Entry, Series, keys
+
+log = logging.getLogger(__name__)
 
 #: When an occurrence of a series is due that is paused: 9999-12-31, which no request can ask for.
 PAUSED_MS = 253_402_214_400_000
@@ -20,7 +24,15 @@ _decoder = msgspec.msgpack.Decoder(Recurrence)
 
 @lru_cache(maxsize=10_000)
 def _rule(raw: bytes) -> Recurrence:
-    return _decoder.decode(raw)
+    rule = _decoder.decode(raw)
+    if rule.zone is None:
+        return rule
+    try:
+        parse_zone(rule.zone)
+    except ValueError:  # whoever accepted it had other zones
+        log.error("a series goes by the zone %s, which is not known here, and by UTC instead: update tzdata", rule.zone)  # noqa: TRY400
+        return msgspec.structs.replace(rule, zone=None)
+    return rule
 
 
 def rule_of(series: Series) -> Recurrence:

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.steps.occurrences import PAUSED_MS, is_missed
+from app.steps.occurrences import PAUSED_MS, begun, is_missed, rule_of
 from app.steps.outcomes import Attempted, Dropped, Rejected
 from app.steps.step import Step
+from punctual.contract.recurrence import Recurrence
 from punctual.contract.request import Reason
 from tables import keys
 from tests.app.workbench import Event, Workbench
@@ -253,3 +254,10 @@ def test_a_series_and_a_debounced_message_of_the_same_id_have_no_bound_in_common
     bench.schedule("weekly", bench.now_ms + 5_000, delay_no_later="PT10S")
 
     assert bench.pending() == {"weekly": bench.now_ms + 5_000}
+
+
+def test_a_zone_that_this_worker_does_not_know_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    series = begun(Recurrence(None, "0 0 * * *", zone="Moon/Tranquility"), NOW)
+
+    assert rule_of(series).after(NOW) == NOW + 24 * 60 * MINUTE
+    assert "update tzdata" in caplog.text
