@@ -7,7 +7,7 @@ from app.partition.partition import Partition
 from app.route import Route
 from app.steps.outcomes import Rejected
 from punctual.contract.request import Reason
-from tables import Entry
+from tables import Entry, keys
 from tables.entry import decode
 
 #: So many rows whose next try has come are looked at in a cycle.
@@ -84,6 +84,8 @@ class HttpRows:
         if len(found) == self._batch:
             in_flight.hold_from(route, found[-1][0] + b"\0")
             self._posts.more()
+        elif keys.due_bound(now) < in_flight.cursor:  # the clock has gone back: those that wait are not due any more
+            in_flight.hold_from(route, keys.due_bound(now))
 
     def trouble(self, route: Route) -> str:
         """Return why a host is left alone; empty if it is not."""

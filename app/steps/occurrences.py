@@ -113,7 +113,7 @@ def moved(entry: Entry, op: str, due_ms: int, now_ms: int) -> tuple[int, Entry]:
         series = msgspec.structs.replace(series, planned_ms=series.planned_ms - 1)
     elif op == "resume":
         rule = rule_of(series)
-        planned_ms = series.planned_ms if series.planned_ms > now_ms else rule.after(now_ms)
+        planned_ms = rule.after(max(now_ms, series.planned_ms - 1))  # which may be set back
         planned_ms = series.planned_ms if planned_ms is None else planned_ms
         series = msgspec.structs.replace(series, planned_ms=planned_ms)
         due_ms = due_of(rule, entry.id, planned_ms)

@@ -261,3 +261,15 @@ def test_a_zone_that_this_worker_does_not_know_ends_nothing(caplog: pytest.LogCa
 
     assert rule_of(series).after(NOW) == NOW + 24 * 60 * MINUTE
     assert "update tzdata" in caplog.text
+
+
+def test_one_that_is_to_be_run_now_and_is_held_and_resumed_first_is_the_one_that_was_planned(bench: Workbench) -> None:
+    every(bench)
+    row = bench.claim("weekly")
+    bench.now_ms = NOW + MINUTE
+    for op in ("deliver-now", "pause", "resume"):
+        bench.command(op, "weekly")
+    bench.run(bench.delivered(row))
+
+    assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
+    assert kinds(deliver(bench))[-1] == ("accepted", 3, 3)
