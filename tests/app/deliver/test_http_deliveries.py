@@ -363,3 +363,20 @@ async def test_a_capped_origin_gets_no_more_than_its_cap(tmp_path: Path, script:
             stage.fire()
             await asyncio.sleep(0)
         await until(stage, lambda: len(stage.told()) == 120)
+
+
+async def test_what_waits_for_its_host_waits_on_when_the_clock_is_set_back(stage: Stage, script: Script) -> None:
+    script.open.clear()
+    for number in range(FIRST + 1):
+        await ask(stage, f"{number}")
+    await until(stage, lambda: len(script.posted) == FIRST)
+    stage.clock.pass_by(0, jump=-60_000)
+    script.open.set()
+    await until(stage, lambda: len(stage.told()) == FIRST)
+    for _ in range(3):
+        stage.clock.pass_by(1_000)
+        stage.fire()
+    assert len(script.posted) == FIRST, "the last one is not due any more"
+    stage.clock.pass_by(60_000)
+
+    await until(stage, lambda: len(stage.told()) == FIRST + 1)
