@@ -52,7 +52,7 @@ class Commands:
         if known is not None and _is_stale(command, known):
             step.tell(Event("stale", asked.id, step.now_ms, asked.source, by=asked.source))
             return
-        if self._cold.there and asked.op not in ("pause", "resume"):  # what recurs is never there
+        if self._cold.there and asked.op not in occurrences.OF_SERIES:  # what recurs is never there
             self._cold.defer(step, asked)
         else:
             step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))

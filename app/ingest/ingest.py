@@ -15,6 +15,7 @@ from app.ingest.policy import AHEAD_MS, Policy
 from app.ingest.refusals import Refusals
 from app.ingest.schedules import Schedules
 from app.steps.context import Context
+from app.steps.occurrences import OF_SERIES
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import forward, request
 from punctual.contract.home import home_partition
@@ -144,7 +145,7 @@ class Ingest:
             if self._repeated(step, asked):
                 return
         else:
-            if step.version < _RECURRING and (asked.recurrence is not None or asked.op in ("pause", "resume")):
+            if step.version < _RECURRING and (asked.recurrence is not None or asked.op in OF_SERIES):
                 raise Refusal(Reason.MALFORMED, _TOO_OLD)
             if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
                 partitions = partitions_of(asked.to)

@@ -15,6 +15,8 @@ from tables import Entry, Series, keys
 
 log = logging.getLogger(__name__)
 
+#: Commands for what recurs alone.
+OF_SERIES = ("pause", "resume")
 #: When an occurrence of a series is due that is paused: 9999-12-31, which no request can ask for.
 PAUSED_MS = 253_402_214_400_000
 
@@ -65,7 +67,7 @@ def occurrence(entry: Entry, due_ms: int) -> Entry:
 
 def allows(entry: Entry, op: str) -> bool:
     """Return whether a command can be for a message: only what recurs is paused, and resumed."""
-    return entry.series is not None or op not in ("pause", "resume")
+    return entry.series is not None or op not in OF_SERIES
 
 
 def is_missed(entry: Entry, row: bytes, now_ms: int) -> bool:
