@@ -1,19 +1,17 @@
 """What docs/how-to/debounce.md shows is what runs: its program, and what is delivered then."""
 
-import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs.how_to import blocks, run_program
 from tests.harness.kafka import create_topic
-from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
-_BLOCKS = re.findall(r"```(sh|python)\n(.*?)```", (ROOT / "docs/how-to/debounce.md").read_text(), re.DOTALL)
+_BLOCKS = blocks("debounce.md")
 
 pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (a Debian package)")
 
@@ -25,16 +23,9 @@ def installation(bootstrap: str, tmp_path: Path) -> Iterator[Installation]:
 
 
 def test_the_program_delivers_twice_first_by_its_bound(installation: Installation, tmp_path: Path) -> None:
-    [program] = [code for kind, code in _BLOCKS if kind == "python"]
-    [reading] = [code for kind, code in _BLOCKS if code.startswith("kcat")]
+    [reading] = [code for _, code in _BLOCKS if code.startswith("kcat")]
     to = create_topic(installation.bootstrap, f"{installation.app_id}-searches")
-    file = tmp_path / "debounce.py"
-    file.write_text(
-        program.replace('"127.0.0.1:9092"', f'"{installation.bootstrap}", app_id="{installation.app_id}"').replace(
-            '"searches"', f'"{to}"'
-        )
-    )
-    subprocess.run([sys.executable, str(file)], cwd=ROOT, check=True, timeout=60)
+    run_program(_BLOCKS, installation, tmp_path, searches=to)
     command = reading.replace("127.0.0.1:9092", installation.bootstrap).replace("searches", to).split()
     found = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout.splitlines()
 

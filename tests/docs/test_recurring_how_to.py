@@ -4,17 +4,16 @@ import itertools
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs.how_to import blocks, run_program
 from tests.harness.kafka import create_topic
-from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
-_BLOCKS = re.findall(r"```(sh|python)\n(.*?)```", (ROOT / "docs/how-to/recurring.md").read_text(), re.DOTALL)
+_BLOCKS = blocks("recurring.md")
 
 pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (a Debian package)")
 
@@ -26,17 +25,10 @@ def installation(bootstrap: str, tmp_path: Path) -> Iterator[Installation]:
 
 
 def test_the_program_and_the_record_recur_as_the_page_says(installation: Installation, tmp_path: Path) -> None:
-    [program] = [code for kind, code in _BLOCKS if kind == "python"]
-    [reading] = [code for kind, code in _BLOCKS if code.startswith("kcat")]
-    [writing] = [code for kind, code in _BLOCKS if code.startswith("echo")]
+    [reading] = [code for _, code in _BLOCKS if code.startswith("kcat")]
+    [writing] = [code for _, code in _BLOCKS if code.startswith("echo")]
     to = create_topic(installation.bootstrap, f"{installation.app_id}-reports")
-    file = tmp_path / "recurring.py"
-    file.write_text(
-        program.replace('"127.0.0.1:9092"', f'"{installation.bootstrap}", app_id="{installation.app_id}"').replace(
-            '"reports"', f'"{to}"'
-        )
-    )
-    subprocess.run([sys.executable, str(file)], cwd=ROOT, check=True, timeout=60)
+    run_program(_BLOCKS, installation, tmp_path, reports=to)
     found = shell(reading.replace("127.0.0.1:9092", installation.bootstrap).replace("-t reports", f"-t {to}"))
 
     dues = [int(re.findall(r"delay-due=(\d+)", line)[0]) for line in found.splitlines()]

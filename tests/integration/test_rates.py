@@ -65,23 +65,15 @@ def backlog(installation: Installation, topics: list[str], due: int) -> None:
     assert not producer.flush(120)
 
 
-def neighbours(installation: Installation, to: str, begin: int, seconds: int) -> int:
-    """Send to a destination without a cap, evenly over partitions and time; return how many."""
-    count = BESIDE * seconds
+def evenly(installation: Installation, to: str, rate: int, begin: int, seconds: int) -> int:
+    """Send so many messages a second to a destination without a cap, over all partitions; return how many."""
+    count = rate * seconds
     for number in range(count):
-        due = begin + number * 1_000 // BESIDE
+        due = begin + number * 1_000 // rate
         headers = {"delay-to": to, "delay-at": str(due)}
         installation.requests.send(headers, b"%d" % number, b"", partition=number % PARTITIONS)
     installation.requests.flush()
     return count
-
-
-def without_caps(installation: Installation, begin: int, seconds: int) -> None:
-    """Send to another destination without a cap as many messages a second as all caps allow together."""
-    to, rate = installation.topic(), sum(CAPS)
-    for number in range(rate * seconds):
-        headers = {"delay-to": to, "delay-at": str(begin + number * 1_000 // rate)}
-        installation.requests.send(headers, b"%d" % number, b"", partition=number % PARTITIONS)
 
 
 def p99_ms(installation: Installation, to: str, count: int) -> int:
@@ -108,11 +100,11 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         second.start().wait_ready()
         eventually(lambda: len(second.assigned) == PARTITIONS // 2, 30, "a share of the partitions")
         soon = now_ms() + 3_000
-        without_caps(installation, soon, 10)
-        beside_others = p99_ms(installation, free, neighbours(installation, free, soon, 10))
+        evenly(installation, installation.topic(), sum(CAPS), soon, 10)  # as many as all caps allow together
+        beside_others = p99_ms(installation, free, evenly(installation, free, BESIDE, soon, 10))
         begin = now_ms() + LEAD_MS
         backlog(installation, capped, begin)
-        count = neighbours(installation, beside, begin, SECONDS)
+        count = evenly(installation, beside, BESIDE, begin, SECONDS)
         with_backlog = p99_ms(installation, beside, count)
         eventually(lambda: now_ms() > begin + SECONDS * 1_000, SECONDS + 30, "the end")
         overdue = [record["overdue"] for record in installation.progress().values()]
