@@ -11,6 +11,8 @@ from tables.series import Series
 #: The newest version of a row, which is read like all before it. 2: orders have stamps. 3: bounds, and next tries.
 #: 4: series.
 VERSION = 4
+#: The first version that knows series.
+RECURRING = 4
 _PREFIXES = {version: bytes([version]) for version in range(1, VERSION + 1)}
 #: Fields of an entry and of a command that the versions before have.
 _FIELDS = {1: (15, 5), 2: (18, 7), 3: (20, 7)}

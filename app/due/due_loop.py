@@ -22,7 +22,6 @@ from app.throttle.throttle import Throttle
 from punctual.contract.dialects import OF_ROWS
 from punctual.contract.request import Reason
 from tables import Entry, keys
-from tables.entry import decode
 
 log = logging.getLogger(__name__)
 
@@ -154,7 +153,7 @@ class DueLoop:
         found, following = partition.store.due(now, in_flight.cursor, limit)
         for key, raw in found:
             if not in_flight.busy(key):
-                self._decide(partition, key, decode(raw), now)
+                self._decide(partition, key, in_flight.row(key, raw), now)
         if found:
             in_flight.move_on(found[-1][0])
         if following is not None:
@@ -163,11 +162,12 @@ class DueLoop:
 
     def _fire_late(self, partition: Partition, now: int, limit: int) -> int:
         """Send rows that were put before the cursor while it does not go back; return how many were looked at."""
-        ready = partition.in_flight.pop_late(now, limit)
+        in_flight = partition.in_flight
+        ready = in_flight.pop_late(now, limit)
         for key in ready:
-            raw = None if key in partition.claims else partition.store.raw(key)
+            raw = None if key in in_flight.claims else partition.store.raw(key)
             if raw is not None:
-                self._decide(partition, key, decode(raw), now)
+                self._decide(partition, key, in_flight.row(key, raw), now)
         return len(ready)
 
     def _decide(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:

@@ -8,7 +8,6 @@ from app.route import Route
 from app.steps.outcomes import Rejected
 from punctual.contract.request import Reason
 from tables import Entry, keys
-from tables.entry import decode
 
 #: So many rows whose next try has come are looked at in a cycle.
 _TRIES = 200
@@ -65,7 +64,7 @@ class HttpRows:
         for key in in_flight.tries.pop(now, _TRIES):
             raw = partition.store.raw(key)
             if raw is not None and not in_flight.busy(key):
-                self._decide(partition, key, decode(raw), now)
+                self._decide(partition, key, in_flight.row(key, raw), now)
         return in_flight.tries.next_ms
 
     def _take_up(self, partition: Partition, route: Route, now: int) -> None:
@@ -75,7 +74,7 @@ class HttpRows:
         for key, raw in found:
             if key >= in_flight.cursor:  # they are still to come
                 return
-            entry = decode(raw)
+            entry = in_flight.row(key, raw)
             if self._posts.route(entry) != route or in_flight.busy(key):
                 continue
             self._decide(partition, key, entry, now)

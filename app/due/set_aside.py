@@ -14,7 +14,6 @@ from app.settings import Settings
 from app.throttle.throttle import Throttle
 from punctual.contract.destination import Destination
 from tables import Entry, keys
-from tables.entry import decode
 
 #: So long the due loop sleeps at most: a wall clock that jumps does not wake a monotonic timer.
 LONGEST_S = 0.5
@@ -95,13 +94,13 @@ class SetAside:
             self._looks -= 1
             if key in in_flight.claims:
                 continue
-            entry = decode(raw)
+            entry = in_flight.row(key, raw)
             if entry.url is not None or destination_of(entry) != to:
                 continue
             late = now - keys.due_of(key)
             limited = self._throttle.limits(to, late)
             full = room <= 0 or (limited and spent >= share) or not self._takes(key, entry, now)
-            if late < 0 or full or in_flight.changing(key):
+            if late < 0 or full or in_flight.is_going(key):
                 in_flight.aside[to] = key
                 return spent
             if self._fire(partition, key, entry, now):

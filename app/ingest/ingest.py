@@ -22,12 +22,11 @@ from punctual.contract.home import home_partition
 from punctual.contract.native import Record
 from punctual.contract.request import Reason, Refusal, Request
 from tables import Position, keys
+from tables.entry import RECURRING
 from tables.orders import UNKNOWN_MS
 
 Read = tuple[Record, Request | Refusal]
 
-#: The first version of rows that recur.
-_RECURRING = 4
 _TOO_OLD = (
     "recurring messages are possible when all workers of the installation know them: upgrade the others, or take "
     "DELAY_ROW_VERSION away. Then send it again."
@@ -145,7 +144,7 @@ class Ingest:
             if self._repeated(step, asked):
                 return
         else:
-            if step.version < _RECURRING and (asked.recurrence is not None or asked.op in OF_SERIES):
+            if step.version < RECURRING and (asked.recurrence is not None or asked.op in OF_SERIES):
                 raise Refusal(Reason.MALFORMED, _TOO_OLD)
             if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
                 partitions = partitions_of(asked.to)

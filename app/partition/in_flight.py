@@ -10,6 +10,7 @@ from app.steps.outcomes import Delivered, Outcome
 from app.steps.step import Step
 from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
+from tables.entry import decode
 
 
 class InFlight:
@@ -36,7 +37,7 @@ class InFlight:
         #: the cursor meanwhile.
         self.aside: dict[Destination, bytes] = {}
         self._late: list[bytes] = []
-        #: The step that is being built or committed, and the first row passed over because it changes that.
+        #: The step that is being built or committed, and the first row passed over because of it.
         self._step: Step | None = None
         self._skipped: bytes | None = None
         self.tries = NextTries()
@@ -141,18 +142,14 @@ class InFlight:
         """Leave a destination's rows from `row` on to whoever goes through them apart."""
         self.aside[to] = min(row, self.aside.get(to, row))
 
-    def changing(self, key: bytes) -> bool:
-        """Return whether the step that is being committed changes a row."""
-        return self._step is not None and self._step.changes.touches(key)
-
     @property
     def late(self) -> bool:
         """Whether rows have been put before the cursor, which has not gone back to them."""
         return bool(self._late)
 
     def pop_late(self, now_ms: int, limit: int) -> list[bytes]:
-        """Return such rows, at most `limit`, but those that are not due or that a step changes."""
-        ready = sorted(key for key in self._late if keys.due_of(key) <= now_ms and not self.changing(key))[:limit]
+        """Return such rows, at most `limit`, but those that are not due or that are about to go."""
+        ready = sorted(key for key in self._late if keys.due_of(key) <= now_ms and not self.is_going(key))[:limit]
         taken = set(ready)
         self._late = [key for key in self._late if key not in taken]
         return ready
@@ -165,7 +162,7 @@ class InFlight:
 
     # the cursor ------------------------------------------------------------------------------------------------------
     def begin_step(self, step: Step) -> None:
-        """Fire no row that this step changes until end_step()."""
+        """Fire no row that this step takes away or puts off until end_step(), and others as it leaves them."""
         self._step = step
 
     def end_step(self, lowest: bytes | None = None) -> None:
@@ -180,11 +177,26 @@ class InFlight:
             self.cursor = self._skipped
         self._skipped = None
 
+    def is_going(self, key: bytes) -> bool:
+        """Return whether the step that is being committed takes a row away, or puts off its next try."""
+        step = self._step
+        if step is None:
+            return False
+        return key in step.changes.removals or key in step.changes.fresh or key in step.again
+
+    def row(self, key: bytes, raw: bytes) -> Entry:
+        """Return the row in `raw`, or what the step that is being committed writes in its place.
+
+        Rows that are due later must not overtake it for what is noted on it meanwhile.
+        """
+        put = None if self._step is None else self._step.changes.puts.get(key)
+        return decode(raw) if put is None else put[0]
+
     def busy(self, key: bytes) -> bool:
-        """Return whether a row is being sent, or changed by the step that is being committed: it is not fired then."""
+        """Return whether a row is being sent, or is about to go: it is not fired then."""
         if key in self.claims:
             return True
-        if self._step is not None and self._step.changes.touches(key):
+        if self.is_going(key):
             self._skipped = key if self._skipped is None else min(key, self._skipped)
             return True
         return False

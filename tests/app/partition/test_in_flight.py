@@ -9,6 +9,8 @@ from app.partition.in_flight import InFlight
 from app.route import ANY, HTTP
 from app.steps.outcomes import Delivered, Unsent
 from app.steps.step import Step
+from tables import Bound
+from tables.entry import encode
 from tests.tables.rows import NOW, entry, filled, key
 
 FIRST, SECOND = (None, "orders", 0), ("other", "orders", 1)
@@ -63,7 +65,7 @@ def test_a_message_without_a_key_waits_for_any_partition_of_its_topic() -> None:
     assert rows.held_ms() == {"orders": 1, "": 2}
 
 
-def test_a_row_that_a_step_changes_is_fired_when_that_is_committed() -> None:
+def test_a_row_that_a_step_takes_away_is_passed_over_until_that_is_committed() -> None:
     rows, step = InFlight(), Step(NOW)
     step.changes.remove(key(4), entry())
     rows.begin_step(step)
@@ -75,6 +77,19 @@ def test_a_row_that_a_step_changes_is_fired_when_that_is_committed() -> None:
     rows.end_step()
     assert rows.cursor == key(4)
     assert not rows.busy(key(4))
+
+
+def test_a_row_is_fired_as_the_step_leaves_it_that_notes_something_on_it() -> None:
+    rows, step = InFlight(), Step(NOW)
+    noted = msgspec.structs.replace(entry(), bound=Bound(NOW - 5))
+    step.changes.rewrite(key(4), noted, encode(noted))
+    rows.begin_step(step)
+
+    assert not rows.busy(key(4)), "what is due later would overtake it"
+    assert rows.row(key(4), encode(entry())) == noted
+    assert rows.row(key(5), encode(entry())) == entry()
+    step.again[key(4)] = NOW + 9
+    assert rows.busy(key(4)), "its next try is put off"
 
 
 def test_the_cursor_goes_back_to_what_a_step_has_put() -> None:
