@@ -56,7 +56,7 @@ class Client(NamedTuple):
 
 
 def _etf1(order: Order) -> None:
-    words = (order.servers, order.topic, order.to, order.due_s, order.far_s)
+    words = (order.servers, order.topic, order.to, order.due_s - order.now_s, order.far_s)
     _needed("gcc")  # its Kafka client is one of C
     _run([_needed("go"), "run", ".", *map(str, words)], HERE / "etf1")
 

@@ -1,4 +1,5 @@
-// Sends what etf1's own client library makes: main SERVERS TOPIC TO DUE FAR, the last two in epoch seconds.
+// Sends what etf1's own client library makes: main SERVERS TOPIC TO LEFT FAR, in seconds from its start, which
+// may be minutes after that of its compilation, and in epoch seconds.
 //
 // A message with headers, one without a key, a retry, and one that is due much later and deleted.
 package main
@@ -21,7 +22,7 @@ func (p pause) Reset()                               {}
 
 func main() {
 	servers, topic, to := os.Args[1], os.Args[2], os.Args[3]
-	due, far := seconds(os.Args[4]), seconds(os.Args[5])
+	due, far := time.Now().Unix()+seconds(os.Args[4]), seconds(os.Args[5])
 	producer, err := kafka.NewProducer(&kafka.ConfigMap{"bootstrap.servers": servers})
 	must(err)
 	defer producer.Close()
