@@ -95,6 +95,20 @@ def retry(
     return Request(record.key, record.value, (*kept, *ours), id_.encode())
 
 
+def counted(record: Received, attempts: int) -> Received:
+    """Return a record as if its headers said that it is the attempt of this number."""
+    headers = [header for header in _pairs(record.headers) if header[0] != names.ATTEMPT]
+    return _Counted(record, [*headers, (names.ATTEMPT, b"%d" % attempts)])
+
+
+class _Counted:
+    """A record with other headers."""
+
+    def __init__(self, record: Received, headers: list[RawHeader]) -> None:
+        self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
+        self.key, self.value, self.headers = record.key, record.value, headers
+
+
 def is_count(number: object) -> bool:
     """Return whether something is a number of attempts."""
     return isinstance(number, int) and number > 0

@@ -8,7 +8,7 @@ import hashlib
 from dataclasses import dataclass
 
 from punctual.client.requests import Request
-from punctual.client.retries import DEFAULT_BACKOFF, Received, attempt_of, retry
+from punctual.client.retries import DEFAULT_BACKOFF, Received, attempt_of, counted, retry
 from punctual.client.user_headers import RawHeader
 from punctual.contract import headers as names
 from punctual.contract.request import ID_BYTES
@@ -55,9 +55,7 @@ class Markers:
     def exhausted(self, message: Message, error: BaseException | str | None) -> Request:
         """Return what makes a message a dead letter after its last attempt."""
         assert self.max_attempts is not None, "there is no last attempt"
-        counted = (names.ATTEMPT, b"%d" % self.max_attempts)
-        headers = [*(header for header in message.headers if header[0] != names.ATTEMPT), counted]
-        record = _Counted(message, headers)
+        record = counted(message, self.max_attempts)
         return retry(record, backoff=DEFAULT_BACKOFF, max_attempts=self.max_attempts, to=self.to, error=error)
 
     def is_over(self, attempt: int) -> bool:
@@ -74,14 +72,6 @@ class Markers:
             (names.ATTEMPT, b"%d" % attempt),
         )
         return Request(message.key, message.value, (*users, *said), id_)
-
-
-class _Counted:
-    """A message with other headers."""
-
-    def __init__(self, message: Message, headers: list[RawHeader]) -> None:
-        self.topic, self.partition, self.offset = message.topic, message.partition, message.offset
-        self.key, self.value, self.headers = message.key, message.value, headers
 
 
 def attempt_at(record: Received) -> int:

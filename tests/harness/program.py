@@ -47,19 +47,17 @@ class Program:
 
     def kill(self) -> None:
         """Kill it with SIGKILL, if it runs, and return when it is gone."""
-        self._end(signal.SIGKILL)
+        self._end(kill=True)
 
     def stop(self) -> int | None:
         """Stop it with SIGTERM; return its exit code when it is gone."""
-        return self._end(signal.SIGTERM)
+        return self._end(kill=False)
 
-    def _end(self, with_signal: signal.Signals) -> int | None:
+    def _end(self, *, kill: bool) -> int | None:
         process, self._process = self._process, None
         if process is None:
             return None
-        if process.exit_code() is None:
-            os.kill(process.pid, with_signal)
-            if with_signal is signal.SIGTERM:
-                process.stop()
+        if kill and process.exit_code() is None:
+            os.kill(process.pid, signal.SIGKILL)
         process.stop()
         return process.exit_code()

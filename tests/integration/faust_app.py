@@ -5,10 +5,20 @@ from tests.integration.installation import Installation
 
 
 class FaustApp(Program):
-    """tests/harness/retrying_app.py: it handles what comes to a topic, and says in another what is done."""
+    """A program of tests/harness: it handles what comes to a topic, and says what is `done` in another, or a file."""
 
-    def __init__(self, installation: Installation, to: str, done: str, *, max_attempts: int, base: str) -> None:
-        data = installation.worker.data.parent / f"app-{to}"
+    def __init__(
+        self,
+        installation: Installation,
+        to: str,
+        done: str,
+        *,
+        max_attempts: int,
+        base: str,
+        program: str = "retrying_app",
+        name: str = "app",
+    ) -> None:
+        data = installation.worker.data.parent / f"{name}-{to}"
         env = {
             "APP_KAFKA": installation.bootstrap,
             "APP_DELAY": installation.app_id,
@@ -18,4 +28,6 @@ class FaustApp(Program):
             "APP_ATTEMPTS": str(max_attempts),
             "APP_BASE": base,
         }
-        super().__init__(data.with_suffix(".log"), "-m", "tests.harness.retrying_app", "worker", "-l", "info", env=env)
+        super().__init__(
+            data.with_suffix(".log"), "-m", f"tests.harness.{program}", "worker", "-l", "info", "--without-web", env=env
+        )

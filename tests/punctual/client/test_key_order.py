@@ -1,0 +1,218 @@
+"""Events of a key in order: what fails is tried again, what is behind it waits, and nobody else does."""
+
+import asyncio
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from punctual import exponential
+from punctual.client.key_order import Attempts, KeyOrder
+
+BACKOFF = exponential("20ms", 1, "20ms", jitter=False)
+
+
+@dataclass(frozen=True)
+class Message:
+    tp: int
+    offset: int
+    key: bytes | None
+    topic: str = "orders"
+
+    @property
+    def partition(self) -> int:
+        return self.tp
+
+
+@dataclass(frozen=True)
+class Event:
+    message: Message
+
+
+def event(offset: int, key: bytes | None = b"a", partition: int = 0) -> Event:
+    return Event(Message(partition, offset, key))
+
+
+class Agent:
+    """Handles events that fail as often as it is told."""
+
+    def __init__(self, *, most: int | None = 3, limit: int = 100) -> None:
+        self.fails = Counter[int]()
+        self.handled: list[int] = []
+        self.given_up: list[tuple[int, int, str]] = []
+        self.acked: list[int] = []
+        self.crashes: list[BaseException] = []
+        self.order = KeyOrder(
+            Attempts((ValueError,), BACKOFF, most),
+            limit,
+            handle=self._handle,
+            give_up=self._give_up,
+            ack=self._ack,
+            crash=self._crash,
+        )
+
+    async def take(self, *events: Event) -> None:
+        for one in events:
+            await self.order.take(one)
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.acked) < count:  # noqa: ASYNC110 - looked at from outside
+                await asyncio.sleep(0.005)
+
+    async def _handle(self, one: Event) -> None:
+        await asyncio.sleep(0)
+        offset = one.message.offset
+        if self.fails[offset] < 0:
+            raise LookupError("nobody has thought of this")
+        if self.fails[offset]:
+            self.fails[offset] -= 1
+            raise ValueError(f"{offset} fails")
+        self.handled.append(offset)
+
+    async def _give_up(self, one: Event, failed: int, error: BaseException) -> None:
+        self.given_up.append((one.message.offset, failed, str(error)))
+
+    async def _ack(self, one: Event) -> None:
+        self.acked.append(one.message.offset)
+
+    async def _crash(self, error: BaseException) -> None:
+        self.crashes.append(error)
+
+
+async def test_what_is_behind_a_failed_event_of_its_key_waits_and_others_do_not() -> None:
+    agent = Agent()
+    agent.fails[0] = 2
+    await agent.take(event(0), event(1, b"b"), event(2), event(3, b"b"))
+    assert agent.handled == [1, 3]
+    assert agent.acked == [], "what is committed now would not be read again before the one that has failed"
+
+    await agent.until(4)
+    assert agent.handled == [1, 3, 0, 2]
+    assert agent.acked == [0, 1, 2, 3]
+
+
+async def test_partitions_do_not_wait_for_each_other() -> None:
+    agent = Agent()
+    agent.fails[0] = 1
+    await agent.take(event(0), event(1, partition=1))
+
+    assert (agent.handled, agent.acked) == ([1], [1])
+    await agent.until(2)
+
+
+async def test_after_the_last_attempt_it_is_given_up_and_the_next_one_comes() -> None:
+    agent = Agent()
+    agent.fails[0] = 9
+    agent.fails[1] = 1
+    await agent.take(event(0), event(1))
+    await agent.until(2)
+
+    assert agent.given_up == [(0, 3, "0 fails")]
+    assert agent.handled == [1]
+
+
+async def test_without_a_most_there_is_always_another_attempt() -> None:
+    agent = Agent(most=None)
+    agent.fails[0] = 7
+    await agent.take(event(0))
+    await agent.until(1)
+
+    assert (agent.handled, agent.given_up) == ([0], [])
+
+
+async def test_events_without_a_key_have_no_order() -> None:
+    agent = Agent()
+    agent.fails[0] = 1
+    await agent.take(event(0, None), event(1, None))
+
+    assert agent.handled == [1]
+    await agent.until(2)
+    assert agent.acked == [0, 1]
+
+
+async def test_no_more_are_taken_than_may_be_held() -> None:
+    agent = Agent(limit=3)
+    agent.fails[0] = 2
+    await agent.take(event(0), event(1, b"b"))
+    taking = asyncio.create_task(agent.take(event(2, b"b"), event(3, b"b")))
+    await asyncio.sleep(0.01)
+
+    assert not taking.done()
+    assert agent.handled == [1, 2]
+    await taking
+    await agent.until(4)
+    assert agent.handled == [1, 2, 0, 3]
+
+
+async def test_what_is_read_by_another_now_is_left_to_it() -> None:
+    agent = Agent()
+    agent.fails[0] = agent.fails[2] = 1
+    await agent.take(event(0), event(1), event(2, partition=1))
+    agent.order.forget([0, 7])
+    await agent.until(1)
+    await asyncio.sleep(0.05)
+
+    assert (agent.handled, agent.acked) == ([2], [2])
+    await agent.take(event(0), event(1))  # it has come back
+    assert agent.handled == [2, 0, 1]
+
+
+async def test_an_event_that_is_being_handled_while_its_partition_goes_is_not_acknowledged() -> None:
+    agent = Agent()
+    taking = asyncio.create_task(agent.take(event(0)))
+    await asyncio.sleep(0)
+    agent.order.forget([0])
+    await taking
+
+    assert (agent.handled, agent.acked) == ([0], [])
+
+
+@pytest.mark.parametrize("failed_before", [0, 1])
+async def test_nothing_comes_after_an_event_that_has_failed_in_another_way(failed_before: int) -> None:
+    agent = Agent()
+    agent.fails[0] = failed_before or -1
+    taken = asyncio.gather(agent.take(event(0)), return_exceptions=True)
+    if failed_before:
+        await taken
+        agent.fails[0] = -1
+        await agent.take(event(1))
+        await asyncio.sleep(0.05)
+    else:
+        assert [type(error) for error in await taken] == [LookupError]
+
+    assert [str(error) for error in agent.crashes] == ["nobody has thought of this"]
+    assert (agent.handled, agent.acked) == ([], [])
+    await agent.order.aclose()
+
+
+async def test_closing_ends_what_waits() -> None:
+    agent = Agent()
+    agent.fails[0] = 2
+    await agent.take(event(0), event(1))
+    await agent.order.aclose()
+    await asyncio.sleep(0.05)
+
+    assert (agent.handled, agent.acked) == ([], [])
+
+
+async def test_any_failures_leave_the_order_of_every_key() -> None:
+    random, agent = Random(7), Agent(most=None, limit=40)  # noqa: S311 - no secret
+    events = [event(n, bytes([random.randrange(9)]), random.randrange(3)) for n in range(600)]
+    for one in events:
+        agent.fails[one.message.offset] = random.choices([0, 1, 2], [90, 8, 2])[0]
+    await agent.take(*events)
+    await agent.until(600)
+
+    handled, acked, asked = (defaultdict[object, list[int]](list) for _ in range(3))
+    known = {one.message.offset: one.message for one in events}
+    for offset in agent.handled:
+        handled[known[offset].tp, known[offset].key].append(offset)
+    for offset in agent.acked:
+        acked[known[offset].tp].append(offset)
+    for one in events:
+        asked[one.message.tp].append(one.message.offset)
+    assert all(offsets == sorted(offsets) for offsets in handled.values())
+    assert acked == asked
+    assert agent.order.held == 0
