@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 #: What stands for the id of a cluster that has none.
 NO_ID = "unknown"
+_AGAIN_S = 0.1
 
 
 class _Client(AIOKafkaClient):
@@ -53,6 +54,8 @@ class Cluster:
         #: How many replicas are in sync of partitions that are short of some.
         self._short: dict[str, dict[int, int]] = {}
         self._losses = Counter[TopicPartition]()
+        #: Whether a broker was lost since it was last asked who leads what.
+        self._unsure, self._asking = False, asyncio.Lock()
         self._is_there = RequestCoalescer(self._ask_for)
         self.offsets = Offsets(lambda node, request: self.client.send(node, request, group="read"))
         self.coordinators = Coordinators(self.ask, self.ask_coordinator)
@@ -76,12 +79,26 @@ class Cluster:
 
     def lose(self, node: int) -> None:
         """Note that a connection to a broker has ended in the midst of use."""
+        self._unsure = True  # it may have led more than is known here
         for topic, leaders in self._leaders.items():
             self._losses.update((topic, number) for number, leader in enumerate(leaders) if leader == node)
 
     def losses(self, tp: TopicPartition) -> int:
         """Return how often a partition's leader seems to have been lost so far, and what was under way with it."""
         return self._losses[tp]
+
+    async def look_for_losses(self) -> None:
+        """See which partitions are not led as was known any more, if a broker was lost since the last look."""
+        if not self._unsure and not self._asking.locked():
+            return
+        async with self._asking:
+            while self._unsure:
+                self._unsure = False
+                try:
+                    await self.refresh(self.known())
+                except aiokafka.errors.KafkaError:
+                    self._unsure = True
+                    await asyncio.sleep(_AGAIN_S)
 
     async def id(self) -> str:
         """Ask for the cluster's own id, which stays with it; a broker that has none gives `unknown`.
@@ -143,9 +160,12 @@ class Cluster:
         return there
 
     def _look_for_losses(self, topic: str, leaders: dict[int, int]) -> None:
-        """Count a partition that has a leader no more: its broker may be gone without a word on our connections."""
+        """Count a partition that has not its leader any more: that may be gone without a word on our connections.
+
+        Or it has another one, which may have been away too, before that was known here.
+        """
         before = self._leaders.get(topic, ())
-        self._losses.update((topic, number) for number, was in enumerate(before) if leaders.get(number, -1) < 0 <= was)
+        self._losses.update((topic, number) for number, was in enumerate(before) if leaders.get(number, -1) != was >= 0)
 
     async def ask_coordinator(self, node: int, request: Any) -> Any:
         """Send a request to a coordinator, by a connection that no batches delay.

@@ -228,8 +228,12 @@ class CompletedId(TransactionalId):
     async def confirm(self) -> None:
         """Forget the last transaction if it is over everywhere and no broker was lost meanwhile."""
         ended = self._ended
-        if ended is not None and (await self._describe()).state in COMPLETE and not self.doubtful:
-            self._ended = None
+        if ended is None or (await self._describe()).state not in COMPLETE:
+            return
+        with contextlib.suppress(kafka.KafkaError):
+            await self._cluster.refresh({topic for topic, _ in ended.tps})
+            if not self.doubtful and self._ended is ended:
+                self._ended = None
 
     async def _end(self, *, committed: bool) -> None:
         tps = {tp: losses for tp, losses in self._added.items() if tp != self._again}

@@ -46,6 +46,7 @@ class TransactionalIdPool:
         Every transaction has a batch for the partition `home`, none for `again`; `hanging` sees all partitions that
         may have others. `stuck` hears of one that does not take a marker, and gives what is to be called when it has.
         """
+        self._cluster = cluster
         connections, ids = ConnectionGroup(name), [f"{name}-{number}" if number else name for number in range(_IDS)]
         self._all = [Transactions(cluster, id_, again, self._sees_none_taken, connections) for id_ in ids]
         self._name, self._home, self._hanging, self._stuck = name, home, hanging, stuck
@@ -114,6 +115,7 @@ class TransactionalIdPool:
         Raises Fenced.
         """
         self._raise_failed()
+        await self._cluster.look_for_losses()
         for transactions in list(self._free):
             if transactions.doubtful:
                 self._leave_aside(transactions, self._retake(transactions))
@@ -127,6 +129,7 @@ class TransactionalIdPool:
         """
         self._raise_failed()
         while True:
+            await self._cluster.look_for_losses()
             while self._free and self._free[0].doubtful:
                 self._leave_aside(self._free[0], self._retake(self._free[0]))
             if self._free:

@@ -60,6 +60,9 @@ class Coordinated:
     def losses(self, _place: object) -> int:
         return self.lost
 
+    async def look_for_losses(self) -> None:
+        """There is nobody to ask."""
+
     async def ask(self, request: Any) -> Any:
         return await self.send(0, request, group="any")
 

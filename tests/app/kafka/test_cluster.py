@@ -1,0 +1,63 @@
+"""What a cluster's connections tell of leaders that were lost."""
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+from aiokafka.errors import KafkaConnectionError
+
+from app.kafka.metadata import cluster as module
+from app.kafka.metadata.cluster import Cluster
+
+
+class Led(Cluster):
+    """A cluster whose answers say who leads the partitions of one topic; None is no answer."""
+
+    def __init__(self, *answers: list[int] | None) -> None:
+        super().__init__("nowhere")
+        self._answers = deque(answers)
+        self.asked = 0
+
+    async def ask(self, _: Any) -> Any:
+        self.asked += 1
+        leaders = self._answers.popleft()
+        if leaders is None:
+            raise KafkaConnectionError
+        return SimpleNamespace(topics=[(0, "orders", False, [(0, n, one, [], []) for n, one in enumerate(leaders)])])
+
+    def lost(self, partitions: int) -> list[int]:
+        return [self.losses(("orders", number)) for number in range(partitions)]
+
+
+async def test_a_lost_broker_has_led_what_is_known_to_be_its_own() -> None:
+    cluster = Led([1, 2, 1])
+    await cluster.refresh(["orders"])
+    cluster.lose(1)
+
+    assert cluster.lost(3) == [1, 0, 1]
+
+
+async def test_who_has_another_leader_or_none_may_have_lost_one() -> None:
+    cluster = Led([1, 2, 3], [2, -1, 3], [2, 3, 3])
+    await cluster.refresh(["orders"])
+    await cluster.refresh(["orders"])
+    assert cluster.lost(3) == [1, 1, 0]
+    await cluster.refresh(["orders"])  # it has one again
+    assert cluster.lost(3) == [1, 1, 0]
+
+
+async def test_after_a_loss_it_is_asked_anew_who_leads_what(monkeypatch: Any) -> None:
+    """A broker that is lost may have led more than was known: leaders move without a word."""
+    monkeypatch.setattr(module, "_AGAIN_S", 0.0)
+    cluster = Led([1, 2], None, [1, 3])
+    await cluster.refresh(["orders"])
+    await cluster.look_for_losses()
+    assert cluster.asked == 1, "nothing was lost"
+
+    cluster.lose(3)  # which has taken over the second without a word
+    assert cluster.lost(2) == [0, 0]
+    await cluster.look_for_losses()
+    assert cluster.lost(2) == [0, 1]
+    assert cluster.asked == 3
+    await cluster.look_for_losses()
+    assert cluster.asked == 3
