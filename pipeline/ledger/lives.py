@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.ledger.records import request_of
 from pipeline.ledger.tables import ACCEPTED, ENDINGS, FORECAST, OUTCOMES, RESCHEDULED, RESCUED
 
 if TYPE_CHECKING:
@@ -47,6 +48,20 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
         ending = F.when(F.col("bits").bitwiseAND(1 << number) != 0, F.lit(ENDINGS[number])).otherwise(ending)
     several = F.coalesce("several", F.lit(False))  # noqa: FBT003 - a column
     return grouped.select("source", "to", "accepted_ms", ending.alias("ending"), several.alias("several"))
+
+
+def that_were(living: DataFrame) -> DataFrame:
+    """Return lives without those that never were; `living` is looked at several times.
+
+    A cancel or a replacement ends a series. An occurrence of it that was accepted and has not ended was told of by a
+    step that a crash cut off (records.md#events).
+    """
+    of_series = living.where(UNENDED).where(F.col("source").contains("@"))
+    if of_series.isEmpty():
+        return living
+    over = living.where(F.col("ending").isin("cancelled", "replaced")).select(request_of(F.col("source")).alias("over"))
+    never = of_series.join(over, request_of(F.col("source")) == F.col("over"), "left_semi").select("source")
+    return living.join(never, "source", "left_anti")
 
 
 def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.kept import kept
-from pipeline.ledger.lives import UNENDED, lives, pending
+from pipeline.ledger.lives import UNENDED, lives, pending, that_were
 from pipeline.reconcile.account import COUNTS, PARTS, account
 from pipeline.reconcile.holdings import Holding, holdings
 from pipeline.reconcile.lost import Judge
@@ -45,7 +45,8 @@ class Verdict:
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
         with (
-            kept(lives(lake, judge.since_ms)) as living,
+            kept(lives(lake, judge.since_ms)) as told,
+            kept(that_were(told)) as living,
             kept(_waiting(judge, living)) as waiting,
             kept(judge.lost(waiting)) as lost,
         ):

@@ -51,6 +51,11 @@ class Account:
                 life = life_of(event)
                 account.lives.setdefault(life, set()).add(event["event"])
                 account.ids[life] = event["id"]
+        over = {life.partition("@")[0] for life, told in account.lives.items() if told & {"cancelled", "replaced"}}
+        for life, told in list(account.lives.items()):
+            series, _, number = life.partition("@")
+            if number and told == {"accepted"} and series in over:  # of a step that was not kept: it never was
+                del account.lives[life], account.ids[life]
         return account
 
     @classmethod

@@ -112,6 +112,21 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
     ]
 
 
+def test_of_a_series_that_is_over_no_occurrence_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+    book = Book()
+    for number, ending in enumerate(("cancelled", "replaced", "delivered")):
+        source = book.event("accepted", place(0, number), f"series-{number}")
+        book.event("delivered", source, source, delivered=f"orders-0-{number}")
+        second = book.event("accepted", f"{source}@2", f"series-{number}")
+        book.event(ending, second, f"series-{number}")
+        book.event("accepted", f"{source}@3", f"series-{number}")  # by a step that a crash cut off, but of the last
+    verdict = Verdict.of(Judge(book.lake(spark, tmp_path)), NOW_MS)
+
+    assert [row["source"] for row in verdict.lost] == [f"{place(0, 2)}@3"]
+    assert (verdict.totals["accepted"], verdict.totals["missing"]) == (7, 1)
+    assert verdict.faults() == ["1 missing: `rescue` sends them again."]
+
+
 def test_a_time_is_a_day_a_moment_or_how_long_ago() -> None:
     assert moment("2030-03-17", NOW_MS) == 1_899_936_000_000
     assert moment("2030-03-17T00:00:01Z", NOW_MS) == 1_899_936_001_000

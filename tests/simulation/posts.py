@@ -8,6 +8,8 @@ from tables.entry import decode
 from tests.simulation.evidence import Evidence
 from tests.simulation.web import Post
 
+#: The changelog's times are in milliseconds: what was written in that of a request came before it or after.
+_MS = 0.001
 #: When a row's next try is, who wrote that, and when it was in the changelog.
 Plan = tuple[int, str, float]
 
@@ -49,6 +51,8 @@ def _hasty(evidence: Evidence, post: Post, plans: list[Plan]) -> Iterator[str]:
     """See that a request is made no sooner than its worker had to know, by its own clock."""
     number = evidence.world.home(evidence.asks[post.source])
     began_s = evidence.began(post.sent, number)
-    known = [plan for plan in plans if plan[2] < began_s or (plan[1] == post.sent.worker and plan[2] < post.sent.at_s)]
-    if known and post.sent.latest_ms < known[-1][0]:
-        yield f"{post} was not to be made before {known[-1][0]}"
+    own = [plan for plan in plans if plan[2] < began_s or plan[1] == post.sent.worker]
+    known = [plan for plan in own if plan[2] < max(began_s, post.sent.at_s - _MS)]
+    perhaps = [plan for plan in own if plan not in known and plan[2] <= post.sent.at_s + _MS]
+    if known and post.sent.latest_ms < (next_ms := min(plan[0] for plan in (known[-1], *perhaps))):
+        yield f"{post} was not to be made before {next_ms}"
