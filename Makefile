@@ -12,13 +12,14 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
+.PHONY: help install install-pipeline run example demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
 	chaos-queue chaos-pipeline chaos-cold debounce neighbours lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
 	@echo 'make install-pipeline  the same, and Spark for `python -m pipeline`'
 	@echo 'make run      see it work: a broker, workers and messages that fall due'
+	@echo 'make example  run one of docs/examples, with all that it needs (NAME)'
 	@echo 'make kafka    a development broker in the foreground (KAFKA_PORT, KAFKA_DATA)'
 	@echo 'make topic    create the topic NAME, to deliver to'
 	@echo 'make demo-pipeline  a million messages through Spark and back: bulk, cold tier, delivery, account, report'
@@ -46,6 +47,9 @@ install-pipeline: $(PIPELINE_STAMP)
 
 run: $(RUN_STAMP)
 	@$(BIN)/python -m app.demo
+
+example: $(RUN_STAMP)
+	@$(BIN)/python -m app.demo.example $(NAME)
 
 kafka: $(RUN_STAMP)
 	@$(BIN)/python -m app.embedded

@@ -1,0 +1,61 @@
+"""`python -m app.demo.example NAME`: a Kafka, a worker, and one of the programs of docs/examples with them."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from app.demo.errors import DemoError
+from app.demo.installation import Installation, installation
+from app.demo.options import parse
+from app.embedded import BrokerError
+from app.embedded.ports import free_port
+from app.errors import PunctualError
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+#: One of them posts to a server of their own on this machine.
+ALLOWED = {"DELAY_HTTP_DESTINATIONS": "http://127.0.0.1*"}
+
+
+def names() -> list[str]:
+    """Return the names of all examples."""
+    return sorted(path.stem for path in EXAMPLES.glob("*.py") if "asyncio.run(" in path.read_text("utf-8"))
+
+
+def main(arguments: list[str]) -> int:
+    """Run an example; return its exit code, 1 if what it needs does not start, 2 if there is none of that name."""
+    if len(arguments) != 1 or arguments[0] not in names():
+        _say(f"Choose an example: make example NAME={' or '.join(names())}")
+        return 2
+    os.environ.update({name: value for name, value in ALLOWED.items() if name not in os.environ})
+    _say("Starting Kafka and a worker (the first time, 45 MB of jars are fetched) ...")
+    try:
+        with installation(parse(["--port", str(free_port())]), _say) as place:
+            asyncio.run(_start(place))
+            return _run(EXAMPLES / f"{arguments[0]}.py", place)
+    except KeyboardInterrupt:
+        return 0
+    except (DemoError, BrokerError, PunctualError) as error:
+        _say(str(error))
+        return 1
+
+
+async def _start(place: Installation) -> None:
+    for worker in place.workers:
+        worker.start()
+    await asyncio.gather(*[worker.wait_ready() for worker in place.workers])
+
+
+def _run(program: Path, place: Installation) -> int:
+    settings = {"KAFKA_BOOTSTRAP_SERVERS": place.settings.bootstrap, "DELAY_APP_ID": place.settings.app_id}
+    command = [sys.executable, str(program)]
+    return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode  # noqa: S603 - a file of ours
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
