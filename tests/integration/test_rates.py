@@ -126,3 +126,24 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         assert min(steady[topic]) >= cap * 10 * (1 - OFF) - 1
     assert with_backlog <= beside_others + LATER_MS
     assert max(overdue) == 0
+
+
+def test_what_an_outage_has_left_is_caught_up_with_as_slowly_as_is_wanted(run: Run) -> None:
+    rate, seconds = 150, 15
+    setting = {"DELAY_CATCH_UP_RATE": f"{rate}/s"}
+    with run("catch-up-rate", env=lambda _: setting, partitions=PARTITIONS) as installation:
+        to, beside = installation.topic(), installation.topic()
+        installation.worker.stop()
+        missed = now_ms() - 20_000
+        evenly(installation, to, rate * seconds, missed, 1)
+        installation.worker.start().wait_ready()
+        began = now_ms()
+        count = evenly(installation, beside, BESIDE, began + 1_000, seconds)
+        late = p99_ms(installation, beside, count)
+        found = sorted(record.timestamp_ms for record in installation.wait_for(to, rate * seconds, 60))
+
+    counts = windows(found, found[0], found[-1])
+    log.info("%d to %d in ten seconds, wanted %d; p99 beside it %d ms", min(counts), max(counts), 10 * rate, late)
+    assert max(counts) <= rate * 10 * (1 + OFF) + 1
+    assert min(counts) >= rate * 10 * (1 - OFF) - 1
+    assert late <= LATER_MS

@@ -1,0 +1,114 @@
+"""`python -m benchmarks.recurring`: a hundred thousand schedules, each due once a minute, on one worker.
+
+They are spread over the minute. Each delivery writes the next occurrence; all that is planned is counted, each once.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+
+from confluent_kafka import Producer
+
+from app.embedded import Broker
+from benchmarks import topics
+from benchmarks.calibration import loop_s
+from benchmarks.clock import now_ms, wait_for
+from benchmarks.errors import PromiseBroken
+from benchmarks.figures import spread
+from benchmarks.installation import Installation
+from benchmarks.meter import Meter
+
+_VALUE = bytes(200)
+#: What it takes to take the schedules in, a second for so many, and when all is delivered after the last one is due.
+_TAKEN_PER_S, _AFTER_S = 2_500, 60
+
+
+def main() -> int:
+    """Measure, and print a JSON object."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recurring", description=__doc__)
+    parser.add_argument("--schedules", type=int, default=100_000, help="how many (%(default)s)")
+    parser.add_argument("--every", type=int, default=60, metavar="S", help="each recurs so often (%(default)s)")
+    parser.add_argument("--times", type=int, default=3, help="occurrences of each (%(default)s)")
+    parser.add_argument("--guarantee", default="at_least_once", help="the worker's")
+    options = parser.parse_args()
+    before = loop_s()
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker())
+        here = stack.enter_context(
+            Installation(broker.bootstrap, "recurring", DELAY_GUARANTEE=options.guarantee, DELAY_EVENTS="on")
+        )
+        figures = _measure(here, options.schedules, options.every * 1_000, options.times)
+    print(
+        json.dumps(
+            {
+                "guarantee": options.guarantee,
+                "calibration, ms": [round(1_000 * one) for one in (before, loop_s())],
+                **figures,
+            },
+            indent=1,
+        )
+    )
+    return 0
+
+
+def _measure(here: Installation, count: int, every_ms: int, times: int) -> dict[str, object]:
+    ends = topics.Ends(here.bootstrap)
+    warm = ends.total(here.out)
+    begin = now_ms() + 10_000 + count * 1_000 // _TAKEN_PER_S
+    producer = Producer({"bootstrap.servers": here.bootstrap, "linger.ms": 20, "log_level": 0})
+    for number in range(count):
+        said = {
+            "delay-to": here.out,
+            "delay-id": f"s-{number}",
+            "delay-every": str(every_ms),
+            "delay-at": str(begin + number * every_ms // count),
+            "delay-count": str(times),
+        }
+        producer.produce(here.requests, _VALUE, b"s-%d" % number, headers=list(said.items()))
+        if not number % 1_000:
+            producer.poll(0.05)
+    assert not producer.flush(60)
+    end = begin + every_ms * times
+    with Meter(*here.pids) as meter:
+        time.sleep(max(0.0, (end - now_ms()) / 1_000))
+        wait_for(lambda: ends.total(here.out) - warm >= count * times, _AFTER_S, "The last delivery")
+        cpu_s = meter.cpu_between(begin, end)
+    ends.close()
+    late, found = list[int](), Counter[tuple[str, int]]()
+    for message in topics.read(here.bootstrap, here.out):
+        said_of = dict(message.headers())
+        id_, due_ms = said_of["delay-id"].decode(), int(said_of["delay-due"])
+        if "@" in id_:
+            found[id_, due_ms] += 1
+            late.append(message.timestamp()[1] - due_ms)
+    _check(
+        found,
+        {
+            (number, begin + number * every_ms // count + turn * every_ms)
+            for number in range(count)
+            for turn in range(times)
+        },
+    )
+    return {
+        "schedules": count,
+        "occurrences": len(late),
+        "a second": round(count * 1_000 / every_ms),
+        "late": spread(late),
+        "CPU s per 30,000": round(cpu_s / len(late) * 30_000, 1),
+        "CPU, of one core": round(cpu_s * 1_000 / (every_ms * times), 2),
+    }
+
+
+def _check(found: Counter[tuple[str, int]], planned: set[tuple[int, int]]) -> None:
+    wanted = {(f"s-{number}@{due_ms}", due_ms) for number, due_ms in planned}
+    faults = [f"{len(wanted - found.keys())} are lost", f"{len(found.keys() - wanted)} are not planned"]
+    faults.append(f"{sum(times > 1 for times in found.values())} came twice")
+    if any(not fault.startswith("0 ") for fault in faults):
+        raise PromiseBroken("recurring", faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
