@@ -31,6 +31,7 @@ from app.process.tasks import telling
 from app.process.watchdog import Watchdog
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
+from app.reports.queues import Queues, Said
 from app.reports.reader import ProgressReader
 from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
@@ -92,7 +93,7 @@ class Engine:
         intake, partitions = GroupIntake(self._app), dict[int, Partition]()
         logs = InputLogs(settings, self.cluster, self.clock)
         liveness = InputLiveness(intake, logs.topics)
-        self.controls = Controls(settings, self.cluster)
+        self.controls, self._queues = Controls(settings, self.cluster), Queues(settings, self.cluster)
         throttle = Throttle(settings, self.clock, self.controls.known)
         posts = Posts(settings, self.clock, own_id)
         self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness, posts, throttle)
@@ -141,6 +142,7 @@ class Engine:
             progress.run(),
             watermark.run(),
             self.controls.run(),
+            self._queues.run(),
             Housekeeping(self, self._app, self._lock).run(),
             watchdog.run(),
         ):
@@ -258,6 +260,10 @@ class Engine:
         throttle = self.due.throttle
         pauses = {named(*to): control for to in throttle.pauses if (control := throttle.paused(to)) is not None}
         return Wanted(pauses, {named(*to): rate for to, rate in throttle.rates.items()})
+
+    def queues(self) -> list[Said]:
+        """What consumers of acknowledged queues have said last."""
+        return self._queues.known if self._started else []
 
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""

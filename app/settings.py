@@ -25,6 +25,7 @@ from app.settings_values import (
     whole,
     words,
 )
+from punctual.contract import queue_report
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
@@ -148,6 +149,11 @@ class Settings:
         return f"{self.app_id}-controls"
 
     @property
+    def queues(self) -> str:
+        """The topic where consumers of acknowledged queues say how they are, if there is one."""
+        return queue_report.topic_of(self.app_id)
+
+    @property
     def dead_letters(self) -> str:
         """The topic for what could not be accepted or delivered."""
         return f"{self.app_id}-dead-letters"
@@ -179,7 +185,7 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, *self.inputs})
+        return frozenset({*named, self.controls, self.queues, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

@@ -15,6 +15,7 @@ SUFFIXES = (
     "-events",
     "-progress",
     "-controls",
+    "-queues",
     "-cold",
     "-dead-letters",
     "-delays-changelog",

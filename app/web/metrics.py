@@ -35,6 +35,7 @@ class WorkerCollector(Collector):
         yield from _gauges(overview(fresh, 0, state.now_ms()))
         left = sum(row["total"] - row["done"] for row in state.recovery())
         yield from _wanted(state.wanted())
+        yield from _queues(overview({}, 0, state.now_ms(), queues=state.queues()))
         yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)
 
 
@@ -56,6 +57,19 @@ def _wanted(wanted: Wanted) -> Iterator[Metric]:
     for name, cap in wanted.rates.items():
         rate.add_metric([name], cap.per_s)
     yield rate
+
+
+def _queues(whole: Overview) -> Iterator[Metric]:
+    """Yield how acknowledged queues are, which every worker tells."""
+    labels = ["topic", "group"]
+    help_text = "Consumers of an acknowledged queue whose circuit breaker lets only probes pass."
+    broken = GaugeMetricFamily("delay_queue_breakers_open", help_text, labels=labels)
+    unacked = GaugeMetricFamily("delay_queue_unacked_messages", "Messages that are handed out.", labels=labels)
+    for queue in whole.queues:
+        broken.add_metric([queue.topic, queue.group], queue.breakers_open)
+        unacked.add_metric([queue.topic, queue.group], queue.unacked)
+    yield broken
+    yield unacked
 
 
 def _gauges(mine: Overview) -> Iterator[Metric]:

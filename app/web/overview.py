@@ -6,12 +6,16 @@ from typing import Literal
 
 import msgspec
 
+from app.reports.queues import Said
 from app.reports.reader import STALE_AFTER_MS, Report
 from app.throttle.control import Control
 from app.web.percentiles import Percentiles, percentiles
+from punctual.contract.queue_report import QueueReport  # noqa: TC001 - needed for annotations
 from punctual.contract.rate import Rate
 
-# Workers report every second: ten missed reports are an outage and not a busy moment.
+# Consumers of queues report every five seconds, and take that back when they end in order.
+QUEUE_SILENT_MS = 20_000
+_SUMS = ("probes", "unacked", "acked", "nacked", "expired", "exhausted")
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +89,26 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[int]
 
 
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """An acknowledged queue, of which consumers have reported lately: a topic, and the group that works on it.
+
+    `breakers_open` of its `consumers` let only probes pass, `unacked` messages are handed out. The other counts are
+    sums since each of these consumers began. `lag_ms` is how far the worker is behind with the queue's markers.
+    """
+
+    topic: str
+    group: str
+    consumers: int
+    breakers_open: int
+    probes: int
+    unacked: int
+    acked: int
+    nacked: int
+    expired: int
+    exhausted: int
+    lag_ms: int
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """All workers together at `at_ms`. Counts are exact; times are epoch milliseconds.
 
@@ -106,6 +130,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     destinations: list[Destination]
     workers: list[Worker]
     partitions: list[Partition]
+    queues: list[Queue] = []
 
 
 def overview(
@@ -114,6 +139,7 @@ def overview(
     now_ms: int,
     trouble: Callable[[str], str] = lambda _: "",
     wanted: Wanted = _NOTHING,
+    queues: Iterable[Said] = (),
 ) -> Overview:
     """Return the sum of the reports of an installation that has that many partitions.
 
@@ -137,7 +163,28 @@ def overview(
         destinations=_destinations(reports.values(), trouble, wanted),
         workers=_workers(rows, reports),
         partitions=rows,
+        queues=_queues(queues, now_ms),
     )
+
+
+def _queues(said: Iterable[Said], now_ms: int) -> list[Queue]:
+    """Return the queues whose consumers have reported lately, those with an open breaker first."""
+    of: dict[tuple[str, str], list[QueueReport]] = {}
+    for report, at_ms in said:
+        if now_ms - at_ms <= QUEUE_SILENT_MS:
+            of.setdefault((report.topic, report.group), []).append(report)
+    queues = [
+        Queue(
+            topic=topic,
+            group=group,
+            consumers=len(reports),
+            breakers_open=sum(report.open for report in reports),
+            lag_ms=max(report.lag_ms for report in reports),
+            **{name: sum(getattr(report, name) for report in reports) for name in _SUMS},
+        )
+        for (topic, group), reports in of.items()
+    ]
+    return sorted(queues, key=lambda queue: (not queue.breakers_open, queue.topic, queue.group))
 
 
 def _row(number: int, report: Report | None, now_ms: int) -> Partition:

@@ -34,6 +34,7 @@ def overview_page(frame: Frame, overview: Overview, wanted: str, order: str) -> 
             sections.notices(overview),
             sections.figures(overview),
             sections.destinations(overview, wanted, order),
+            sections.queues(overview),
             sections.workers(overview),
             sections.partitions(overview),
         ]

@@ -120,7 +120,8 @@ class View:
 
     def _overview(self) -> Overview:
         state = self._state
-        return overview(state.reader.reports, state.partitions, state.now_ms(), state.trouble, state.wanted())
+        now_ms = state.now_ms()
+        return overview(state.reader.reports, state.partitions, now_ms, state.trouble, state.wanted(), state.queues())
 
     def _frame(self) -> page.Frame:
         state = self._state

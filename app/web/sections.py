@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from app.route import described
 from app.web import wording
-from app.web.overview import Destination, Overview, Partition, Worker
+from app.web.overview import Destination, Overview, Partition, Queue, Worker
 from app.web.state import Recovery
 
 # A page of more rows is of no use to a reader and costs the worker milliseconds; the JSON has them all.
@@ -26,7 +26,7 @@ def moment(at_ms: int) -> str:
 
 def notices(overview: Overview) -> str:
     """Return what needs attention, announced politely to screen readers; an empty region when all is well."""
-    found = [*_silent(overview), *_held(overview)]
+    found = [*_silent(overview), *_held(overview), *_broken(overview)]
     items = "".join(f"<li>{text}</li>" for text in found)
     return f'<div class="notices" role="status">{f"<ul>{items}</ul>" if items else ""}</div>'
 
@@ -49,6 +49,14 @@ def _held(overview: Overview) -> Iterable[str]:
             since = wording.relative(held.held_since_ms, overview.at_ms)
             name, why = escape(described(held.destination)), escape(held.held_because or _WHY_IS_ELSEWHERE)
             yield f"<b>{name}</b> does not take messages: the oldest one was due {since}. Why: {why}."
+
+
+def _broken(overview: Overview) -> Iterable[str]:
+    for queue in overview.queues:
+        if queue.breakers_open:
+            of = f"{queue.breakers_open} of {wording.counted(queue.consumers, 'consumer')}"
+            name, group = escape(queue.topic), escape(queue.group)
+            yield f"<b>{group}</b> fails on the queue {name}: the circuit breaker of {of} lets only a probe pass."
 
 
 def _partitions(numbers: list[int]) -> str:
@@ -180,6 +188,26 @@ def _bar(part: int, whole: int) -> str:
 
 def _when(at_ms: int, now_ms: int) -> str:
     return f'{wording.relative(at_ms, now_ms)} <span class="note">{moment(at_ms)}</span>'
+
+
+def queues(overview: Overview) -> str:
+    """Return the acknowledged queues; nothing where none has reported."""
+    if not overview.queues:
+        return ""
+    counts = ("Consumers", "Handed out", "Acknowledged", "Failed", "Timed out", "Given up")
+    heads = [*_heads("Queue", "Group"), *(_head(name, number=True) for name in counts), _head("Circuit breaker")]
+    return _section("Queues", _table(heads, "".join(map(_queue, overview.queues))))
+
+
+def _queue(row: Queue) -> str:
+    mark = ' class="warn"' if row.breakers_open else ""
+    breaker = "closed"
+    if row.breakers_open:
+        breaker = f"open, {wording.counted(row.probes, 'probe')} so far"
+    counts = (row.consumers, row.unacked, row.acked, row.nacked, row.expired, row.exhausted)
+    cells = "".join(f'<td class="number">{wording.number(count)}</td>' for count in counts)
+    return f"""<tr{mark}><th scope="row">{escape(row.topic)}</th><td>{escape(row.group)}</td>
+{cells}<td>{breaker}</td></tr>"""
 
 
 def workers(overview: Overview) -> str:

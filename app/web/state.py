@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
+from app.reports.queues import Said
 from app.reports.reader import ProgressReader
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ class WorkerState(Protocol):
 
     def wanted(self) -> "Wanted":
         """What operators want of destinations."""
+
+    def queues(self) -> Sequence[Said]:
+        """What consumers of acknowledged queues have said last of themselves."""
 
     def destinations(self, partition: int) -> "dict[str, tuple[int, int | None]] | None":
         """What waits for each destination in a partition, and since when it is held (epoch ms; None if it is not).

@@ -5,6 +5,7 @@ markers  start and end markers as requests and commands
 held     what is read and not yet acknowledged, and until when
 breaker  how a flood of errors slows the queue down
 outbox   what is on its way to Kafka while the program goes on
+reporter tells the workers' page how the queue is
 queue    puts them together
 message  what a program gets
 """

@@ -1,17 +1,20 @@
 """A queue on a Kafka topic: each message is acknowledged by itself, and comes back if it is not."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, Self
+from uuid import uuid4
 
 from punctual.client.connection import Connection
 from punctual.client.errors import ClientClosedError, DelayError, InvalidOptionError
 from punctual.client.requests import topic_bytes
 from punctual.client.retries import DEFAULT_BACKOFF, is_count
 from punctual.client.times import span_ms
+from punctual.contract.queue_report import QueueReport, topic_of
 from punctual.contract.retry import Backoff
 from punctual.queue.backlog import Backlog
 from punctual.queue.breaker import Breaker
@@ -20,6 +23,7 @@ from punctual.queue.intake import Intake
 from punctual.queue.markers import Markers
 from punctual.queue.message import Message
 from punctual.queue.outbox import Outbox, send_surely
+from punctual.queue.reporter import Reporter
 from punctual.queue.stats import Stats
 
 _BATCH: Final = 500
@@ -87,6 +91,8 @@ class DelayQueue:
         self._tasks: list[asyncio.Task[None]] = []
         self._intake: Intake | None = None
         self._closed = False
+        about = Connection(bootstrap_servers, topic_of(app_id), (), ack_timeout, dict(kafka))
+        self._reporter, self._name = Reporter(about, self._report), f"{socket.gethostname()}-{uuid4().hex[:8]}"
 
     @property
     def unacked(self) -> int:
@@ -114,7 +120,9 @@ class DelayQueue:
         for task in self._tasks:
             task.add_done_callback(lambda _: self._changed.set())
         looking = self._backlog.watch(self._servers, self._app_id, self._consuming)
-        self._watching = asyncio.create_task(looking)
+        self._beside = [asyncio.create_task(looking)]
+        if self._connection.knows(topic_of(self._app_id)):
+            self._beside.append(asyncio.create_task(self._reporter.run()))
 
     async def aclose(self) -> None:
         """Give back what was not handed out, send the markers that wait, and leave the group."""
@@ -126,13 +134,14 @@ class DelayQueue:
         self._changed.set()
         reading, sending = tasks
         try:
-            await _ended(reading, self._watching)
+            await _ended(reading, *self._beside)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._ack_timeout_s):
                     await self._release(0)
                     await self._outbox.drained()
             await _ended(sending)
         finally:
+            await self._reporter.aclose()
             await intake.close()
             await self._connection.close()
 
@@ -229,9 +238,12 @@ class DelayQueue:
 
     # what happens meanwhile ------------------------------------------------------------------------------------------
     async def _read(self, intake: Intake) -> None:
-        opened = self.breaker.opened
+        opened, is_open = self.breaker.opened, False
         while True:
             self._expire()
+            if self.breaker.is_open is not is_open:
+                is_open = self.breaker.is_open
+                self._reporter.notify()
             if self.breaker.opened != opened:
                 opened = self.breaker.opened
                 await self._release(self._markers.timeout_ms)
@@ -246,6 +258,23 @@ class DelayQueue:
             self.stats.redelivered += sum(message.attempt > 1 for message in messages)
             self._held.add(messages)
             self._changed.set()
+
+    def _report(self) -> QueueReport:
+        stats, breaker = self.stats, self.breaker
+        return QueueReport(
+            topic=self._topics[0],
+            group=self._markers.group,
+            consumer=self._name,
+            open=breaker.is_open,
+            opened=breaker.opened,
+            probes=breaker.probes,
+            unacked=self.unacked,
+            acked=stats.acked,
+            nacked=stats.nacked,
+            expired=stats.expired,
+            exhausted=stats.exhausted,
+            lag_ms=round(self._backlog.lag_s * 1000),
+        )
 
     def _wanted(self) -> int:
         """Return how many messages to read now."""

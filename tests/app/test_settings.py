@@ -247,6 +247,7 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-dead-letters",
         "shop-cold",
         "shop-controls",
+        "shop-queues",
     }
 
 

@@ -1,10 +1,12 @@
 """Queues on a real Kafka with a real worker: each message is processed at least once, whatever happens to consumers."""
 
 import asyncio
+import json
 import os
 import random
 import signal
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from functools import partial
@@ -17,7 +19,7 @@ from aiokafka.errors import CommitFailedError
 from punctual import ClientClosedError, InvalidDestinationError, InvalidOptionError, NotAuthorizedError
 from punctual.queue import Breaker, DelayQueue, Message
 from tests.harness.account import pending_of
-from tests.harness.kafka import ends
+from tests.harness.kafka import create_topic, ends
 from tests.harness.queue_run import QueueRun, percentile
 from tests.harness.worker import eventually
 from tests.integration.conftest import Run
@@ -269,6 +271,34 @@ async def test_a_flood_of_errors_leaves_a_probe_at_a_time_until_one_succeeds(
         await settled(installation)
         working.cancel()
     assert queue.stats.released > 100
+
+
+async def test_the_page_of_the_workers_shows_a_queue_whose_breaker_is_open(run: Run, bootstrap: str) -> None:
+    with run("queue-page", before=lambda app_id: create_topic(bootstrap, f"{app_id}-queues", 1)) as installation:
+        topic = installation.topic(partitions=2)
+        put(installation, topic, *(b"%d" % number for number in range(20)))
+        breaker = Breaker(over=10, probe_after_s=1, longest_s=1)
+
+        def answer(path: str) -> str:
+            with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=5) as said:  # noqa: S310 - our own
+                return str(said.read().decode())
+
+        def shown() -> list[dict[str, Any]]:
+            return list(json.loads(answer("/api/v1/overview"))["queues"])
+
+        async with queue_of(installation, topic, breaker=breaker) as queue:
+            for _ in range(10):
+                await (await anext(queue)).nack(timedelta(seconds=0.2))
+            await until(lambda: [one["breakers_open"] for one in shown()] == [1], 40, "the open breaker")
+            [one] = shown()
+            assert (one["topic"], one["group"], one["consumers"], one["nacked"]) == (topic, "billing", 1, 10)
+            page = answer("/")
+            assert f"<b>billing</b> fails on the queue {topic}" in page
+            assert 'delay_queue_breakers_open{group="billing"' in answer("/metrics")
+            for _ in range(20):
+                await (await anext(queue)).ack()
+            await until(lambda: [one["breakers_open"] for one in shown()] == [0], 10, "its end")
+        await until(lambda: shown() == [], 10, "no queue without a consumer")
 
 
 async def test_no_offset_is_committed_whose_marker_kafka_has_not(

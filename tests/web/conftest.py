@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from app.reports.queues import Said
 from app.reports.reader import ProgressReader, Report, decode_progress
 from app.web.overview import Wanted
 from app.web.state import Recovery
@@ -63,6 +64,7 @@ class FakeState:
     troubles: dict[str, str] = field(default_factory=dict)
     waiting: dict[int, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     wants: Wanted = field(default_factory=Wanted)
+    said: list[Said] = field(default_factory=list)
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 
     def ready_reason(self) -> str | None:
@@ -76,6 +78,9 @@ class FakeState:
 
     def wanted(self) -> Wanted:
         return self.wants
+
+    def queues(self) -> list[Said]:
+        return self.said
 
     def destinations(self, partition: int) -> dict[str, tuple[int, int | None]] | None:
         return self.waiting.get(partition)

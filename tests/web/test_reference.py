@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from app.web.metrics import exposition
-from app.web.overview import Destination, Overview, Partition, Worker
+from app.web.overview import Destination, Overview, Partition, Queue, Worker
 from app.web.percentiles import Percentiles
 from app.web.routes import register
 from app.web.state import Recovery
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 REFERENCE = (Path(__file__).parents[2] / "docs/reference/http-api.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("struct", [Overview, Percentiles, Destination, Worker, Partition])
+@pytest.mark.parametrize("struct", [Overview, Percentiles, Destination, Queue, Worker, Partition])
 def test_every_field_is_in_the_reference(struct: type[msgspec.Struct]) -> None:
     assert [name for name in struct.__struct_fields__ if f"`{name}`" not in REFERENCE] == []
 

@@ -1,0 +1,90 @@
+"""What consumers of acknowledged queues say of themselves, for the page: read where there is a topic for it."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+import aiokafka.errors
+import msgspec
+
+from app.kafka import Cluster
+from app.kafka.metadata.reader import PartitionReader
+from app.process.foreign_records import passed_over
+from app.settings import Settings
+from punctual.contract.queue_report import QueueReport
+
+#: How often it is looked whether there is the topic, and, if so, what is new on it; a read takes no longer than that.
+_LOOK_S, _EVERY_S, _LIMIT_S = 30.0, 1.0, 5.0
+#: Records to begin with, some minutes of many consumers: what is older says nothing of now.
+_LAST = 10_000
+
+_decode = msgspec.json.Decoder(QueueReport).decode
+
+
+class Said(NamedTuple):
+    """A consumer's last report, and the broker's time of it (epoch ms)."""
+
+    report: QueueReport
+    at_ms: int
+
+
+class Queues:
+    """Follows the topic of the installation's queues; while it is not there, nothing is known, and nothing is wrong."""
+
+    def __init__(self, settings: Settings, cluster: Cluster) -> None:
+        """Know nothing yet."""
+        self._topic, self._cluster = settings.queues, cluster
+        self._reader: PartitionReader | None = None
+        self._known: dict[bytes, Said] = {}
+
+    @property
+    def known(self) -> list[Said]:
+        """What each consumer has said last."""
+        return list(self._known.values())
+
+    async def run(self) -> None:
+        """Follow the topic until cancelled."""
+        while True:
+            there = await self._read()
+            await asyncio.sleep(_EVERY_S if there else _LOOK_S)
+
+    async def _read(self) -> bool:
+        """Read to the topic's end; return False if it is not there, or nobody tells."""
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                if not self._cluster.partitions(self._topic) and await self._cluster.refresh([self._topic]):
+                    self._forget()
+                    return False
+                await self._read_on()
+        except aiokafka.errors.OffsetOutOfRangeError:
+            self._forget()  # it was made anew
+        except (aiokafka.errors.KafkaError, TimeoutError):
+            return False
+        return True
+
+    async def _read_on(self) -> None:
+        if self._reader is None:
+            reader = PartitionReader(self._cluster, self._topic, 0)
+            first = max(await reader.begin(), await reader.end() - _LAST)
+            self._reader = PartitionReader(self._cluster, self._topic, 0, first)
+        reader = self._reader
+        end = await reader.end()
+        while await reader.position() < end:
+            for record in await reader.chunk(1_000):
+                self._take(record)
+
+    def _forget(self) -> None:
+        self._reader = None
+        self._known.clear()
+
+    def _take(self, record: Any) -> None:
+        key = record.key or b""
+        if record.value is None:
+            self._known.pop(key, None)
+            return
+        try:
+            report = _decode(record.value)
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+            passed_over(self._topic, 0, record.offset, error)
+            return
+        if report.key == key:
+            self._known[key] = Said(report, record.timestamp_ms)

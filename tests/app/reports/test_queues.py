@@ -1,0 +1,133 @@
+"""What consumers of queues say of themselves reaches the page, whatever becomes of their topic."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import aiokafka.errors
+import msgspec
+import pytest
+
+from app.kafka.metadata.reader import Stored
+from app.reports import queues as module
+from app.reports.queues import Queues, Said
+from app.settings import Settings
+from app.web.overview import overview
+from punctual.contract.queue_report import QueueReport
+
+NOW_MS = 1_800_000_000_000
+
+
+def report(consumer: str = "one", **more: Any) -> QueueReport:
+    return QueueReport(**{"topic": "orders", "group": "billing", "consumer": consumer, **more})
+
+
+class Topic:
+    """The topic as the worker's connections see it, from the offset `begin` on."""
+
+    def __init__(self) -> None:
+        self.there, self.begin = True, 0
+        self.records: list[tuple[bytes | None, bytes | None]] = []
+
+    def say(self, one: QueueReport) -> None:
+        self.records.append((one.key, msgspec.json.encode(one)))
+
+    # a cluster -------------------------------------------------------------------------------------------------------
+    def partitions(self, _: str) -> int:
+        return int(self.there)
+
+    async def refresh(self, topics: list[str]) -> set[str]:
+        return set() if self.there else set(topics)
+
+    # its reader ------------------------------------------------------------------------------------------------------
+    def reader(self, _cluster: Any, _topic: str, _partition: int, offset: int = 0) -> Any:
+        place = SimpleNamespace(offset=offset)
+
+        async def begin() -> int:
+            return self.begin
+
+        async def end() -> int:
+            return self.begin + len(self.records)
+
+        async def position() -> int:
+            return int(place.offset)
+
+        async def chunk(limit: int) -> list[Stored]:
+            if not self.begin <= place.offset:
+                raise aiokafka.errors.OffsetOutOfRangeError
+            found = self.records[place.offset - self.begin :][:limit]
+            first, place.offset = place.offset, place.offset + len(found)
+            return [Stored(first + number, NOW_MS, key, value) for number, (key, value) in enumerate(found)]
+
+        return SimpleNamespace(begin=begin, end=end, position=position, chunk=chunk)
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
+    made = Topic()
+    monkeypatch.setattr(module, "PartitionReader", made.reader)
+    return made
+
+
+@pytest.fixture
+def queues(topic: Any) -> Queues:
+    return Queues(Settings.from_env({}), topic)
+
+
+async def test_the_last_report_of_each_consumer_counts(topic: Topic, queues: Queues) -> None:
+    for acked in (1, 2):
+        topic.say(report(acked=acked))
+    topic.say(report("two", open=True))
+    assert await queues._read()
+    assert queues.known == [Said(report(acked=2), NOW_MS), Said(report("two", open=True), NOW_MS)]
+
+    topic.records.append((report("two").key, None))
+    await queues._read()
+    assert queues.known == [Said(report(acked=2), NOW_MS)]
+
+
+async def test_what_is_no_report_is_passed_over(topic: Topic, queues: Queues) -> None:
+    topic.records += [(None, b"{}"), (b"k", b"\xff"), (b"other", msgspec.json.encode(report())), (b"k", b'{"topic":1}')]
+    topic.say(report())
+    await queues._read()
+
+    assert queues.known == [Said(report(), NOW_MS)]
+
+
+async def test_without_the_topic_nothing_is_known(topic: Topic, queues: Queues) -> None:
+    topic.say(report())
+    await queues._read()
+    topic.there = False
+
+    assert not await queues._read()
+    assert queues.known == []
+
+
+async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(topic: Topic, queues: Queues) -> None:
+    topic.begin = 7
+    topic.say(report())
+    await queues._read()
+    topic.begin = 50
+    await queues._read()
+    assert queues.known == []
+    await queues._read()
+
+    assert queues.known == [Said(report(), NOW_MS)]
+
+
+def test_queues_are_summed_up_and_those_that_fail_come_first() -> None:
+    said = [
+        Said(report(acked=5, unacked=1, lag_ms=30), NOW_MS),
+        Said(report("two", acked=6, lag_ms=20), NOW_MS - 19_000),
+        Said(report("gone", open=True), NOW_MS - 21_000),
+        Said(report(group="mail", open=True, probes=3, nacked=9), NOW_MS),
+    ]
+    mail, billing = overview({}, 0, NOW_MS, queues=said).queues
+
+    assert (mail.group, mail.breakers_open, mail.probes, mail.nacked) == ("mail", 1, 3, 9)
+    assert (billing.consumers, billing.breakers_open, billing.acked, billing.unacked, billing.lag_ms) == (
+        2,
+        0,
+        11,
+        1,
+        30,
+    )
