@@ -182,7 +182,9 @@ class Lives:
         gone = any(post.status == _GONE and post.source == ask.source for post in world.web.posts)
         due_ms = min(due for due in self._dues(ask) if due is not None)
         told = self._said("rejected", ask.source) or {}
-        if not gone and told["at"] < due_ms + world.settings.http_give_up_ms:
+        # Its worker's clock may have been set back between the decision and the event.
+        at_ms = max([told["at"], *(letter.timestamp for letter in self._evidence.letters[ask.source])])
+        if not gone and at_ms < due_ms + world.settings.http_give_up_ms:
             yield f"{ask.source} was given up too soon: {told}"
 
     def _too_many(self, ask: Ask, copies: list[Copy], needed: int, ending: str | None) -> Iterator[str]:

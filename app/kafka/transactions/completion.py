@@ -183,6 +183,7 @@ class CompletedId(TransactionalId):
             ended = self._half_ended
             if ended is not None:
                 await self._end_again(ended.committed, frozenset(ended.tps))
+                await self._see_it_over()
             else:
                 await self._look_again()
 
@@ -198,6 +199,20 @@ class CompletedId(TransactionalId):
         await self._end(committed=committed)
         if not tps:  # they have been deleted
             self._ended = None
+
+    async def _see_it_over(self) -> None:
+        """See that what was ended again is over; else it is in doubt.
+
+        Nothing was written to the leaders, so no connection need tell of one that is lost meanwhile.
+        """
+        ended = self._ended
+        if ended is None:
+            return
+        while (await self._describe()).state in PREPARED:  # noqa: ASYNC110 - only the coordinator knows
+            await asyncio.sleep(BACKOFF_S)
+        found = await self._patiently(lambda: open_in(self._cluster, ended.tps))
+        left = {*found.by_producer.get(self._producer[0], ()), *found.unseen} & ended.tps.keys()
+        self._ended = Ended(ended.committed, {**ended.tps, **dict.fromkeys(left, _NEVER)})
 
     async def _look_again(self) -> None:
         """Look into partitions that had no leader at the start, and end there what the last owner has left open."""
