@@ -28,10 +28,9 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in names():
         _say(f"Choose an example: make example NAME={' or '.join(names())}")
         return 2
-    os.environ.update({name: value for name, value in ALLOWED.items() if name not in os.environ})
     _say("Starting Kafka and a worker (the first time, 45 MB of jars are fetched) ...")
     try:
-        with installation(parse(["--port", str(free_port())]), _say) as place:
+        with installation(parse(["--port", str(free_port())]), _say, **ALLOWED) as place:
             asyncio.run(_start(place))
             return _run(EXAMPLES / f"{arguments[0]}.py", place)
     except KeyboardInterrupt:

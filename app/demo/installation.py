@@ -37,10 +37,10 @@ class Installation:
 
 
 @contextmanager
-def installation(options: Options, say: Say) -> Iterator[Installation]:
+def installation(options: Options, say: Say, **settings: str) -> Iterator[Installation]:
     """Yield a cluster that serves and workers to start; at the end stop workers first, then the broker.
 
-    `say` hears how far starts are that take long.
+    `say` hears how far starts are that take long; `settings` are the workers', unless the environment has others.
 
     Without --data everything is removed at the end, but after an error the workers' logs stay.
     """
@@ -51,7 +51,7 @@ def installation(options: Options, say: Say) -> Iterator[Installation]:
             given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
             data = home / "kafka" if keep else None
             broker = None if given else running.enter_context(Broker(data, say=say))
-            defaults = DEFAULTS | ({"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap} if broker else {})
+            defaults = DEFAULTS | settings | ({"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap} if broker else {})
             env = {name: os.environ.get(name) or value for name, value in defaults.items()}
             ports = range(options.port, options.port + options.workers)
             workers = [Worker(home / f"worker-{port}", port, env, temporary=not keep) for port in ports]

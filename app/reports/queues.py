@@ -1,7 +1,8 @@
 """What consumers of acknowledged queues say of themselves, for the page: read where there is a topic for it."""
 
 import asyncio
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import aiokafka.errors
 import msgspec
@@ -17,11 +18,14 @@ _LOOK_S, _EVERY_S, _LIMIT_S = 30.0, 1.0, 5.0
 #: Records to begin with, some minutes of many consumers: what is older says nothing of now.
 _LAST = 10_000
 
+#: Consumers report every five seconds, and take that back when they end in order.
+SILENT_MS: Final = 20_000
+
 _decode = msgspec.json.Decoder(QueueReport).decode
 
 
 class Said(NamedTuple):
-    """A consumer's last report, and the broker's time of it (epoch ms)."""
+    """A consumer's last report, and when it was read; at the start, when it was written (epoch ms)."""
 
     report: QueueReport
     at_ms: int
@@ -30,9 +34,9 @@ class Said(NamedTuple):
 class Queues:
     """Follows the topic of the installation's queues; while it is not there, nothing is known, and nothing is wrong."""
 
-    def __init__(self, settings: Settings, cluster: Cluster) -> None:
-        """Know nothing yet."""
-        self._topic, self._cluster = settings.queues, cluster
+    def __init__(self, settings: Settings, cluster: Cluster, now_ms: Callable[[], int]) -> None:
+        """Know nothing yet; `now_ms` is the worker's clock."""
+        self._topic, self._cluster, self._now_ms = settings.queues, cluster, now_ms
         self._reader: PartitionReader | None = None
         self._known: dict[bytes, Said] = {}
 
@@ -55,6 +59,7 @@ class Queues:
                     self._forget()
                     return False
                 await self._read_on()
+            self._drop_silent()
         except aiokafka.errors.OffsetOutOfRangeError:
             self._forget()  # it was made anew
         except (aiokafka.errors.KafkaError, TimeoutError):
@@ -62,21 +67,31 @@ class Queues:
         return True
 
     async def _read_on(self) -> None:
+        begins = self._reader is None
         if self._reader is None:
             reader = PartitionReader(self._cluster, self._topic, 0)
             first = max(await reader.begin(), await reader.end() - _LAST)
             self._reader = PartitionReader(self._cluster, self._topic, 0, first)
         reader = self._reader
         end = await reader.end()
+        if end < await reader.position():
+            self._forget()  # it was made anew
+            return
         while await reader.position() < end:
             for record in await reader.chunk(1_000):
-                self._take(record)
+                self._take(record, record.timestamp_ms if begins else self._now_ms())
 
     def _forget(self) -> None:
         self._reader = None
         self._known.clear()
 
-    def _take(self, record: Any) -> None:
+    def _drop_silent(self) -> None:
+        """Forget consumers that report no more: each that is started has another name."""
+        since_ms = self._now_ms() - SILENT_MS
+        for key in [key for key, said in self._known.items() if said.at_ms < since_ms]:
+            del self._known[key]
+
+    def _take(self, record: Any, at_ms: int) -> None:
         key = record.key or b""
         if record.value is None:
             self._known.pop(key, None)
@@ -87,4 +102,4 @@ class Queues:
             passed_over(self._topic, 0, record.offset, error)
             return
         if report.key == key:
-            self._known[key] = Said(report, record.timestamp_ms)
+            self._known[key] = Said(report, min(at_ms, self._now_ms()))

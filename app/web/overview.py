@@ -6,15 +6,13 @@ from typing import Literal
 
 import msgspec
 
-from app.reports.queues import Said
+from app.reports.queues import SILENT_MS, Said
 from app.reports.reader import STALE_AFTER_MS, Report
 from app.throttle.control import Control
 from app.web.percentiles import Percentiles, percentiles
 from punctual.contract.queue_report import QueueReport  # noqa: TC001 - needed for annotations
 from punctual.contract.rate import Rate
 
-# Consumers of queues report every five seconds, and take that back when they end in order.
-QUEUE_SILENT_MS = 20_000
 _SUMS = ("probes", "unacked", "acked", "nacked", "expired", "exhausted")
 
 
@@ -171,7 +169,7 @@ def _queues(said: Iterable[Said], now_ms: int) -> list[Queue]:
     """Return the queues whose consumers have reported lately, those with an open breaker first."""
     of: dict[tuple[str, str], list[QueueReport]] = {}
     for report, at_ms in said:
-        if now_ms - at_ms <= QUEUE_SILENT_MS:
+        if now_ms - at_ms <= SILENT_MS:
             of.setdefault((report.topic, report.group), []).append(report)
     queues = [
         Queue(

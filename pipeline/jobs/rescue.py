@@ -16,9 +16,11 @@ from pipeline.jobs.reconcile import UNBALANCED, add_judged, duration, opened, ta
 from pipeline.kept import kept
 from pipeline.lake import Lake
 from pipeline.ledger import KIND
+from pipeline.ledger.lives import kept_lives
 from pipeline.ledger.tables import RESCUED
 from pipeline.progress import progress
 from pipeline.reconcile.lost import LOST, Judge
+from pipeline.reconcile.verdict import waiting_of
 from pipeline.rescue import again, contents, overtaken
 
 _LISTED = 20
@@ -39,7 +41,7 @@ def run(context: Context, options: argparse.Namespace) -> int:
     """Rescue: 0 nothing is lost any more, 3 something is."""
     since_ms = time.time_ns() // 1_000_000 - duration(options.window) if options.window else 0
     judge = Judge(opened(context, options), duration(options.grace), since_ms)
-    with kept(judge.lost()) as lost:
+    with kept_lives(judge.lake, since_ms) as living, kept(judge.lost(waiting_of(judge, living))) as lost:
         return _shown_and_sent(context, options, judge, lost)
 
 

@@ -1,10 +1,13 @@
 """Lives of messages: from `accepted` to one ending, each known by its source, however often an event repeats."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
+from pipeline.kept import kept
 from pipeline.ledger.records import request_of
 from pipeline.ledger.tables import ACCEPTED, ENDINGS, FORECAST, OUTCOMES, RESCHEDULED, RESCUED
 
@@ -53,15 +56,23 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
 def that_were(living: DataFrame) -> DataFrame:
     """Return lives without those that never were; `living` is looked at several times.
 
-    A cancel or a replacement ends a series. An occurrence of it that was accepted and has not ended was told of by a
-    step that a crash cut off (records.md#events).
+    A cancel or a replacement ends a series. Was the occurrence after it accepted, and has not ended, it was told of by
+    a step that a crash cut off (records.md#events).
     """
-    of_series = living.where(UNENDED).where(F.col("source").contains("@"))
+    of_series = living.where(UNENDED).where(F.col("source").contains("@")).select("source")
     if of_series.isEmpty():
         return living
-    over = living.where(F.col("ending").isin("cancelled", "replaced")).select(request_of(F.col("source")).alias("over"))
-    never = of_series.join(over, request_of(F.col("source")) == F.col("over"), "left_semi").select("source")
-    return living.join(never, "source", "left_anti")
+    over = living.where(F.col("ending").isin("cancelled", "replaced"))
+    number = F.coalesce(F.regexp_extract("source", "@([0-9]+)$", 1).try_cast("int"), F.lit(1))
+    after = over.select(F.concat_ws("@", request_of(F.col("source")), number + 1).alias("source"))
+    return living.join(of_series.join(after, "source", "left_semi"), "source", "left_anti")
+
+
+@contextmanager
+def kept_lives(lake: "Lake", since_ms: int = 0) -> Iterator[DataFrame]:
+    """Keep the lives that were for a block."""
+    with kept(lives(lake, since_ms)) as told, kept(that_were(told)) as living:
+        yield living
 
 
 def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.kept import kept
-from pipeline.ledger.lives import UNENDED, lives, pending, that_were
+from pipeline.ledger.lives import UNENDED, kept_lives, pending
 from pipeline.reconcile.account import COUNTS, PARTS, account
 from pipeline.reconcile.holdings import Holding, holdings
 from pipeline.reconcile.lost import Judge
@@ -45,9 +45,8 @@ class Verdict:
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
         with (
-            kept(lives(lake, judge.since_ms)) as told,
-            kept(that_were(told)) as living,
-            kept(_waiting(judge, living)) as waiting,
+            kept_lives(lake, judge.since_ms) as living,
+            kept(waiting_of(judge, living)) as waiting,
             kept(judge.lost(waiting)) as lost,
         ):
             missing = lost.count()
@@ -98,7 +97,7 @@ class Verdict:
         return found
 
 
-def _waiting(judge: Judge, living: DataFrame) -> DataFrame:
+def waiting_of(judge: Judge, living: DataFrame) -> DataFrame:
     """Return what waits by the ledger, looked up by the lives that have not ended."""
     return pending(judge.lake, judge.since_ms, _broadcast_if_few(living.where(UNENDED).select("source")))
 

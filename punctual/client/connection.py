@@ -63,7 +63,11 @@ class Connection:
         Raises KafkaUnreachableError, RequestsTopicMissingError or PartitionCountError.
         """
         producer = await Producer.open(self._servers, self._kafka, self._ack_timeout.total_seconds())
-        actual = await self._look(producer)
+        try:
+            actual = await self._look(producer)
+        except BaseException:
+            await self._stop(producer)
+            raise
         if actual and expected_partitions in {None, actual}:
             self._producer = producer
             return

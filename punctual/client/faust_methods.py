@@ -82,9 +82,9 @@ class DelayMethods(RetryMethods):
             await client.aclose()
 
     async def on_stop(self) -> None:
-        """Disconnect when the app stops."""
-        await self.aclose()
+        """Disconnect when the app stops, after what is being handled."""
         await super().on_stop()  # type: ignore[misc]  # faust.App's, which stands behind this class
+        await self.aclose()
 
     def make_delay_client(self) -> DelayClient:
         """Return the client to use; override it to give other options."""

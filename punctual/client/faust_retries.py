@@ -110,30 +110,8 @@ class RetryMethods:
 
     async def _work_in_order(self, stream: Any, handle: Handler, attempts: Attempts, max_unacked: int) -> None:
         """Handle the events of an agent's stream in the order of their keys."""
-        from faust.streams import _current_event  # noqa: PLC0415 - inside a Faust app it is loaded already
-
         stream = stream.noack()
-
-        async def handle_one(event: Any) -> None:
-            # One that has waited is not the last that the stream has given, which current_event() would tell.
-            _current_event.set(weakref.ref(event))
-            await handle(event.value)
-
-        async def give_up(event: Any, failed: int, error: BaseException) -> None:
-            await self._request(counted(event.message, failed), attempts.backoff, attempts.most, None, error)
-
-        async def crash(error: BaseException) -> None:
-            await self.crash(error)  # type: ignore[attr-defined]  # faust.App's
-            await asyncio.Event().wait()  # Faust would begin anew with the next event before the app has ended
-
-        order = KeyOrder(
-            attempts,
-            max_unacked,
-            handle=handle_one,
-            give_up=give_up,
-            ack=stream.ack,
-            crash=crash,
-        )
+        order = KeyOrder(attempts, max_unacked, _OrderedAgent(self, stream, handle, attempts))
 
         async def forget(_: Any, revoked: set[Any], **_kwargs: Any) -> None:
             order.forget(revoked)
@@ -149,6 +127,47 @@ class RetryMethods:
 
     async def _delay(self) -> DelayClient:
         raise NotImplementedError
+
+
+class _OrderedAgent:
+    """Handles the events of one agent's stream that are handled in order."""
+
+    def __init__(self, app: Any, stream: Any, handle: Callable[[Any], Awaitable[object]], attempts: Attempts) -> None:
+        """Have events of the app's stream handled by a function."""
+        from faust.streams import _current_event  # noqa: PLC0415 - inside a Faust app it is loaded already
+
+        self._app, self._stream, self._handle, self._attempts = app, stream, handle, attempts
+        self._current: Any = _current_event
+
+    @property
+    def pausing(self) -> bool:
+        """Whether partitions are being shared out, or the app stops."""
+        return bool(self._app.rebalancing or self._app.should_stop)
+
+    async def handle(self, event: Any) -> None:
+        """Handle an event; Faust waits for that before it gives a partition away, or stops."""
+        self._app.consumer.unacked.add(event.message)
+        # One that has waited is not the last that the stream has given, which current_event() would tell.
+        self._current.set(weakref.ref(event))
+        await self._handle(event.value)
+
+    async def give_up(self, event: Any, failed: int, error: BaseException) -> None:
+        """Make an event a dead letter after so many failed attempts."""
+        record = counted(event.message, failed)
+        await self._app._request(record, self._attempts.backoff, self._attempts.most, None, error)  # noqa: SLF001
+
+    async def ack(self, event: Any) -> None:
+        """Acknowledge an event."""
+        await self._stream.ack(event)
+
+    def rest(self, event: Any) -> None:
+        """Let Faust not wait for an event: it may be an hour until its next attempt."""
+        self._app.consumer.unacked.discard(event.message)
+
+    async def crash(self, error: BaseException) -> None:
+        """End the app; Faust would begin anew with the next event before it has ended."""
+        await self._app.crash(error)
+        await asyncio.Event().wait()
 
 
 def _check_order(order: str, max_attempts: int | None, max_unacked: int, to: object, agent: dict[str, Any]) -> None:

@@ -1,6 +1,11 @@
 """What a consumer of an acknowledged queue says of itself on the topic `<app id>-queues` (http-api.md#overview)."""
 
+from typing import Annotated
+
 import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+Name = Annotated[str, msgspec.Meta(max_length=256)]
 
 
 class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -9,21 +14,21 @@ class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     Unknown fields are ignored, so that newer consumers can add some.
     """
 
-    topic: str
-    group: str
-    consumer: str
+    topic: Name
+    group: Name
+    consumer: Name
     #: Whether its circuit breaker is open, how often it has opened, and how many probes have passed.
     open: bool = False
-    opened: int = 0
-    probes: int = 0
+    opened: Count = 0
+    probes: Count = 0
     #: Messages that are handed out and not settled.
-    unacked: int = 0
-    acked: int = 0
-    nacked: int = 0
-    expired: int = 0
-    exhausted: int = 0
+    unacked: Count = 0
+    acked: Count = 0
+    nacked: Count = 0
+    expired: Count = 0
+    exhausted: Count = 0
     #: How far the worker is behind with its markers.
-    lag_ms: int = 0
+    lag_ms: Count = 0
 
     @property
     def key(self) -> bytes:

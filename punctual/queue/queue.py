@@ -31,6 +31,8 @@ _LOOK_S: Final = 1.0
 #: Below it nothing can be said of how far the worker is behind.
 _LAG_S: Final = 2.0
 _BATCH_BYTES: Final = 1 << 18
+#: Nothing of the queue waits longer than that for what it says of itself.
+_ABOUT: Final = timedelta(seconds=3)
 
 
 class DelayQueue:
@@ -91,7 +93,7 @@ class DelayQueue:
         self._tasks: list[asyncio.Task[None]] = []
         self._intake: Intake | None = None
         self._closed = False
-        about = Connection(bootstrap_servers, topic_of(app_id), (), ack_timeout, dict(kafka))
+        about = Connection(bootstrap_servers, topic_of(app_id), (), _ABOUT, dict(kafka))
         self._reporter, self._name = Reporter(about, self._report), f"{socket.gethostname()}-{uuid4().hex[:8]}"
 
     @property
@@ -141,9 +143,11 @@ class DelayQueue:
                     await self._outbox.drained()
             await _ended(sending)
         finally:
-            await self._reporter.aclose()
-            await intake.close()
-            await self._connection.close()
+            try:
+                await intake.close()
+            finally:
+                await self._connection.close()
+                await self._reporter.aclose()
 
     async def flush(self) -> None:
         """Return when Kafka has all acknowledgements so far."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -15,7 +16,6 @@ from punctual.contract.queue_report import QueueReport
 log = logging.getLogger(__name__)
 
 _EVERY_S: Final = 5.0
-_LAST_S: Final = 2.0
 
 
 class Reporter:
@@ -31,27 +31,30 @@ class Reporter:
         self._changed.set()
 
     async def run(self) -> None:
-        """Report until cancelled; what cannot be written is said once, and left."""
-        try:
+        """Report until cancelled; what cannot be written is said once, and tried again."""
+        failing = False
+        while True:
+            self._changed.clear()
+            try:
+                await self._say()
+                failing = False
+            except DelayError as error:
+                if not failing:
+                    log.warning("the workers' page does not show this queue: %s", error)
+                failing = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_EVERY_S):
+                    await self._changed.wait()
+
+    async def _say(self) -> None:
+        if not self._connection.is_open:
             await self._connection.open(None)
-            while True:
-                self._changed.clear()
-                report = self._report()
-                await self._connection.send(Request(report.key, msgspec.json.encode(report), (), None))
-                try:
-                    async with asyncio.timeout(_EVERY_S):
-                        await self._changed.wait()
-                except TimeoutError:
-                    pass
-        except DelayError as error:
-            log.warning("the workers' page does not show this queue: %s", error)
+        report = self._report()
+        await self._connection.send(Request(report.key, msgspec.json.encode(report), (), None))
 
     async def aclose(self) -> None:
         """Take the report back, as far as that takes no time, and disconnect."""
         if self._connection.is_open:
-            try:
-                async with asyncio.timeout(_LAST_S):
-                    await self._connection.send(Request(self._report().key, None, (), None))
-            except (DelayError, TimeoutError) as error:
-                log.info("the last report of a queue is left on the workers' page for a moment: %s", error)
+            with suppress(DelayError):  # then it is left on the page for a moment
+                await self._connection.send(Request(self._report().key, None, (), None))
         await self._connection.close()

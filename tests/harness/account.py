@@ -21,6 +21,12 @@ def life_of(event: Event) -> str:
     return event["source"] if number is None else f"{event['source']}@{number}"
 
 
+def _after(life: str) -> str:
+    """Return the name of the next occurrence's life."""
+    series, _, number = life.partition("@")
+    return f"{series}@{int(number or 1) + 1}"
+
+
 @dataclass
 class Account:
     """What the events say of each life, and what the progress records say is pending."""
@@ -51,10 +57,9 @@ class Account:
                 life = life_of(event)
                 account.lives.setdefault(life, set()).add(event["event"])
                 account.ids[life] = event["id"]
-        over = {life.partition("@")[0] for life, told in account.lives.items() if told & {"cancelled", "replaced"}}
-        for life, told in list(account.lives.items()):
-            series, _, number = life.partition("@")
-            if number and told == {"accepted"} and series in over:  # of a step that was not kept: it never was
+        over = [_after(life) for life, told in account.lives.items() if told & {"cancelled", "replaced"}]
+        for life in over:
+            if account.lives.get(life) == {"accepted"}:  # of a step that was not kept: it never was
                 del account.lives[life], account.ids[life]
         return account
 

@@ -38,7 +38,7 @@ tries = Counter[tuple[int, int]]()
 
 @app.retryable(
     source,
-    backoff=exponential(os.environ["APP_BASE"], 2, "2s"),
+    backoff=exponential(os.environ["APP_BASE"], 2, "1h"),
     max_attempts=int(os.environ["APP_ATTEMPTS"]),
     on=(ValueError,),
     order="key",

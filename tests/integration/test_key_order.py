@@ -1,5 +1,6 @@
 """`order="key"`: of ten thousand keys none is ever handled out of order, whoever is killed, comes or goes."""
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,3 +104,30 @@ def test_what_nobody_has_thought_of_ends_the_app_and_nothing_comes_after_it(
         eventually(lambda: not only.alive, 60, "its end, again")
 
     assert set(histories(done)["k"]) == {0}
+
+
+def test_what_is_held_for_an_hour_keeps_nobody_waiting(installation: Installation, tmp_path: Path) -> None:
+    to, done = installation.topic(partitions=PARTITIONS), tmp_path / "done"
+
+    def put(number: int) -> None:
+        for key in range(40):
+            fails = "9" if not key else "0"  # the first event of a key fails in each process
+            installation.requests.send({"fails": fails}, b"h%d" % key, b"%d" % number, topic=to)
+        installation.requests.flush()
+
+    held_by = FaustApp(installation, to, str(done), max_attempts=9, base="1h", program="ordered_app", name="held")
+    joins = FaustApp(installation, to, str(done), max_attempts=9, base="1h", program="ordered_app", name="joins")
+    with held_by, joins:
+        put(0)
+        await_count(done, 39)
+        put(1)
+        await_count(done, 39 * 2)
+        began = time.monotonic()
+        assert held_by.stop() == 0
+        assert time.monotonic() - began < 20, "it waits for what is held"
+        put(2)
+        await_count(done, 39 * 3)
+
+    assert {name: list(dict.fromkeys(numbers)) for name, numbers in histories(done).items()} == {
+        f"h{key}": [0, 1, 2] for key in range(1, 40)
+    }

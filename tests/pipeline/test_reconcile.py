@@ -120,11 +120,16 @@ def test_of_a_series_that_is_over_no_occurrence_is_missing(spark: SparkSession, 
         second = book.event("accepted", f"{source}@2", f"series-{number}")
         book.event(ending, second, f"series-{number}")
         book.event("accepted", f"{source}@3", f"series-{number}")  # by a step that a crash cut off, but of the last
+    first = book.event("accepted", place(0, 3), "series-3")
+    book.event("delivered", first, "series-3", delivered="orders-0-3")
+    book.event("accepted", f"{first}@2", "series-3")  # lost, although the series was cancelled later
+    book.event("delivered", book.event("accepted", f"{first}@3", "series-3"), "series-3", delivered="orders-0-4")
+    book.event("cancelled", book.event("accepted", f"{first}@4", "series-3"), "series-3")
     verdict = Verdict.of(Judge(book.lake(spark, tmp_path)), NOW_MS)
 
-    assert [row["source"] for row in verdict.lost] == [f"{place(0, 2)}@3"]
-    assert (verdict.totals["accepted"], verdict.totals["missing"]) == (7, 1)
-    assert verdict.faults() == ["1 missing: `rescue` sends them again."]
+    assert {row["source"] for row in verdict.lost} == {f"{place(0, 2)}@3", f"{first}@2"}
+    assert (verdict.totals["accepted"], verdict.totals["missing"]) == (11, 2)
+    assert verdict.faults() == ["2 missing: `rescue` sends them again."]
 
 
 def test_a_time_is_a_day_a_moment_or_how_long_ago() -> None:

@@ -54,8 +54,10 @@ class Cluster:
         #: How many replicas are in sync of partitions that are short of some.
         self._short: dict[str, dict[int, int]] = {}
         self._losses = Counter[TopicPartition]()
-        #: Whether a broker was lost since it was last asked who leads what.
-        self._unsure, self._asking = False, asyncio.Lock()
+        #: How many connections were lost, how many before it was last asked who leads what, and which brokers have
+        #: not answered since theirs was.
+        self._lost = self._looked = 0
+        self._asking, self._away = asyncio.Lock(), set[int]()
         self._is_there = RequestCoalescer(self._ask_for)
         self.offsets = Offsets(lambda node, request: self.client.send(node, request, group="read"))
         self.coordinators = Coordinators(self.ask, self.ask_coordinator)
@@ -79,7 +81,8 @@ class Cluster:
 
     def lose(self, node: int) -> None:
         """Note that a connection to a broker has ended in the midst of use."""
-        self._unsure = True  # it may have led more than is known here
+        self._lost += 1  # it may have led more than is known here
+        self._away.add(node)
         for topic, leaders in self._leaders.items():
             self._losses.update((topic, number) for number, leader in enumerate(leaders) if leader == node)
 
@@ -89,16 +92,17 @@ class Cluster:
 
     async def look_for_losses(self) -> None:
         """See which partitions are not led as was known any more, if a broker was lost since the last look."""
-        if not self._unsure and not self._asking.locked():
+        if self._lost == self._looked:
             return
         async with self._asking:
-            while self._unsure:
-                self._unsure = False
+            while self._lost != self._looked:
+                lost = self._lost
                 try:
                     await self.refresh(self.known())
                 except aiokafka.errors.KafkaError:
-                    self._unsure = True
                     await asyncio.sleep(_AGAIN_S)
+                else:
+                    self._looked = lost
 
     async def id(self) -> str:
         """Ask for the cluster's own id, which stays with it; a broker that has none gives `unknown`.
@@ -183,9 +187,13 @@ class Cluster:
             await self.client.bootstrap()
         nodes = [broker.nodeId for broker in self.client.cluster.brokers()]
         random.shuffle(nodes)
+        nodes.sort(key=self._away.__contains__)  # one that does not answer costs a timeout
         for node in nodes:
             try:
-                return await self.client.send(node, request)
+                response = await self.client.send(node, request)
             except aiokafka.errors.KafkaError as error:
                 log.warning("broker %s does not answer: %r", node, error)
+            else:
+                self._away.discard(node)
+                return response
         raise aiokafka.errors.KafkaConnectionError("no broker answers; is KAFKA_BOOTSTRAP_SERVERS right?")

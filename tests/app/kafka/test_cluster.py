@@ -1,5 +1,6 @@
 """What a cluster's connections tell of leaders that were lost."""
 
+import asyncio
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ class Led(Cluster):
 
     async def ask(self, _: Any) -> Any:
         self.asked += 1
+        await asyncio.sleep(0)
         leaders = self._answers.popleft()
         if leaders is None:
             raise KafkaConnectionError
@@ -61,3 +63,36 @@ async def test_after_a_loss_it_is_asked_anew_who_leads_what(monkeypatch: Any) ->
     assert cluster.asked == 3
     await cluster.look_for_losses()
     assert cluster.asked == 3
+
+
+async def test_who_was_cancelled_while_it_asked_has_not_asked() -> None:
+    cluster = Led([1, 2], [1, 3])
+    await cluster.refresh(["orders"])
+    cluster.lose(3)
+    asking = asyncio.create_task(cluster.look_for_losses())
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    await cluster.look_for_losses()
+
+    assert cluster.lost(2) == [0, 1]
+
+
+async def test_a_broker_that_was_lost_is_asked_last() -> None:
+    asked: list[int] = []
+
+    async def send(node: int, _: Any) -> str:
+        asked.append(node)
+        if node != 3:
+            raise KafkaConnectionError
+        return "said"
+
+    cluster: Any = Cluster("nowhere")
+    brokers = [SimpleNamespace(nodeId=node) for node in (1, 2, 3)]
+    cluster._client = SimpleNamespace(cluster=SimpleNamespace(brokers=lambda: brokers), send=send)
+    for _ in range(10):
+        cluster.lose(3)
+        asked.clear()
+        assert await cluster.ask("who leads what?") == "said"
+        assert asked[-1] == 3
+        assert sorted(asked) == [1, 2, 3]

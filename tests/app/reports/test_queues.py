@@ -25,7 +25,7 @@ class Topic:
     """The topic as the worker's connections see it, from the offset `begin` on."""
 
     def __init__(self) -> None:
-        self.there, self.begin = True, 0
+        self.there, self.begin, self.now_ms = True, 0, NOW_MS
         self.records: list[tuple[bytes | None, bytes | None]] = []
 
     def say(self, one: QueueReport) -> None:
@@ -70,7 +70,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 
 @pytest.fixture
 def queues(topic: Any) -> Queues:
-    return Queues(Settings.from_env({}), topic)
+    return Queues(Settings.from_env({}), topic, lambda: topic.now_ms)
 
 
 async def test_the_last_report_of_each_consumer_counts(topic: Topic, queues: Queues) -> None:
@@ -102,16 +102,41 @@ async def test_without_the_topic_nothing_is_known(topic: Topic, queues: Queues) 
     assert queues.known == []
 
 
-async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(topic: Topic, queues: Queues) -> None:
+@pytest.mark.parametrize("begin", [50, 0])
+async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(begin: int, topic: Topic, queues: Queues) -> None:
     topic.begin = 7
     topic.say(report())
     await queues._read()
-    topic.begin = 50
+    topic.begin = begin
     await queues._read()
     assert queues.known == []
     await queues._read()
 
     assert queues.known == [Said(report(), NOW_MS)]
+
+
+async def test_who_reports_no_more_is_forgotten_whatever_its_clock_says(topic: Topic, queues: Queues) -> None:
+    topic.say(report("before"))
+    topic.now_ms += 21_000
+    await queues._read()
+    assert queues.known == [], "it was written long before the start"
+    topic.say(report("slow clock"))
+    await queues._read()
+    assert queues.known == [Said(report("slow clock"), topic.now_ms)]
+
+    topic.now_ms += 20_001
+    await queues._read()
+    assert queues.known == []
+
+
+@pytest.mark.parametrize("wrong", ['"unacked":-1', f'"acked":{"9" * 400}', f'"consumer":"{"x" * 257}"'])
+async def test_a_report_that_nobody_can_have_written_is_passed_over(wrong: str, topic: Topic, queues: Queues) -> None:
+    topic.records.append(
+        (b"billing/orders/one", f'{{"topic":"orders","group":"billing","consumer":"one",{wrong}}}'.encode())
+    )
+    await queues._read()
+
+    assert queues.known == []
 
 
 def test_queues_are_summed_up_and_those_that_fail_come_first() -> None:

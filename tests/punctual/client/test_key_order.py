@@ -43,14 +43,9 @@ class Agent:
         self.given_up: list[tuple[int, int, str]] = []
         self.acked: list[int] = []
         self.crashes: list[BaseException] = []
-        self.order = KeyOrder(
-            Attempts((ValueError,), BACKOFF, most),
-            limit,
-            handle=self._handle,
-            give_up=self._give_up,
-            ack=self._ack,
-            crash=self._crash,
-        )
+        self.pausing = False
+        self.waited_for = set[int]()
+        self.order = KeyOrder(Attempts((ValueError,), BACKOFF, most), limit, self)
 
     async def take(self, *events: Event) -> None:
         for one in events:
@@ -61,7 +56,8 @@ class Agent:
             while len(self.acked) < count:  # noqa: ASYNC110 - looked at from outside
                 await asyncio.sleep(0.005)
 
-    async def _handle(self, one: Event) -> None:
+    async def handle(self, one: Event) -> None:
+        self.waited_for.add(one.message.offset)
         await asyncio.sleep(0)
         offset = one.message.offset
         if self.fails[offset] < 0:
@@ -71,14 +67,21 @@ class Agent:
             raise ValueError(f"{offset} fails")
         self.handled.append(offset)
 
-    async def _give_up(self, one: Event, failed: int, error: BaseException) -> None:
+    async def give_up(self, one: Event, failed: int, error: BaseException) -> None:
+        if self.fails[-1]:
+            raise RuntimeError("it is too large")
         self.given_up.append((one.message.offset, failed, str(error)))
 
-    async def _ack(self, one: Event) -> None:
+    async def ack(self, one: Event) -> None:
         self.acked.append(one.message.offset)
+        self.waited_for.discard(one.message.offset)
 
-    async def _crash(self, error: BaseException) -> None:
+    def rest(self, one: Event) -> None:
+        self.waited_for.discard(one.message.offset)
+
+    async def crash(self, error: BaseException) -> None:
         self.crashes.append(error)
+        await asyncio.Event().wait()
 
 
 async def test_what_is_behind_a_failed_event_of_its_key_waits_and_others_do_not() -> None:
@@ -134,13 +137,15 @@ async def test_events_without_a_key_have_no_order() -> None:
 
 async def test_no_more_are_taken_than_may_be_held() -> None:
     agent = Agent(limit=3)
+    agent.pausing = True
     agent.fails[0] = 2
     await agent.take(event(0), event(1, b"b"))
     taking = asyncio.create_task(agent.take(event(2, b"b"), event(3, b"b")))
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
 
     assert not taking.done()
     assert agent.handled == [1, 2]
+    agent.pausing = False
     await taking
     await agent.until(4)
     assert agent.handled == [1, 2, 0, 3]
@@ -173,18 +178,58 @@ async def test_an_event_that_is_being_handled_while_its_partition_goes_is_not_ac
 async def test_nothing_comes_after_an_event_that_has_failed_in_another_way(failed_before: int) -> None:
     agent = Agent()
     agent.fails[0] = failed_before or -1
-    taken = asyncio.gather(agent.take(event(0)), return_exceptions=True)
+    taking = asyncio.create_task(agent.take(event(0)))
+    await asyncio.sleep(0.01)
+    assert taking.done() == bool(failed_before)
     if failed_before:
-        await taken
         agent.fails[0] = -1
         await agent.take(event(1))
         await asyncio.sleep(0.05)
-    else:
-        assert [type(error) for error in await taken] == [LookupError]
 
     assert [str(error) for error in agent.crashes] == ["nobody has thought of this"]
     assert (agent.handled, agent.acked) == ([], [])
+    taking.cancel()
     await agent.order.aclose()
+
+
+async def test_nobody_need_wait_for_what_is_only_held() -> None:
+    agent = Agent()
+    agent.fails[0] = 1
+    await agent.take(event(0), event(1), event(2, b"b"), event(3, partition=1))
+    assert agent.waited_for == set()
+    await agent.until(4)
+
+    assert agent.waited_for == set()
+
+
+async def test_no_attempt_begins_while_partitions_are_shared_out() -> None:
+    agent = Agent()
+    agent.fails[0] = 1
+    await agent.take(event(0), event(1))
+    agent.pausing = True
+    await asyncio.sleep(0.15)
+    assert agent.handled == []
+
+    agent.pausing = False
+    await agent.until(2)
+    assert agent.handled == [0, 1]
+
+
+@pytest.mark.parametrize("what", ["give up", "cancelled"])
+async def test_what_goes_wrong_beside_the_handler_does_not_leave_a_key_behind_in_silence(what: str) -> None:
+    agent = Agent(most=1 if what == "give up" else None)
+    agent.fails[0] = 1
+    agent.fails[-1] = 1
+    await agent.take(event(0))
+    if what == "cancelled":
+
+        async def handle(_: Event) -> None:
+            raise asyncio.CancelledError
+
+        agent.handle = handle  # type: ignore[method-assign, assignment]
+    await asyncio.sleep(0.1)
+
+    assert [type(error) for error in agent.crashes] == [RuntimeError if what == "give up" else asyncio.CancelledError]
 
 
 async def test_closing_ends_what_waits() -> None:
