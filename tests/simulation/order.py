@@ -39,8 +39,15 @@ def out_of_order(evidence: Evidence) -> Iterator[str]:
         for place, (later, row) in enumerate(route):
             known_s = applied.get((row, later.source))
             for copy, other in route[:place]:
-                if other > row and known_s is not None and chosen_s(evidence, copy) > known_s + _SEEN_S:
+                if other > row and known_s is not None and _claimed_s(evidence, copy, other) > known_s + _SEEN_S:
                     yield f"{copy} came before {later}"
+
+
+def _claimed_s(evidence: Evidence, copy: Copy, row: bytes) -> float:
+    """Return when a copy's row was claimed; it may have waited since for its destination to take more."""
+    sent_s = chosen_s(evidence, copy)
+    claims = evidence.workers[copy.sent.worker].claimed.get((row, copy.source), [])
+    return max((at_s for at_s in claims if at_s <= sent_s + _SEEN_S), default=sent_s)
 
 
 def chosen_s(evidence: Evidence, copy: Copy) -> float:

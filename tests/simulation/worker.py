@@ -27,12 +27,13 @@ from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
 from app.reports.row_version import RowVersion
 from app.reports.watermark import Watermark
+from app.route import Route
 from app.settings import Settings
 from app.steps.step import Step
 from app.throttle.controls import Controls
 from app.throttle.throttle import Throttle
 from app.topics import TopicLimits
-from tables import DelayTable
+from tables import DelayTable, Entry
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.clock import WorkerClock
 from tests.simulation.consumer import Consumer
@@ -131,6 +132,8 @@ class Worker:
         self.outlived = False
         #: When a row of a source was there to be fired.
         self.applied: dict[tuple[bytes, str], float] = {}
+        #: Each time that it was chosen to be sent.
+        self.claimed: dict[tuple[bytes, str], list[float]] = {}
         self.points = 0
         self.web: Web
 
@@ -221,7 +224,7 @@ class Worker:
                 CatchingUp(settings, self.cluster, logs, self.consumer, partitions, progress.report),
                 self.controls,
             ),
-            lambda number, lost_inputs: Partition(number, services, self.due, lost_inputs),
+            lambda number, lost_inputs: self._noting(Partition(number, services, self.due, lost_inputs)),
             self.due.notify,
             self.fatal,
         )
@@ -230,6 +233,17 @@ class Worker:
             self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run(), self.controls.run())
         ]
         self.ready = True
+
+    def _noting(self, partition: Partition) -> Partition:
+        """Note when rows of a partition are claimed."""
+        claim = partition.in_flight.claim
+
+        def noted(key: bytes, entry: Entry, route: Route | None = None) -> None:
+            self.claimed.setdefault((key, entry.source), []).append(self._loop.time())
+            claim(key, entry, route)
+
+        partition.in_flight.claim = noted  # type: ignore[method-assign]
+        return partition
 
     async def revoke(self) -> None:
         """Give the partitions back, as app/worker.py does."""
