@@ -1,4 +1,4 @@
-"""A Faust app that handles events in the order of their keys, some of which fail; run by tests/integration/ordered_app.
+"""A Faust app that handles events in the order of their keys, some of which fail (tests/integration/faust_app.py).
 
 What it has handled it appends to a file: a line with key and number, in the order of time whoever writes it.
 """
@@ -9,30 +9,9 @@ from collections import Counter
 import faust
 
 from punctual import exponential
-from punctual.client.faust_methods import DelayMethods
+from tests.harness.shop import app, source
 
-TO, DONE = os.environ["APP_TO"], os.environ["APP_DONE"]
-
-
-class Shop(DelayMethods, faust.App):
-    delay_app_id = os.environ["APP_DELAY"]
-
-
-app = Shop(
-    f"{TO}-shop",
-    broker=f"kafka://{os.environ['APP_KAFKA']}",
-    datadir=os.environ["APP_DATA"],
-    store="memory://",
-    web_enabled=False,
-    topic_allow_declare=False,
-    topic_disable_leader=True,
-    broker_session_timeout=6.0,
-    broker_heartbeat_interval=1.5,
-    broker_commit_interval=0.5,
-    consumer_auto_offset_reset="earliest",
-)
-source = app.topic(TO, value_type=bytes, value_serializer="raw")
-file = os.open(DONE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+file = os.open(os.environ["APP_DONE"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 tries = Counter[tuple[int, int]]()
 
 

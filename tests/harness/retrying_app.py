@@ -1,4 +1,4 @@
-"""A Faust app whose handler fails as often as an event's header says; run by tests/harness/faust_app.py."""
+"""A Faust app whose handler fails as often as an event's header says; run by tests/integration/faust_app.py."""
 
 import asyncio
 import os
@@ -9,29 +9,9 @@ from typing import Any
 import faust
 
 from punctual import exponential
-from punctual.client.faust_methods import DelayMethods
+from tests.harness.shop import app, source
 
-TO, DONE = os.environ["APP_TO"], os.environ["APP_DONE"]
-
-
-class Shop(DelayMethods, faust.App):
-    delay_app_id = os.environ["APP_DELAY"]
-
-
-app = Shop(
-    f"{TO}-shop",
-    broker=f"kafka://{os.environ['APP_KAFKA']}",
-    datadir=os.environ["APP_DATA"],
-    store="memory://",
-    web_enabled=False,
-    topic_allow_declare=False,
-    topic_disable_leader=True,
-    broker_session_timeout=6.0,
-    broker_heartbeat_interval=1.5,
-    broker_commit_interval=0.5,
-    consumer_auto_offset_reset="earliest",
-)
-source = app.topic(TO, value_type=bytes, value_serializer="raw")
+DONE = os.environ["APP_DONE"]
 done = app.topic(DONE, value_type=bytes, value_serializer="raw")
 
 
