@@ -43,12 +43,12 @@ class Agent(Protocol):
 
 
 class _Held:
-    """An event that is not acknowledged: it waits, or is being handled, or is `done` and another one before it not."""
+    """An event until it is `acked`: it waits, or is being handled, or is `done` and another one before it not."""
 
-    __slots__ = ("done", "event")
+    __slots__ = ("acked", "done", "event")
 
     def __init__(self, event: Any) -> None:
-        self.event, self.done = event, False
+        self.event, self.done, self.acked = event, False, False
 
 
 class _Place:
@@ -187,7 +187,9 @@ class KeyOrder:
         """Acknowledge an event that is done, as soon as those before it are, and those after it that waited for it."""
         held.done = True
         while place.unacked and place.unacked[0].done and not place.gone.is_set():
-            await self._agent.ack(place.unacked.popleft().event)
-        if held in place.unacked:
+            first = place.unacked.popleft()
+            first.acked = True
+            await self._agent.ack(first.event)
+        if not held.acked:
             self._agent.rest(held.event)
         self._room.set()
