@@ -84,14 +84,9 @@ def _measure(here: Installation, count: int, every_ms: int, times: int) -> dict[
         if "@" in id_:
             found[id_, due_ms] += 1
             late.append(message.timestamp()[1] - due_ms)
-    _check(
-        found,
-        {
-            (number, begin + number * every_ms // count + turn * every_ms)
-            for number in range(count)
-            for turn in range(times)
-        },
-    )
+    firsts = ((f"s-{number}", begin + number * every_ms // count) for number in range(count))
+    dues = ((id_, first_ms + turn * every_ms) for id_, first_ms in firsts for turn in range(times))
+    _check(found, {(f"{id_}@{due_ms}", due_ms) for id_, due_ms in dues})
     return {
         "schedules": count,
         "occurrences": len(late),
@@ -102,11 +97,14 @@ def _measure(here: Installation, count: int, every_ms: int, times: int) -> dict[
     }
 
 
-def _check(found: Counter[tuple[str, int]], planned: set[tuple[int, int]]) -> None:
-    wanted = {(f"s-{number}@{due_ms}", due_ms) for number, due_ms in planned}
-    faults = [f"{len(wanted - found.keys())} are lost", f"{len(found.keys() - wanted)} are not planned"]
-    faults.append(f"{sum(times > 1 for times in found.values())} came twice")
-    if any(not fault.startswith("0 ") for fault in faults):
+def _check(found: Counter[tuple[str, int]], planned: set[tuple[str, int]]) -> None:
+    counts = {
+        "are lost": len(planned - found.keys()),
+        "are not planned": len(found.keys() - planned),
+        "came twice": sum(times > 1 for times in found.values()),
+    }
+    faults = [f"{count} {what}" for what, count in counts.items() if count]
+    if faults:
         raise PromiseBroken("recurring", faults)
 
 

@@ -14,7 +14,7 @@ from app.embedded.ports import free_port
 from app.errors import PunctualError
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-#: One of them posts to a server of their own on this machine.
+#: One of them posts to a server of its own on this machine.
 ALLOWED = {"DELAY_HTTP_DESTINATIONS": "http://127.0.0.1*"}
 
 
@@ -31,19 +31,15 @@ def main(arguments: list[str]) -> int:
     _say("Starting Kafka and a worker (the first time, 45 MB of jars are fetched) ...")
     try:
         with installation(parse(["--port", str(free_port())]), _say, **ALLOWED) as place:
-            asyncio.run(_start(place))
+            for worker in place.workers:
+                worker.start()
+            asyncio.run(place.wait_ready())
             return _run(EXAMPLES / f"{arguments[0]}.py", place)
     except KeyboardInterrupt:
         return 0
     except (DemoError, BrokerError, PunctualError) as error:
         _say(str(error))
         return 1
-
-
-async def _start(place: Installation) -> None:
-    for worker in place.workers:
-        worker.start()
-    await asyncio.gather(*[worker.wait_ready() for worker in place.workers])
 
 
 def _run(program: Path, place: Installation) -> int:

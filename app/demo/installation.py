@@ -1,5 +1,6 @@
 """Everything the demonstration runs on: a broker or a given cluster, topics, and workers."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 from app.demo.options import Options
 from app.demo.worker import Worker
 from app.embedded import Broker
-from app.embedded.waiting import Say
+from app.embedded.waiting import Say, telling
 from app.settings import Settings
 
 DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
@@ -27,6 +28,11 @@ class Installation:
     broker: Broker | None
     #: Hears how far starts are.
     say: Say
+
+    async def wait_ready(self) -> None:
+        """Return once all workers, which were started, serve. Raises WorkerDiedError or WorkerNotReadyError."""
+        with telling(self.say, lambda seconds: f"The worker is starting, {seconds:.0f} s so far ..."):
+            await asyncio.gather(*[worker.wait_ready() for worker in self.workers])
 
     def check(self) -> None:
         """Raise a DemoError or BrokerError when a part ended by itself."""

@@ -16,7 +16,6 @@ from app.demo.story import orders
 from app.demo.tally import Tally
 from app.demo.topics import create_topics
 from app.demo.traffic import Traffic
-from app.embedded.waiting import telling
 from punctual import DelayClient
 
 SUMMARY_EVERY_S = 10.0
@@ -56,8 +55,7 @@ async def _start_workers(place: Installation, screen: Screen) -> None:
     for worker in place.workers:
         worker.start()
         screen.say(f"Worker      {worker.url}   log: {worker.log}")
-    with telling(place.say, lambda seconds: f"The worker is starting, {seconds:.0f} s so far ..."):
-        await asyncio.gather(*[worker.wait_ready() for worker in place.workers])
+    await place.wait_ready()
     screen.say(f"Web view    {place.workers[0].url}\nCtrl-C      stops everything.\n")
 
 

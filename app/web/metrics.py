@@ -1,12 +1,12 @@
 """This worker's own part of the numbers as Prometheus metrics, beside whatever else the process counts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.web.overview import Overview, Wanted, overview
+from app.web.overview import Overview, Queue, Wanted, overview, queue_rows
 from app.web.state import WorkerState
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -35,7 +35,7 @@ class WorkerCollector(Collector):
         yield from _gauges(overview(fresh, 0, state.now_ms()))
         left = sum(row["total"] - row["done"] for row in state.recovery())
         yield from _wanted(state.wanted())
-        yield from _queues(overview({}, 0, state.now_ms(), queues=state.queues()))
+        yield from _queues(queue_rows(state.queues(), state.now_ms()))
         yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)
 
 
@@ -59,13 +59,13 @@ def _wanted(wanted: Wanted) -> Iterator[Metric]:
     yield rate
 
 
-def _queues(whole: Overview) -> Iterator[Metric]:
+def _queues(rows: Iterable[Queue]) -> Iterator[Metric]:
     """Yield how acknowledged queues are, which every worker tells."""
     labels = ["topic", "group"]
     help_text = "Consumers of an acknowledged queue whose circuit breaker lets only probes pass."
     broken = GaugeMetricFamily("delay_queue_breakers_open", help_text, labels=labels)
     unacked = GaugeMetricFamily("delay_queue_unacked_messages", "Messages that are handed out.", labels=labels)
-    for queue in whole.queues:
+    for queue in rows:
         broken.add_metric([queue.topic, queue.group], queue.breakers_open)
         unacked.add_metric([queue.topic, queue.group], queue.unacked)
     yield broken

@@ -161,11 +161,11 @@ def overview(
         destinations=_destinations(reports.values(), trouble, wanted),
         workers=_workers(rows, reports),
         partitions=rows,
-        queues=_queues(queues, now_ms),
+        queues=queue_rows(queues, now_ms),
     )
 
 
-def _queues(said: Iterable[Said], now_ms: int) -> list[Queue]:
+def queue_rows(said: Iterable[Said], now_ms: int) -> list[Queue]:
     """Return the queues whose consumers have reported lately, those with an open breaker first."""
     of: dict[tuple[str, str], list[QueueReport]] = {}
     for report, at_ms in said:

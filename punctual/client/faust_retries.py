@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeVar
 from punctual.client.client import DelayClient
 from punctual.client.errors import InvalidOptionError, KafkaUnreachableError, NotAcknowledgedError
 from punctual.client.key_order import Attempts, KeyOrder
-from punctual.client.retries import DEFAULT_BACKOFF, Received, counted, is_count
+from punctual.client.retries import DEFAULT_BACKOFF, Received, check_most, counted, is_count
 from punctual.contract.retry import Backoff
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,6 @@ def _check_order(order: str, max_attempts: int | None, max_unacked: int, to: obj
         raise InvalidOptionError(f"order={order!r} is no order: give 'key', or None.")
     if to is not None or agent.get("concurrency", 1) != 1:
         raise InvalidOptionError("order='key' tries events again where they are, one by one: leave to and concurrency.")
-    if max_attempts is not None and not is_count(max_attempts):
-        raise InvalidOptionError(f"max_attempts={max_attempts!r} is no number of attempts: give 1 or more, or None.")
+    check_most(max_attempts)
     if not is_count(max_unacked):
         raise InvalidOptionError(f"max_unacked={max_unacked!r} is no number of events: give 1 or more.")

@@ -77,8 +77,7 @@ def retry(
     Key, value and headers stay. Its id is that of the source and the attempt, as the worker finds it too, so that the
     request goes home at once. Raises an InvalidRequestError.
     """
-    if max_attempts is not None and not is_count(max_attempts):
-        raise InvalidOptionError(f"max_attempts={max_attempts!r} is no number of attempts: give 1 or more, or None.")
+    check_most(max_attempts)
     kept = [header for header in _pairs(record.headers) if header[0] not in _ANEW]
     known = dict(reversed(kept))  # the first of a name counts
     where = topic_bytes(record.topic if to is None else to)
@@ -107,6 +106,12 @@ class _Counted:
     def __init__(self, record: Received, headers: list[RawHeader]) -> None:
         self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
         self.key, self.value, self.headers = record.key, record.value, headers
+
+
+def check_most(max_attempts: int | None) -> None:
+    """Raise InvalidOptionError unless there can be so many attempts."""
+    if max_attempts is not None and not is_count(max_attempts):
+        raise InvalidOptionError(f"max_attempts={max_attempts!r} is no number of attempts: give 1 or more, or None.")
 
 
 def is_count(number: object) -> bool:

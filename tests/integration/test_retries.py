@@ -44,7 +44,7 @@ def test_a_consumer_only_forwards_what_it_has_received_until_the_attempts_are_ov
 
     requests = read(installation.bootstrap, installation.requests.topic)
     asked_at = [one.timestamp_ms for one in requests if ("delay-to", to.encode()) in one.headers]
-    assert [due - asked for due, asked in zip(dues, sorted(asked_at), strict=False)] == [
+    assert [due - asked for due, asked in zip(dues, sorted(asked_at)[:3], strict=True)] == [
         BASE_MS,
         2 * BASE_MS,
         4 * BASE_MS,

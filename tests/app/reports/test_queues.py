@@ -1,18 +1,16 @@
 """What consumers of queues say of themselves reaches the page, whatever becomes of their topic."""
 
-from types import SimpleNamespace
 from typing import Any
 
-import aiokafka.errors
 import msgspec
 import pytest
 
-from app.kafka.metadata.reader import Stored
 from app.reports import queues as module
 from app.reports.queues import Queues, Said
 from app.settings import Settings
 from app.web.overview import overview
 from punctual.contract.queue_report import QueueReport
+from tests.app.fake_topic import Log
 
 NOW_MS = 1_800_000_000_000
 
@@ -21,44 +19,21 @@ def report(consumer: str = "one", **more: Any) -> QueueReport:
     return QueueReport(**{"topic": "orders", "group": "billing", "consumer": consumer, **more})
 
 
-class Topic:
-    """The topic as the worker's connections see it, from the offset `begin` on."""
+class Topic(Log):
+    """The topic as the worker's connections see it, which may not be there."""
 
     def __init__(self) -> None:
-        self.there, self.begin, self.now_ms = True, 0, NOW_MS
-        self.records: list[tuple[bytes | None, bytes | None]] = []
+        super().__init__(NOW_MS)
+        self.there, self.now_ms = True, NOW_MS
 
     def say(self, one: QueueReport) -> None:
         self.records.append((one.key, msgspec.json.encode(one)))
 
-    # a cluster -------------------------------------------------------------------------------------------------------
     def partitions(self, _: str) -> int:
         return int(self.there)
 
     async def refresh(self, topics: list[str]) -> set[str]:
         return set() if self.there else set(topics)
-
-    # its reader ------------------------------------------------------------------------------------------------------
-    def reader(self, _cluster: Any, _topic: str, _partition: int, offset: int = 0) -> Any:
-        place = SimpleNamespace(offset=offset)
-
-        async def begin() -> int:
-            return self.begin
-
-        async def end() -> int:
-            return self.begin + len(self.records)
-
-        async def position() -> int:
-            return int(place.offset)
-
-        async def chunk(limit: int) -> list[Stored]:
-            if not self.begin <= place.offset:
-                raise aiokafka.errors.OffsetOutOfRangeError
-            found = self.records[place.offset - self.begin :][:limit]
-            first, place.offset = place.offset, place.offset + len(found)
-            return [Stored(first + number, NOW_MS, key, value) for number, (key, value) in enumerate(found)]
-
-        return SimpleNamespace(begin=begin, end=end, position=position, chunk=chunk)
 
 
 @pytest.fixture
@@ -102,12 +77,19 @@ async def test_without_the_topic_nothing_is_known(topic: Topic, queues: Queues) 
     assert queues.known == []
 
 
-@pytest.mark.parametrize("begin", [50, 0])
-async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(begin: int, topic: Topic, queues: Queues) -> None:
-    topic.begin = 7
-    topic.say(report())
+@pytest.mark.parametrize("longer", [True, False])
+async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
+    topic: Topic, queues: Queues, *, longer: bool
+) -> None:
+    topic.say(report("two"))
+    topic.say(report("three"))
     await queues._read()
-    topic.begin = begin
+    if longer:
+        topic.say(report("gone"))
+        topic.begin = 3  # what was not read yet is gone
+    else:
+        topic.records.clear()
+    topic.say(report())
     await queues._read()
     assert queues.known == []
     await queues._read()
