@@ -64,17 +64,18 @@ class Account:
         return account
 
     @classmethod
-    def settled(cls, bootstrap: str, app_id: str, seconds: float = 15.0) -> Self:
-        """Read until the account balances: progress follows the events within a second or two.
+    def settled(cls, bootstrap: str, app_id: str, seconds: float = 15.0, *, pending: int | None = None) -> Self:
+        """Read until the account balances, perhaps with so many pending: progress follows the events within a second.
 
-        Raises AssertionError if it does not.
+        Raises AssertionError if it does not balance; how many are pending in the end is the caller's to assert.
         """
         until = time.monotonic() + seconds
         while True:
             account = cls.read(bootstrap, app_id)
-            if not account.faults():
+            late = time.monotonic() > until
+            if not account.faults() and (late or pending in (None, account.sums["pending"])):
                 return account
-            if time.monotonic() > until:
+            if late:
                 account.assert_balanced()
             time.sleep(_POLL_S)
 

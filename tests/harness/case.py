@@ -101,9 +101,9 @@ class Case:
         """Read the account as it stands."""
         return Account.read(self.bootstrap, self.app_id)
 
-    def settled(self) -> Account:
-        """Wait until the account balances."""
-        return Account.settled(self.bootstrap, self.app_id)
+    def settled(self, *, pending: int | None = None) -> Account:
+        """Wait until the account balances, perhaps until so many are pending: orders on a detour take their time."""
+        return Account.settled(self.bootstrap, self.app_id, pending=pending)
 
     def remove(self) -> None:
         """Delete the installation's topics."""
