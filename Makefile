@@ -8,6 +8,7 @@ BENCH_STAMP := .venv/.bench-installed
 LOCK_STAMP := .venv/.lock-installed
 SOURCES := $(wildcard app punctual tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TEST_EXTRAS := --extra oidc --extra otel --extra docs --extra test
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
@@ -116,9 +117,9 @@ lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade pyproject.toml --group build --output-file requirements/run.txt
 	$(COMPILE) --upgrade pyproject.toml --extra pipeline --group build --constraint requirements/run.txt \
 		--output-file requirements/pipeline.txt
-	$(COMPILE) --upgrade pyproject.toml --extra pipeline --extra test --group build \
+	$(COMPILE) --upgrade pyproject.toml --extra pipeline $(TEST_EXTRAS) --group build \
 		--constraint requirements/pipeline.txt --output-file requirements/test.txt
-	$(COMPILE) --upgrade pyproject.toml --extra pipeline --extra test --extra bench --group build \
+	$(COMPILE) --upgrade pyproject.toml --extra pipeline $(TEST_EXTRAS) --extra bench --group build \
 		--constraint requirements/test.txt --output-file requirements/bench.txt
 	$(COMPILE) --upgrade --group lock --output-file requirements/lock.txt
 
