@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from app.embedded import Broker, BrokerFailedError, DataDirectoryError, Node, PortTakenError, broker_or_given
 from app.embedded.java import installed_java
 from app.embedded.ports import free_port
 from app.embedded.properties import new_cluster_id, write_properties
 from tests.embedded.processes import eventually, gone
+from tests.harness.kafka import create_topic
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,11 +27,6 @@ ROOT = Path(__file__).parents[2]
 def admin_of(bootstrap: str) -> AdminClient:
     # Silent: it may see its broker go, which is what is being tested.
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-
-
-def create_topic(bootstrap: str, name: str, replicas: int = 1) -> None:
-    admin = admin_of(bootstrap)  # kept until the answer is there: its end cancels what it asked for
-    admin.create_topics([NewTopic(name, 1, replicas)])[name].result(30)
 
 
 def topics(bootstrap: str) -> set[str]:
@@ -151,9 +147,14 @@ def test_three_brokers_make_one_cluster() -> None:
             broker.launch()
         for broker in brokers:
             broker.wait()
-        create_topic(brokers[0].bootstrap, "spread", replicas=3)
-        partition = admin_of(brokers[0].bootstrap).list_topics("spread", timeout=30).topics["spread"].partitions[0]
-        assert sorted(partition.replicas) == [1, 2, 3]
+        create_topic(brokers[0].bootstrap, "spread", 1, 3)
+        admin = admin_of(brokers[0].bootstrap)
+
+        def spread() -> bool:
+            partitions = admin.list_topics("spread", timeout=30).topics["spread"].partitions
+            return [sorted(one.replicas) for one in partitions.values()] == [[1, 2, 3]]
+
+        eventually(spread)
     finally:
         for broker in brokers:
             broker.close()

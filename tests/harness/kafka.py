@@ -5,11 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 #: A chunk is given out when this is over, even if it is not full.
 _CHUNK_S = 0.02
+#: Partitions of a topic or broker that is new get their leaders within this.
+_LEADERS_S = 10.0
+_NO_LEADER = {"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"}
 
 Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
 
@@ -59,7 +62,7 @@ def read(bootstrap: str, topic: str) -> Iterator[Record]:
     at_once = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}  # the end is told by an answer without records
     consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, **options, **at_once})
     try:
-        left = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        left = set(_partitions(consumer, topic))
         consumer.assign([TopicPartition(topic, number, 0) for number in left])
         while left:
             for message in consumer.consume(5_000, _CHUNK_S):
@@ -76,10 +79,35 @@ def ends(bootstrap: str, topic: str) -> dict[int, int]:
     """Return the offset after the last record of each partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "harness"})
     try:
-        numbers = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), 10)[1] for number in numbers}
+        return {number: _end(consumer, TopicPartition(topic, number)) for number in _partitions(consumer, topic)}
     finally:
         consumer.close()
+
+
+def _partitions(client: Consumer | AdminClient, topic: str) -> list[int]:
+    """Return the partitions of a topic, once each has a leader; none if there is no such topic."""
+    until = time.monotonic() + _LEADERS_S
+    while True:
+        found = client.list_topics(topic, timeout=10).topics[topic]
+        if not (found.error and found.error.name() in _NO_LEADER) and all(
+            one.leader >= 0 for one in found.partitions.values()
+        ):
+            return list(found.partitions)
+        assert time.monotonic() < until, f"{topic} has no leaders: {found.error}"
+        time.sleep(0.05)
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> int:
+    until = time.monotonic() + _LEADERS_S
+    while True:
+        try:
+            end: int = consumer.get_watermark_offsets(place, 10)[1]
+        except KafkaException as error:
+            if error.args[0].name() not in _NO_LEADER or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            return end
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 1, replicas: int = 1, /, **config: str) -> str:
@@ -88,6 +116,10 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 1, replicas: int 
     new = NewTopic(topic, partitions, replicas, config={"message.timestamp.type": "LogAppendTime", **settings})
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([new])[topic].result(30)
+    until = time.monotonic() + _LEADERS_S
+    while len(_partitions(admin, topic)) < partitions:  # other brokers than the controller hear of it later
+        assert time.monotonic() < until, f"{topic} is not known"
+        time.sleep(0.05)
     return topic
 
 
