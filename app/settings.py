@@ -39,9 +39,13 @@ MAX_PARTITIONS = 10_000
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
+def _is_secret(env: str) -> bool:
+    return "PASSWORD" in env or env.endswith("_SECRET")
+
+
 def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
     """Declare a setting; `was` is the name that it had before, which goes on working."""
-    return field(repr="PASSWORD" not in env, metadata={"env": env, "default": default, "parse": parse, "was": was})
+    return field(repr=not _is_secret(env), metadata={"env": env, "default": default, "parse": parse, "was": was})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +98,8 @@ class Settings:
     datadir: str = _setting("DATADIR", "")
     host: str = _setting("HOST", "127.0.0.1")
     web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", words)
+    web_payloads: str = _setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
+    web_secret: str = _setting("DELAY_WEB_SECRET", "")
     port: int = _setting("PORT", "6066", whole(1, 65_535))
 
     @classmethod
@@ -111,7 +117,7 @@ class Settings:
             try:
                 values[setting.name] = parse(text)
             except ValueError as error:
-                shown = "(not shown)" if "PASSWORD" in name else repr(text)
+                shown = "(not shown)" if _is_secret(name) else repr(text)
                 raise SettingInvalid(name, shown, str(error)) from error
         settings = cls(**values)
         check(settings)

@@ -25,6 +25,8 @@ from app.process.datadir import member_id
 from app.process.environment import doubts
 from app.process.fatal import end_process
 from app.process.rate_limit_filter import RateLimitFilter
+from app.search import routes
+from app.search.search import Search
 from app.settings import Settings
 from app.web.server import attach
 from punctual.client.faust_methods import DelayMethods
@@ -140,7 +142,7 @@ def create_app(settings: Settings) -> Punctual:
         )
     )
     app.engine = Engine(settings, table, app)
-    attach(app, app.engine, settings.web_hosts)
+    routes.register(attach(app, app.engine, settings.web_hosts).web_app, Search(app.engine))
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

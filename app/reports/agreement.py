@@ -26,6 +26,8 @@ OF_A_WORKER = frozenset(
         "DELAY_ROW_VERSION",
         "DELAY_SKIP_RECORDS",
         "DELAY_WEB_HOSTS",
+        "DELAY_WEB_PAYLOADS",
+        "DELAY_WEB_SECRET",  # not even its hash is told
     }
 )
 

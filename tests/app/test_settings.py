@@ -61,6 +61,8 @@ GOOD = {
     "DATADIR": ("/data", "/data"),
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
     "PORT": ("7000", 7000),
+    "DELAY_WEB_PAYLOADS": ("masked", "masked"),
+    "DELAY_WEB_SECRET": ("between us", "between us"),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
@@ -93,6 +95,7 @@ BAD = {
     "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
+    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked is needed"),
     "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
 }
 

@@ -1,0 +1,97 @@
+"""What somebody looks for among pending messages, as the addresses of the web view and the API write it."""
+
+from collections.abc import Mapping
+from typing import Final, Self
+
+import msgspec
+
+from punctual.contract.times import parse_time
+from tables import Entry, keys
+
+#: The names that a query may have, in the order in which they are written.
+NAMES: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix")
+_LONGEST: Final = 1_024
+
+
+class FilterError(ValueError):
+    """A filter that cannot be understood: a sentence that says what is wrong and what is right."""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which messages: those that fit all that is set. Due times are epoch milliseconds, both included.
+
+    `to` is a topic, or a URL or its beginning; `header` is a name, or `name:value`; `source` is a topic, or what a
+    request's `topic-partition-offset` begins with.
+    """
+
+    to: str = ""
+    due_from_ms: int = 0
+    due_to_ms: int = keys.MAX_DUE_MS
+    key: str = ""
+    header: str = ""
+    source: str = ""
+    id_prefix: str = ""
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> Self:
+        """Read a filter from the parameters of an address; those of other names are not looked at.
+
+        Raises FilterError.
+        """
+        given = {name: query.get(name, "").strip() for name in NAMES}
+        for name, text in given.items():
+            if len(text) > _LONGEST:
+                raise FilterError(f"{name} has {len(text)} characters; a filter takes at most {_LONGEST}")
+        since, until = given.pop("due_from"), given.pop("due_to")
+        return cls(
+            due_from_ms=_moment("due_from", since) if since else 0,
+            due_to_ms=_moment("due_to", until) if until else keys.MAX_DUE_MS,
+            **given,
+        )
+
+    def query(self) -> dict[str, str]:
+        """Return the parameters that stand for it, without those that are not set."""
+        found = {name: getattr(self, name) for name in NAMES if not name.startswith("due")}
+        if self.due_from_ms:
+            found["due_from"] = str(self.due_from_ms)
+        if self.due_to_ms != keys.MAX_DUE_MS:
+            found["due_to"] = str(self.due_to_ms)
+        return {name: found[name] for name in NAMES if found.get(name)}
+
+    @property
+    def needles(self) -> list[bytes]:
+        """Bytes that every row has that fits: looking for them costs a tenth of decoding the row."""
+        name, _, value = self.header.partition(":")
+        return [text.encode() for text in (self.to, self.key, name, value, self.source, self.id_prefix) if text]
+
+    @property
+    def by_destination_alone(self) -> bool:
+        """Whether nothing but a destination is asked for: how many there are is counted all along."""
+        return self == Filter(to=self.to)
+
+    def fits(self, row: bytes, entry: Entry) -> bool:
+        """Return whether the message in a row is one that is looked for."""
+        return (
+            self.due_from_ms <= keys.due_of(row) <= self.due_to_ms
+            and entry.url is None  # a callback that waits bears the id of a message that has ended
+            and not entry.replaced
+            and self._goes_there(entry)
+            and entry.id.startswith(self.id_prefix)
+            and (not self.source or entry.source == self.source or entry.source.startswith(f"{self.source}-"))
+            and (not self.key or entry.key == self.key.encode())
+            and (not self.header or self._has_header(entry))
+        )
+
+    def _goes_there(self, entry: Entry) -> bool:
+        return not self.to or entry.to == self.to or ("://" in self.to and entry.to.startswith(self.to))
+
+    def _has_header(self, entry: Entry) -> bool:
+        name, given, value = self.header.partition(":")
+        return any(found == name and (not given or raw == value.encode()) for found, raw in entry.headers)
+
+
+def _moment(name: str, text: str) -> int:
+    try:
+        return min(parse_time(text), keys.MAX_DUE_MS)
+    except ValueError as error:
+        raise FilterError(f"{name}={text!r} is no time: {error}") from error

@@ -1,0 +1,118 @@
+"""The addresses at which pending messages are found, for everyone and, below /api/v1/local, for other workers."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.search.filter import Filter, FilterError
+from app.search.peers import PeerSilent
+from app.search.scan import Place
+from app.search.scans import ScanFailed
+from app.search.search import LOCAL, LONGEST_S, MOST, Search
+
+_USUAL, _USUAL_S = 50, 8.0
+_RETRY: Final = {"Retry-After": "2"}
+
+
+def register(web_app: web.Application, search: Search) -> None:
+    """Add the addresses to an application that has not started yet; what they start ends with it."""
+    view = View(search)
+    web_app.add_routes(
+        [
+            web.get("/api/v1/messages", view.page),
+            web.get("/api/v1/messages/count", view.count),
+            web.get("/api/v1/messages/{id:.+}", view.message),
+            web.get(f"{LOCAL}/messages", view.own_page),
+            web.get(f"{LOCAL}/count", view.own_count),
+            web.get(f"{LOCAL}/message", view.own_message),
+        ]
+    )
+
+    async def stop(_: web.Application) -> None:
+        await search.close()
+
+    web_app.on_cleanup.append(stop)
+
+
+class View:
+    """Reads questions from addresses, and writes answers and sentences as JSON."""
+
+    def __init__(self, search: Search) -> None:
+        """Answer by a search."""
+        self._search = search
+
+    async def page(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/messages: pending messages that fit a filter, by due time."""
+        query = request.query
+        return await _told(lambda: self._search.page(*_asked(query), whole=_flag(query, "whole")))
+
+    async def count(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/messages/count: how many fit a filter."""
+        query = request.query
+        return await _told(lambda: self._search.count(Filter.from_query(query), _seconds(query)))
+
+    async def message(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/messages/{id}: the pending message with an id."""
+        id_, whole = request.match_info["id"], _flag(request.query, "whole")
+        return await _told(lambda: self._search.message(id_, whole=whole), f"no message with the id {id_!r} is pending")
+
+    async def own_page(self, request: web.Request) -> web.Response:
+        """Answer another worker: this one's part of a page."""
+        query = request.query
+        return await _told(lambda: self._search.own_page(*_asked(query), whole=_flag(query, "whole")))
+
+    async def own_count(self, request: web.Request) -> web.Response:
+        """Answer another worker: this one's part of a count."""
+        query = request.query
+        return await _told(lambda: self._search.own_count(Filter.from_query(query), _seconds(query)))
+
+    async def own_message(self, request: web.Request) -> web.Response:
+        """Answer another worker: a message that lives here."""
+        id_ = request.query.get("id", "")
+        if self._search.home(id_) not in self._search.served:
+            return _json({"error": "this worker does not serve the partition of this id"}, 503, _RETRY)
+        row = self._search.own_message(id_, whole=_flag(request.query, "whole"))
+        return _json({"error": "not pending"}, 404) if row is None else _json(row)
+
+
+async def _told(ask: Any, otherwise: str = "") -> web.Response:
+    """Return what is answered to a question; sentences for what cannot be understood, found or reached."""
+    try:
+        found = await ask()
+    except ValueError as error:
+        return _json({"error": str(error)}, 400)
+    except (ScanFailed, PeerSilent) as error:
+        return _json({"error": str(error)}, 503, _RETRY)
+    return _json({"error": otherwise}, 404) if found is None else _json(found)
+
+
+def _asked(query: Mapping[str, str]) -> tuple[Filter, Place, int]:
+    after = Place.parse(query["cursor"]) if query.get("cursor") else Place()
+    return Filter.from_query(query), after, int(_number(query, "limit", _USUAL, MOST))
+
+
+def _seconds(query: Mapping[str, str]) -> float:
+    return _number(query, "seconds", _USUAL_S, LONGEST_S)
+
+
+def _number(query: Mapping[str, str], name: str, usual: float, most: float) -> float:
+    text = query.get(name) or str(usual)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= most:
+        raise FilterError(f"{name}={text[:64]!r} should be a number above 0, at most {most:g}")
+    return number
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    return query.get(name, "") in ("1", "true", "yes")
+
+
+def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body), status=status, headers=headers, content_type="application/json", charset="utf-8"
+    )

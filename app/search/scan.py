@@ -1,0 +1,128 @@
+"""Goes through pending messages in the order in which they fall due: bounded, and says how far it came."""
+
+import heapq
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from app.search.filter import Filter
+from app.search.row import SHOWN, Row, row_of
+from tables import keys
+from tables.entry import decode
+
+#: Rows between two looks at the clock.
+_STRIDE: Final = 512
+
+Rows = Iterator[tuple[bytes, int, bytes]]
+
+
+class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """A place among all messages: behind the row with this key in this partition, and before the next one."""
+
+    key: bytes = b""
+    partition: int = -1
+
+    @property
+    def start(self) -> bytes:
+        """The key from which on rows come after it, of partitions that it has passed; others have one more."""
+        return self.key
+
+    def passed(self, key: bytes, partition: int) -> bool:
+        """Return whether a row lies before it."""
+        return (key, partition) <= (self.key, self.partition)
+
+    def text(self) -> str:
+        """Return it as a cursor that addresses can have."""
+        return f"{self.key.hex()}.{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Place":
+        """Read a cursor; ValueError if it is none."""
+        key, dot, partition = text.partition(".")
+        if not dot or len(text) > 2 * keys.ROW_SIZE + 8:
+            msg = f"{text[:64]!r} is no cursor; take it from `next` of an answer"
+            raise ValueError(msg)
+        return cls(bytes.fromhex(key), int(partition))
+
+
+END: Final = Place(keys.ROWS_END)
+
+
+class Scan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to go through, and how far: at most `limit` finds, `rows` looked at, `ms` of time.
+
+    With `count` finds are only counted; with `steps` they are counted by destination between these times (epoch ms).
+    `most` bytes of each value are wanted, None for all.
+    """
+
+    filter: Filter = Filter()
+    after: Place = Place()
+    limit: int = 50
+    rows: int = 200_000
+    ms: int = 2_000
+    most: int | None = SHOWN
+    count: bool = False
+    steps: list[int] = []
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """What a scan has come to: everything before `up_to` was looked at, which is END if nothing is left."""
+
+    rows: list[Row] = []
+    matching: int = 0
+    looked_at: int = 0
+    up_to: Place = END
+    by_step: list[dict[str, int]] = []
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to look at."""
+        return self.up_to >= END
+
+
+def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
+    """Go through the rows of several partitions' databases in one order: by key, then by partition."""
+
+    def rows(number: int, database: Any) -> Rows:
+        for key, raw in database.items(start, end):
+            yield key, number, raw
+
+    return heapq.merge(*(rows(number, database) for number, database in parts))
+
+
+def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
+    """Go through rows that are due from the filter's beginning to its end, after a place, until a bound is met."""
+    seek = wanted.filter
+    start = max(keys.row_key(seek.due_from_ms, 0, 0), wanted.after.start)
+    found = Found(by_step=[{} for _ in wanted.steps[1:]])
+    until, needles, fits = time.monotonic() + wanted.ms / 1000, seek.needles, seek.fits
+    last = wanted.after
+    for key, number, raw in merged(parts, start, keys.due_bound(seek.due_to_ms)):
+        if wanted.after.passed(key, number):
+            continue
+        found.looked_at += 1
+        last = Place(key, number)
+        if all(needle in raw for needle in needles):
+            entry = decode(raw)
+            if fits(key, entry):
+                found.matching += 1
+                _take(found, wanted, number, key, entry)
+        full = not wanted.count and not wanted.steps and len(found.rows) >= wanted.limit
+        late = found.looked_at % _STRIDE == 0 and time.monotonic() > until
+        if full or late or found.looked_at >= wanted.rows:
+            found.up_to = last
+            return found
+    return found
+
+
+def _take(found: Found, wanted: Scan, number: int, key: bytes, entry: Any) -> None:
+    if wanted.steps:
+        due = keys.due_of(key)
+        for place, counts in enumerate(found.by_step):
+            if wanted.steps[place] <= due < wanted.steps[place + 1]:
+                counts[entry.to] = counts.get(entry.to, 0) + 1
+                break
+    elif not wanted.count:
+        found.rows.append(row_of(number, key, entry, most=wanted.most))

@@ -1,0 +1,132 @@
+"""The process that goes through a worker's databases, so that no look at them holds up a delivery.
+
+It opens each as a secondary instance (RocksDB's wiki, "Read-only and Secondary instances"): that reads what the worker
+has written, its log included, and neither locks nor writes anything of it. It is nice to everyone else, and ends when
+the worker does: its input is a pipe.
+"""
+
+import os
+import shutil
+import struct
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import rocksdict
+
+from app.search.scan import Found, Scan, scan
+from tables.database import Database
+from tables.rocksdb_options import rocksdb_options
+
+_LENGTH: Final = struct.Struct(">I")
+_NICE: Final = 10
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A scan of some partitions: their numbers, and where their databases are."""
+
+    parts: list[tuple[int, str]]
+    scan: Scan
+
+
+class Answer(msgspec.Struct):
+    """What was found, or why nothing could be: a sentence."""
+
+    found: Found | None = None
+    error: str = ""
+
+
+encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Secondary(Database):
+    """A worker's database as another process may read it."""
+
+    def __init__(self, path: Path, own: Path) -> None:
+        """Open it; `own` is a directory for this process's log of it."""
+        self.path = path
+        options = rocksdb_options()
+        options.set_max_open_files(-1)  # the worker deletes files that it has merged: those that are open stay
+        self._db = rocksdict.Rdict(str(path), options, access_type=rocksdict.AccessType.secondary(str(own)))
+
+    def catch_up(self) -> None:
+        """See what was written up to now."""
+        self._db.try_catch_up_with_primary()
+
+    def condemn(self) -> None:
+        """Mark nothing: what a reader meets may be a file that the worker has just replaced."""
+
+
+class Secondaries:
+    """The databases that are open here; one that the worker has made anew is opened anew."""
+
+    def __init__(self, own: Path) -> None:
+        """Have none open; `own` is a directory for what RocksDB notes of them."""
+        self._own, self._open = own, dict[str, tuple[int, Secondary]]()
+
+    def get(self, path: str) -> Secondary:
+        """Return a database as it is now."""
+        identity = (Path(path) / "IDENTITY").stat().st_ino  # written when a database is made
+        known = self._open.get(path)
+        if known is not None and known[0] == identity:
+            known[1].catch_up()
+            return known[1]
+        if known is not None:
+            self.drop(path)
+        own = Path(tempfile.mkdtemp(dir=self._own))
+        self._open[path] = identity, Secondary(Path(path), own)
+        return self._open[path][1]
+
+    def keep(self, paths: set[str]) -> None:
+        """Close all others: their partitions are not the worker's any more."""
+        for path in self._open.keys() - paths:
+            self.drop(path)
+
+    def drop(self, path: str) -> None:
+        """Close a database, if it is open."""
+        known = self._open.pop(path, None)
+        if known is not None:
+            known[1].close()
+
+
+def answer(secondaries: Secondaries, question: Question) -> Answer:
+    """Return what a question comes to; once more with databases opened anew, if files went away under it."""
+    paths = {path for _, path in question.parts}
+    secondaries.keep(paths)
+    for last in (False, True):
+        try:
+            parts: list[tuple[int, Any]] = [(number, secondaries.get(path)) for number, path in question.parts]
+            return Answer(scan(parts, question.scan))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next question may fare better
+            for path in paths:
+                secondaries.drop(path)
+            if last:
+                return Answer(error=f"{type(error).__name__}: {error}")
+    raise AssertionError("the second time returns")
+
+
+def main(directory: str) -> None:
+    """Answer questions from the input until it ends; each way: a length of four bytes, then msgpack."""
+    os.nice(_NICE)
+    own = Path(directory)
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir(parents=True)
+    secondaries, decoder = Secondaries(own), msgspec.msgpack.Decoder(Question)
+    take, give = sys.stdin.buffer, sys.stdout.buffer
+    try:
+        while len(head := take.read(_LENGTH.size)) == _LENGTH.size:
+            question = decoder.decode(take.read(_LENGTH.unpack(head)[0]))
+            body = encode(answer(secondaries, question))
+            give.write(_LENGTH.pack(len(body)) + body)
+            give.flush()
+    except (BrokenPipeError, KeyboardInterrupt):
+        pass
+    finally:
+        secondaries.keep(set())
+        shutil.rmtree(own, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,115 @@
+"""The worker's side of its scanner: started by the first question, ended when there is none for a while."""
+
+import asyncio
+import contextlib
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from app.search.scan import Found, Scan
+from app.search.scanner import Answer, Question, encode
+
+_LENGTH: Final = struct.Struct(">I")
+_IDLE_S: Final = 60.0
+#: A scan is bounded in rows and time; opening many databases, or a machine that is busy, may add to that.
+_PATIENCE_S: Final = 20.0
+_LEAVE_S: Final = 2.0
+
+_decode = msgspec.msgpack.Decoder(Answer).decode
+
+
+class ScanFailed(Exception):
+    """The databases could not be gone through: a sentence that says why."""
+
+
+class Scans:
+    """Has one scan after the other done by a process of its own; nothing runs while nobody asks."""
+
+    def __init__(self, databases: Callable[[], Mapping[int, Path]], directory: Path) -> None:
+        """Scan what `databases` gives, by partition; the process keeps its notes in `directory`."""
+        self._databases, self._directory = databases, directory
+        self._turn = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
+        self._end: asyncio.TimerHandle | None = None
+
+    async def scan(self, wanted: Scan, only: int | None = None) -> Found:
+        """Go through all partitions that are here, or `only` one of them.
+
+        Raises ScanFailed; what was asked is then over, and the next question gets a new process.
+        """
+        parts = [(number, str(path)) for number, path in self._databases().items() if only in (None, number)]
+        if not parts:
+            return Found(by_step=[{} for _ in wanted.steps[1:]])
+        async with self._turn:
+            self._stay()
+            try:
+                async with asyncio.timeout(_PATIENCE_S + wanted.ms / 1000):
+                    answer = await self._ask(Question(parts, wanted))
+            except (OSError, EOFError, TimeoutError, asyncio.CancelledError) as error:
+                await self._kill()
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                raise ScanFailed(f"the scan has ended early ({type(error).__name__}); ask again") from error
+            finally:
+                self._leave_later()
+        if answer.found is None:
+            raise ScanFailed(f"the databases cannot be read now ({answer.error}); ask again in a moment")
+        return answer.found
+
+    async def close(self) -> None:
+        """End the process, if there is one."""
+        self._stay()
+        async with self._turn:
+            process = self._process
+            self._leave()
+            if process is not None:
+                try:
+                    await asyncio.wait_for(process.wait(), _LEAVE_S)
+                except TimeoutError:
+                    process.kill()
+
+    async def _ask(self, question: Question) -> Answer:
+        if self._process is None or self._process.returncode is not None:
+            command = sys.executable, "-m", "app.search.scanner", str(self._directory)
+            pipe = asyncio.subprocess.PIPE
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, start_new_session=True
+            )
+        give, take = self._process.stdin, self._process.stdout
+        assert give is not None, "it was asked for"
+        assert take is not None, "it was asked for"
+        body = encode(question)
+        give.write(_LENGTH.pack(len(body)) + body)
+        await give.drain()
+        length = _LENGTH.unpack(await take.readexactly(_LENGTH.size))[0]
+        return _decode(await take.readexactly(length))
+
+    async def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    def _stay(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+    def _leave_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._end = loop.call_later(_IDLE_S, self._leave)
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None
+
+    def _leave(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            process.stdin.close()  # it ends by itself, when it has answered

@@ -1,0 +1,134 @@
+"""Finds messages on all workers: this one's own partitions by its scanner, the others' by asking their owners."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from app.engine import Engine
+from app.search.filter import Filter
+from app.search.page import Count, Page, Part, count_of, page_of
+from app.search.peers import Missing, Peers, PeerSilent
+from app.search.row import SHOWN, Row, masked, row_of
+from app.search.scan import Found, Place, Scan
+from app.search.scans import Scans
+from punctual.contract.home import home_partition
+
+LOCAL: Final = "/api/v1/local"
+#: A page's rows, and a count's seconds, at most; of a count so many milliseconds go by in one go.
+MOST, LONGEST_S, _SLICE_MS = 1_000, 60.0, 1_000
+_SLICE_ROWS: Final = 1_000_000
+
+
+class Search:
+    """Answers what is pending, here and elsewhere; whatever takes time is done by another process."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Look at the databases that an engine has open; nothing runs yet."""
+        self._engine, settings = engine, engine.settings
+        self._inputs, self._partitions = settings.inputs, settings.partitions
+        self.masks = settings.web_payloads == "masked"
+        self.scans = Scans(self.databases, settings.data_path / "scanner")
+        self._peers = Peers(self._owners, settings.url, settings.web_secret)
+
+    async def close(self) -> None:
+        """End what was started."""
+        await self.scans.close()
+        await self._peers.close()
+
+    def databases(self) -> Mapping[int, Path]:
+        """Return where the databases are of the partitions that are served here."""
+        stores = self._engine.table.stores
+        return {number: stores[number].path for number in self.served}
+
+    @property
+    def served(self) -> list[int]:
+        """The partitions that are served here."""
+        partitions, stores = self._engine.ownership.partitions, self._engine.table.stores
+        return sorted(number for number, one in partitions.items() if one.working and number in stores)
+
+    def _owners(self) -> dict[int, str]:
+        return {number: report.progress.worker for number, report in self._engine.reader.reports.items()}
+
+    # pages -----------------------------------------------------------------------------------------------------------
+    async def page(self, wanted: Filter, after: Place, limit: int, *, whole: bool = False) -> Page:
+        """Return the first rows that fit, after a place, on all workers.
+
+        Raises ScanFailed if this worker's own cannot be looked at.
+        """
+        query = {**wanted.query(), "limit": str(limit), "cursor": after.text(), "whole": str(int(whole))}
+        own, (others, missing) = await asyncio.gather(
+            self.own_page(wanted, after, limit, whole=whole), self._ask_all("/messages", query)
+        )
+        return page_of([own, *others], missing, limit)
+
+    async def own_page(self, wanted: Filter, after: Place, limit: int, *, whole: bool = False) -> Part:
+        """Return the first rows that fit, after a place, of the partitions that are served here."""
+        served = self.served
+        most = None if whole else SHOWN
+        found = await self.scans.scan(Scan(filter=wanted, after=after, limit=limit, most=most))
+        rows = [masked(row) for row in found.rows] if self.masks else found.rows
+        return Part(partitions=served, rows=rows, looked_at=found.looked_at, up_to=found.up_to.text())
+
+    async def count(self, wanted: Filter, seconds: float) -> Count:
+        """Count the messages that fit, on all workers, for so many seconds at most.
+
+        Raises ScanFailed if this worker's own cannot be looked at.
+        """
+        query = {**wanted.query(), "seconds": str(seconds)}
+        own, (others, missing) = await asyncio.gather(
+            self.own_count(wanted, seconds), self._ask_all("/count", query, seconds)
+        )
+        return count_of([own, *others], missing)
+
+    async def own_count(self, wanted: Filter, seconds: float) -> Part:
+        """Count the messages that fit of the partitions that are served here; other questions come in between."""
+        served, until = self.served, asyncio.get_running_loop().time() + seconds
+        matching = looked_at = 0
+        found = Found(up_to=Place())
+        while not found.complete and asyncio.get_running_loop().time() < until:
+            after = found.up_to
+            found = await self.scans.scan(Scan(filter=wanted, after=after, count=True, rows=_SLICE_ROWS, ms=_SLICE_MS))
+            matching, looked_at = matching + found.matching, looked_at + found.looked_at
+        return Part(partitions=served, matching=matching, looked_at=looked_at, up_to=found.up_to.text())
+
+    async def _ask_all(
+        self, path: str, query: Mapping[str, str], seconds: float = 0.0
+    ) -> tuple[list[Part], list[Missing]]:
+        found, missing = await self._peers.ask_all(LOCAL + path, query, self.served, self._partitions, seconds)
+        return [msgspec.convert(part, Part) for part in found], missing
+
+    # one message -----------------------------------------------------------------------------------------------------
+    def home(self, id_: str) -> int:
+        """Return the partition in which an id lives."""
+        return home_partition(id_, self._inputs, self._partitions)
+
+    async def message(self, id_: str, *, whole: bool = False) -> Row | None:
+        """Return the pending message with an id, whichever worker has it, or None.
+
+        Raises PeerSilent with a sentence if its owner does not tell.
+        """
+        home = self.home(id_)
+        if home in self.served:
+            return self.own_message(id_, whole=whole)
+        owner = self._owners().get(home)
+        if owner in (None, self._engine.settings.url):
+            raise PeerSilent(f"nobody serves partition {home} at the moment, where this id lives")
+        try:
+            found: Any = await self._peers.ask(str(owner), f"{LOCAL}/message", {"id": id_, "whole": str(int(whole))})
+        except PeerSilent as error:
+            raise PeerSilent(f"{owner} serves partition {home}, where this id lives, but {error}") from error
+        return None if found is None else msgspec.convert(found, Row)
+
+    def own_message(self, id_: str, *, whole: bool = False) -> Row | None:
+        """Return the pending message with an id that lives here, or None."""
+        home = self.home(id_)
+        store = self._engine.table.stores[home]
+        key = store.find(id_)
+        entry = None if key is None else store.entry(key)
+        if key is None or entry is None or entry.replaced:
+            return None
+        row = row_of(home, key, entry, most=None if whole else SHOWN)
+        return masked(row) if self.masks else row

@@ -1,0 +1,141 @@
+"""Pending messages found on a real Kafka, over two workers that each have half of them."""
+
+import base64
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.kafka import now_ms
+from tests.harness.worker import Worker, eventually
+from tests.integration.installation import Installation
+
+COUNT = 500
+HOUR_MS = 3_600_000
+
+
+def ask(worker: Worker, path: str, **query: object) -> tuple[int, Any]:
+    """Ask a worker; return the status and the answer."""
+    url = f"{worker.url}/api/v1{path}?{urllib.parse.urlencode(query)}"
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - our own worker
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def pages(worker: Worker, limit: int, **query: object) -> list[dict[str, Any]]:
+    """Page through everything that fits."""
+    found, more = list[dict[str, Any]](), dict[str, object]()
+    while True:
+        status, page = ask(worker, "/messages", limit=limit, **query, **more)
+        assert status == 200, page
+        assert not page["missing"]
+        found += page["rows"]
+        if page["next"] is None:
+            assert page["complete"]
+            return found
+        more = {"cursor": page["next"]}
+
+
+@pytest.fixture(scope="module")
+def base() -> int:
+    return now_ms() + HOUR_MS
+
+
+@pytest.fixture(scope="module")
+def two(installation: Installation, base: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Worker]]:
+    """Two workers with COUNT messages, one a second, every fifth for the second destination."""
+    path = tmp_path_factory.mktemp("search") / "second"
+    with Worker(installation.bootstrap, installation.app_id, path, env=installation.worker.env) as second:
+        second.start().wait_ready()
+        eventually(lambda: second.assigned and installation.worker.assigned, 30, "the sharing")
+        topics = [installation.topic(), installation.topic()]
+        for number in range(COUNT):
+            headers = {
+                "delay-id": f"order-{number}", "delay-at": str(base + number * 1_000),
+                "delay-to": topics[number % 5 == 0], "tenant": f"t{number % 7}",
+            }  # fmt: skip
+            installation.requests.send(headers, b"customer-%d" % (number % 3), b'{"n": %d}' % number)
+        installation.requests.flush()
+        eventually(lambda: ask(second, "/messages/count")[1].get("matching") == COUNT, 30, "all messages")
+        yield [installation.worker, second]
+
+
+def test_every_worker_shows_all_in_one_order(two: list[Worker]) -> None:
+    for worker, limit in zip(two, (50, 333), strict=True):
+        rows = pages(worker, limit)
+        assert [row["id"] for row in rows] == [f"order-{number}" for number in range(COUNT)]
+        assert len({row["partition"] for row in rows}) > 1
+
+
+def test_filters_are_composed(two: list[Worker], base: int) -> None:
+    rows = pages(two[0], 10, header="tenant:t3", key="customer-1", due_from=base + 100_000)
+    expected = [n for n in range(100, COUNT) if n % 7 == 3 and n % 3 == 1]
+    assert [row["id"] for row in rows] == [f"order-{number}" for number in expected]
+    to = rows[0]["to"]
+    assert ask(two[1], "/messages/count", to=to)[1]["matching"] in (COUNT // 5, COUNT - COUNT // 5)
+
+
+def test_a_message_is_found_by_its_id_on_any_worker(two: list[Worker], base: int) -> None:
+    for worker in two:
+        for number in range(8):
+            status, row = ask(worker, f"/messages/order-{number}")
+            assert status == 200
+            assert row["due_ms"] == base + number * 1_000
+            assert base64.b64decode(row["value"]) == b'{"n": %d}' % number
+            assert row["headers"] == [["tenant", base64.b64encode(b"t%d" % number if number < 7 else b"t0").decode()]]
+        assert ask(worker, "/messages/nobody") == (404, {"error": "no message with the id 'nobody' is pending"})
+
+
+def test_paging_is_stable_while_messages_come_and_go(two: list[Worker], installation: Installation, base: int) -> None:
+    _, first = ask(two[0], "/messages", limit=100)
+    installation.requests.cancel("order-50")
+    installation.requests.schedule("late-comer", base - 1, first["rows"][1]["to"])
+    installation.requests.flush()
+    eventually(lambda: ask(two[0], "/messages/order-50")[0] == 404)
+    _, second = ask(two[0], "/messages", limit=100, cursor=first["next"])
+    assert [row["id"] for row in second["rows"]] == [f"order-{number}" for number in range(100, 200)]
+    installation.requests.cancel("late-comer")
+    installation.requests.schedule("order-50", base + 50_000, first["rows"][1]["to"])
+    installation.requests.flush()
+    eventually(lambda: ask(two[0], "/messages/count")[1]["matching"] == COUNT)
+
+
+@pytest.mark.parametrize(
+    "query", [{"due_from": "soon"}, {"limit": "0"}, {"limit": "many"}, {"cursor": "x"}, {"limit": "1001"}]
+)
+def test_nonsense_is_answered_with_a_sentence(two: list[Worker], query: dict[str, str]) -> None:
+    status, answer = ask(two[0], "/messages", **query)
+    assert status == 400
+    assert next(iter(query)) in answer["error"] or "cursor" in answer["error"]
+
+
+@pytest.mark.slow
+def test_what_a_killed_worker_has_is_said_to_be_missing_until_it_is_back(two: list[Worker]) -> None:
+    one, second = two
+    gone = second.assigned
+    second.kill()
+    _, page = ask(one, "/messages", limit=1_000)
+    assert not page["complete"]
+    told = [number for missing in page["missing"] for number in missing["partitions"]]
+    assert sorted(told) == sorted(gone)
+    assert {missing["worker"] for missing in page["missing"]} == {second.url}
+    assert 0 < len(page["rows"]) < COUNT
+    second.start().wait_ready()
+    eventually(lambda: ask(one, "/messages", limit=1_000)[1]["complete"], 30, "all partitions")
+    assert len(pages(one, 1_000)) == COUNT
+
+
+def test_the_scanner_is_gone_with_its_worker(two: list[Worker]) -> None:
+    ask(two[1], "/messages")
+    directory = Path(two[1].data) / "scanner"
+    assert directory.is_dir()
+    two[1].stop()
+    assert not directory.exists()
+    two[1].start().wait_ready()

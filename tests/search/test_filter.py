@@ -1,0 +1,77 @@
+"""What fits a filter, and how filters are written in addresses."""
+
+import pytest
+
+from app.search.filter import Filter, FilterError
+from tables import Command, Entry
+from tests.tables.rows import NOW, entry, key
+
+
+def row(id_: str = "a", **more: object) -> Entry:
+    given = {"to": "orders", "key": b"k", "value": b"v", "headers": [("h", b"1"), ("empty", None)], **more}
+    return Entry(id_, source="delay-requests-0-17", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits"),
+    [
+        (Filter(), True),
+        (Filter(to="orders"), True),
+        (Filter(to="order"), False),
+        (Filter(due_from_ms=NOW, due_to_ms=NOW), True),
+        (Filter(due_from_ms=NOW + 1), False),
+        (Filter(due_to_ms=NOW - 1), False),
+        (Filter(key="k"), True),
+        (Filter(key="v"), False),
+        (Filter(header="h"), True),
+        (Filter(header="h:1"), True),
+        (Filter(header="h:"), False),
+        (Filter(header="h:2"), False),
+        (Filter(header="empty"), True),
+        (Filter(header="none"), False),
+        (Filter(source="delay-requests"), True),
+        (Filter(source="delay-requests-0"), True),
+        (Filter(source="delay-requests-0-17"), True),
+        (Filter(source="delay-requests-0-1"), False),
+        (Filter(source="delay"), True),
+        (Filter(id_prefix="a"), True),
+        (Filter(id_prefix="b"), False),
+    ],
+)
+def test_a_message_fits_if_all_of_it_does(wanted: Filter, fits: bool) -> None:  # noqa: FBT001 - a case
+    assert wanted.fits(key(NOW), row()) == fits
+
+
+def test_urls_fit_by_their_beginnings() -> None:
+    there = row(to="https://shop.example/hooks/1")
+    assert Filter(to="https://shop.example/").fits(key(NOW), there)
+    assert not Filter(to="https://shop.example.org").fits(key(NOW), there)
+
+
+def test_what_is_no_message_fits_nothing() -> None:
+    assert not Filter().fits(key(NOW), row(url="https://shop.example/failed"))
+    assert not Filter().fits(key(NOW), entry("a", "orders", Command("replace", "x-0-1")))
+
+
+def test_whatever_fits_has_the_needles() -> None:
+    from tables.entry import encode  # noqa: PLC0415 - just here
+
+    raw = encode(row("straße", key="schlüssel".encode(), headers=[("naïve", "ü".encode())]))
+    wanted = Filter(to="orders", key="schlüssel", header="naïve:ü", source="delay-requests-0", id_prefix="straß")
+    assert wanted.fits(key(NOW), row("straße", key="schlüssel".encode(), headers=[("naïve", "ü".encode())]))
+    assert all(needle in raw for needle in wanted.needles)
+
+
+def test_a_filter_comes_back_from_its_address() -> None:
+    wanted = Filter(to="orders", due_from_ms=NOW, due_to_ms=NOW + 5, key="k", header="h:1", source="s", id_prefix="a")
+    assert Filter.from_query(wanted.query()) == wanted
+    assert Filter.from_query({}) == Filter()
+    assert Filter.from_query({"due_from": "2026-01-01T00:00:00Z", "limit": "7"}) == Filter(due_from_ms=NOW)
+
+
+@pytest.mark.parametrize(
+    ("query", "says"), [({"due_from": "soon"}, "due_from='soon' is no time"), ({"to": "x" * 2_000}, "at most 1024")]
+)
+def test_nonsense_is_said_to_be_so(query: dict[str, str], says: str) -> None:
+    with pytest.raises(FilterError, match=says):
+        Filter.from_query(query)

@@ -1,0 +1,144 @@
+"""The scanner: a process that reads what a worker writes, and is in nobody's way."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from app.search.filter import Filter
+from app.search.scan import END, Place, Scan
+from app.search.scans import ScanFailed, Scans
+from tables import Changes, PartitionStore
+from tests.tables.rows import NOW, apply, entry, filled, key, put
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[dict[int, PartitionStore]]:
+    made = {
+        number: filled(
+            tmp_path / f"{number}.db",
+            {key(NOW + at, at): entry(f"{number}-{at}", "orders" if at % 2 else "mail") for at in range(100)},
+        )
+        for number in range(3)
+    }
+    yield made
+    for store in made.values():
+        store.close()
+
+
+@pytest.fixture
+async def scans(stores: dict[int, PartitionStore], tmp_path: Path) -> AsyncIterator[Scans]:
+    made = Scans(lambda: {number: store.path for number, store in stores.items()}, tmp_path / "scanner")
+    yield made
+    await made.close()
+    assert not (tmp_path / "scanner").exists() or not list((tmp_path / "scanner").glob("*.sst"))
+
+
+async def test_pages_go_through_all_partitions_in_the_order_of_due_times(scans: Scans) -> None:
+    after, seen = Place(), list[tuple[str, int]]()
+    for _ in range(100):
+        found = await scans.scan(Scan(limit=7, after=after))
+        seen += [(row.row, row.partition) for row in found.rows]
+        after = found.up_to
+        if found.complete:
+            break
+    assert len(seen) == len(set(seen)) == 300
+    assert seen == sorted(seen)
+
+
+async def test_a_filter_counts_and_leaves_out(scans: Scans) -> None:
+    found = await scans.scan(Scan(filter=Filter(to="mail", due_from_ms=NOW + 50), count=True))
+    assert (found.matching, found.rows, found.complete) == (75, [], True)
+    assert (await scans.scan(Scan(filter=Filter(id_prefix="1-"), limit=1_000), only=1)).matching == 100
+    assert (await scans.scan(Scan(filter=Filter(id_prefix="1-")), only=2)).matching == 0
+
+
+async def test_a_bound_on_rows_is_said_and_the_next_scan_goes_on_from_there(scans: Scans) -> None:
+    first = await scans.scan(Scan(count=True, rows=100))
+    assert (first.matching, first.looked_at, first.complete) == (100, 100, False)
+    second = await scans.scan(Scan(count=True, after=first.up_to))
+    assert (second.matching, second.up_to) == (200, END)
+
+
+async def test_steps_count_by_destination(scans: Scans) -> None:
+    found = await scans.scan(Scan(steps=[NOW, NOW + 10, NOW + 100], filter=Filter(due_to_ms=NOW + 99)))
+    assert found.by_step == [{"mail": 15, "orders": 15}, {"mail": 135, "orders": 135}]
+
+
+async def test_what_is_written_while_the_scanner_runs_is_seen_at_once(
+    scans: Scans, stores: dict[int, PartitionStore]
+) -> None:
+    assert (await scans.scan(Scan(count=True))).matching == 300
+    for turn in range(50):
+        changes = Changes()
+        put(changes, key(NOW + 1_000 + turn), entry(f"new-{turn}"))
+        changes.remove(key(NOW + turn, turn), entry(f"0-{turn}", "orders" if turn % 2 else "mail"))
+        apply(stores[0], changes)
+        found = await scans.scan(Scan(filter=Filter(id_prefix="new-"), limit=1_000))
+        assert len(found.rows) == turn + 1
+    assert (await scans.scan(Scan(count=True))).matching == 300
+
+
+async def test_a_store_that_is_made_anew_is_read_anew(
+    scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
+) -> None:
+    assert (await scans.scan(Scan(count=True))).matching == 300
+    stores[0].wipe()
+    stores[0] = filled(tmp_path / "0.db", {key(NOW): entry("other")})
+    assert (await scans.scan(Scan(count=True))).matching == 201
+    stores.pop(1).wipe()
+    assert (await scans.scan(Scan(count=True))).matching == 101
+    stores[1] = filled(tmp_path / "1.db", {})
+
+
+async def test_the_worker_goes_on_while_its_databases_are_read(
+    scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
+) -> None:
+    await scans.scan(Scan(count=True))
+    stores[2].close()
+    stores[2] = PartitionStore(tmp_path / "2.db")  # nobody else has its lock
+    put(changes := Changes(), key(NOW, 7), entry("again"))
+    apply(stores[2], changes)
+    stores[2]._db._db.compact_range(None, None)
+    assert (await scans.scan(Scan(count=True))).matching == 301
+
+
+async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: Scans) -> None:
+    await scans.scan(Scan(count=True))
+    assert scans._process is not None
+    os.kill(scans._process.pid, signal.SIGKILL)
+    await asyncio.sleep(0.2)
+    with contextlib.suppress(ScanFailed):
+        await scans.scan(Scan(count=True))
+    assert (await scans.scan(Scan(count=True))).matching == 300
+
+
+async def test_databases_that_are_not_there_are_told_in_a_sentence(tmp_path: Path) -> None:
+    scans = Scans(lambda: {0: tmp_path / "none.db"}, tmp_path / "scanner")
+    with pytest.raises(ScanFailed, match="cannot be read now"):
+        await scans.scan(Scan())
+    await scans.close()
+    shutil.rmtree(tmp_path / "scanner", ignore_errors=True)
+
+
+async def test_the_scanner_ends_with_its_worker(scans: Scans) -> None:
+    await scans.scan(Scan(count=True))
+    process = scans._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.close()
+    async with asyncio.timeout(10):
+        assert await process.wait() == 0
+
+
+def test_a_cursor_comes_back() -> None:
+    place = Place(key(NOW, 5), 3)
+    assert Place.parse(place.text()) == place
+    for text in ("", "zz.1", "00", "00.x", "0" * 100 + ".1"):
+        with pytest.raises(ValueError):  # noqa: PT011 - any is answered as a sentence
+            Place.parse(text)
