@@ -15,6 +15,7 @@ from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_values import (
     each,
     lower_words,
+    on,
     one_of,
     pairs,
     patterns,
@@ -99,6 +100,7 @@ class Settings:
     host: str = _setting("HOST", "127.0.0.1")
     web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", words)
     web_payloads: str = _setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
+    web_read_only: bool = _setting("DELAY_WEB_READ_ONLY", "off", on)
     web_secret: str = _setting("DELAY_WEB_SECRET", "")
     port: int = _setting("PORT", "6066", whole(1, 65_535))
 
@@ -155,6 +157,11 @@ class Settings:
         return f"{self.app_id}-controls"
 
     @property
+    def audit(self) -> str:
+        """The topic of what people have done over HTTP, if anybody has."""
+        return f"{self.app_id}-audit"
+
+    @property
     def queues(self) -> str:
         """The topic where consumers of acknowledged queues say how they are, if there is one."""
         return queue_report.topic_of(self.app_id)
@@ -191,7 +198,7 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, self.queues, *self.inputs})
+        return frozenset({*named, self.controls, self.queues, self.audit, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

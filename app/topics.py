@@ -21,7 +21,7 @@ _INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
 _BESIDE_BYTES = _MIB * 3 // 4
 TOMBSTONES_MS = 7 * 86_400_000
 _LOOKS, _LOOK_S = 100, 0.1
-_DAYS_7, _DAYS_30 = str(7 * 86_400_000), str(30 * 86_400_000)
+_DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
 
 
 @dataclass(slots=True)
@@ -104,6 +104,22 @@ async def ensure(settings: Settings) -> TopicLimits:
         cold,
         frozenset(topic for topic in settings.inputs if final[topic]["message.timestamp.type"] != "LogAppendTime"),
     )
+
+
+async def ensure_audit(settings: Settings) -> None:
+    """Create the topic of the audit if it is not there: nobody who never acts has it.
+
+    Raises TopicMismatch if the brokers do not let us.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    await admin.start()
+    try:
+        if settings.audit not in await admin.list_topics():
+            _, config = plan(settings)[settings.events_topic]
+            await _create(admin, settings, {settings.audit: (1, {**config, "retention.ms": _DAYS_365})})
+            await _settled(admin, [settings.audit])
+    finally:
+        await admin.close()
 
 
 async def _partitions(admin: AIOKafkaAdminClient) -> dict[str, int]:

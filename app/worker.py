@@ -10,6 +10,8 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
+from app.acts import routes as acts_routes
+from app.acts.acts import Acts
 from app.clock import Clock
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
@@ -25,7 +27,7 @@ from app.process.datadir import member_id
 from app.process.environment import doubts
 from app.process.fatal import end_process
 from app.process.rate_limit_filter import RateLimitFilter
-from app.search import routes
+from app.search import routes as search_routes
 from app.search.search import Search
 from app.settings import Settings
 from app.web.server import attach
@@ -142,7 +144,9 @@ def create_app(settings: Settings) -> Punctual:
         )
     )
     app.engine = Engine(settings, table, app)
-    routes.register(attach(app, app.engine, settings.web_hosts).web_app, Search(app.engine))
+    web_app = attach(app, app.engine, settings.web_hosts, read_only=settings.web_read_only).web_app
+    acts_routes.register(web_app, Acts(app.engine))
+    search_routes.register(web_app, Search(app.engine))
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

@@ -27,6 +27,7 @@ OF_A_WORKER = frozenset(
         "DELAY_SKIP_RECORDS",
         "DELAY_WEB_HOSTS",
         "DELAY_WEB_PAYLOADS",
+        "DELAY_WEB_READ_ONLY",
         "DELAY_WEB_SECRET",  # not even its hash is told
     }
 )

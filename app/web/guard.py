@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -49,6 +50,44 @@ def only_under(names: Iterable[str]) -> Any:
         return web.Response(text=sentence, status=status)
 
     return check
+
+
+def no_strangers(*, read_only: bool) -> Any:
+    """Return a middleware that lets no other site's page have its reader's browser change anything here.
+
+    What is no browser says neither where it comes from nor what fetches it. With `read_only` nobody changes anything.
+    """
+
+    @web.middleware
+    async def check(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        if request.method in _SAFE:
+            return await handler(request)
+        sentence = ""
+        if read_only:
+            sentence = "nothing can be changed here (DELAY_WEB_READ_ONLY)"
+        elif _from_elsewhere(request):
+            sentence = "this comes from a page of another site: open the page here, and act on it"
+        elif request.path.startswith("/api/") and request.content_type != "application/json":
+            sentence = f"the body should be application/json, not {request.content_type:.64}"
+        if not sentence:
+            return await handler(request)
+        status = web.HTTPForbidden.status_code
+        if request.path.startswith("/api/"):
+            return web.json_response({"error": sentence}, status=status)
+        return web.Response(text=sentence, status=status)
+
+    return check
+
+
+def _from_elsewhere(request: web.Request) -> bool:
+    """Return whether a browser sends this for another site's page (W3C Fetch Metadata; RFC 6454 before it)."""
+    fetched = request.headers.get("Sec-Fetch-Site")
+    if fetched is not None:
+        return fetched not in ("same-origin", "none")
+    origin = request.headers.get("Origin")
+    return origin is not None and origin.partition("://")[2] != request.headers.get("Host", "")
 
 
 def _name(host: str) -> str:

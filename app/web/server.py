@@ -43,14 +43,14 @@ class Web(driver.Web):
             end_process(WebPortUnusable(self.app.conf.web_bind, self.app.conf.web_port, error))
 
 
-def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()) -> Web:
+def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = (), *, read_only: bool = False) -> Web:
     """Return a Faust app the web view as its web server, before its worker starts.
 
     The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts
     and stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because
     the state belongs to the worker's event loop. It is served under the names of the machine, of `web_bind` and of the
-    state's own address, and under `hosts`, which may be patterns. Raises RuntimeError when the app has a web server
-    already.
+    state's own address, and under `hosts`, which may be patterns. With `read_only` nothing is changed through it.
+    Raises RuntimeError when the app has a web server already.
     """
     if "web" in vars(faust_app):
         raise RuntimeError("attach the web view before anything asks the Faust app for its web server (app.web)")
@@ -59,6 +59,7 @@ def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()
     own = urlsplit(state.worker_url).hostname or ""
     names = ("localhost", "*.localhost", socket.gethostname(), faust_app.conf.web_bind, own, *hosts)
     server.web_app.middlewares.append(guard.only_under(names))
+    server.web_app.middlewares.append(guard.no_strangers(read_only=read_only))
     server.web_app.on_startup.append(_starter(state))
     server.web_app.on_cleanup.append(_stopper(state))
     faust_app.web = server

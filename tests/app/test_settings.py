@@ -62,6 +62,7 @@ GOOD = {
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
     "PORT": ("7000", 7000),
     "DELAY_WEB_PAYLOADS": ("masked", "masked"),
+    "DELAY_WEB_READ_ONLY": ("on", True),
     "DELAY_WEB_SECRET": ("between us", "between us"),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
@@ -95,6 +96,7 @@ BAD = {
     "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
+    "DELAY_WEB_READ_ONLY": ("yes", "one of on, off is needed"),
     "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked is needed"),
     "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
 }
@@ -251,6 +253,7 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-cold",
         "shop-controls",
         "shop-queues",
+        "shop-audit",
     }
 
 

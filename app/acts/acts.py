@@ -1,0 +1,81 @@
+"""What people do to messages and destinations: each act is written down, done, and its outcome written down."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from app.acts.audit import Act, Audit
+from app.acts.orders import NotGiven, Orders
+from app.acts.outcome import SENT, Outcome
+from app.engine import Engine
+from punctual.client import controls
+from punctual.client.requests import Request
+from punctual.contract.destination import destination
+from punctual.contract.rate import UNCAPPED, Rate
+
+
+class Actor(NamedTuple):
+    """Who acts, and in which role."""
+
+    name: str
+    role: str
+
+
+class Acts:
+    """Acts on an installation."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Act by an engine's own sender."""
+        self._engine = engine
+        self.orders, self.audit = Orders(engine), Audit(engine)
+
+    async def order(self, actor: Actor, act: str, request: Request, asked: dict[str, Any]) -> Outcome:
+        """Give an order for an id and return what came of it.
+
+        Raises NotAudited or NotGiven with a sentence if nothing was done.
+        """
+        if request.id is None:  # so that what comes of it can be found
+            raise ValueError("an order from here needs an id")
+        target = request.id.decode()
+        return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request))
+
+    async def control(self, actor: Actor, act: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
+        """Change what holds for a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
+
+        What is not changed goes on to hold, for one record says all. Raises NotAudited or NotGiven with a sentence if
+        nothing was done, ValueError if it makes no sense.
+        """
+        known = self._engine.controls.known.get(destination(to))
+        holds: dict[str, Any] = {"paused": False, "rate": None}
+        if known is not None:
+            until = None if known.until_ms is None else datetime.fromtimestamp(known.until_ms / 1000, UTC)
+            holds = {"paused": known.paused, "reason": known.reason or None, "by": known.by or None, "until": until}
+            holds["rate"] = UNCAPPED if known.uncapped else None if known.rate is None else rate_text(known.rate)
+        request = controls.control(to, **(holds | {"by": actor.name} | changes))
+
+        async def say() -> Outcome:
+            source = await self.orders.send(request, self._engine.settings.controls, 0)
+            return Outcome(outcome=SENT, sentence="It is in force within a second.", source=source)
+
+        return await self._done(actor, act, to, asked, say)
+
+    async def _done(
+        self, actor: Actor, act: str, target: str, asked: dict[str, Any], do: Callable[[], Awaitable[Outcome]]
+    ) -> Outcome:
+        begun = await self.audit.begin(act, target, actor.name, actor.role, asked)
+        try:
+            outcome = await do()
+        except NotGiven as error:
+            await self.audit.end(begun, Outcome(outcome="failed", sentence=str(error), source=""))
+            raise
+        await self.audit.end(begun, outcome)
+        return outcome
+
+    async def last(self, limit: int) -> list[Act]:
+        """Return the newest acts, the newest first."""
+        return await self.audit.last(limit)
+
+
+def rate_text(rate: Rate) -> str:
+    """Return a rate as people write it."""
+    return f"{rate.per_s:g}/s" + (f" burst {rate.burst}" if rate.burst else "")

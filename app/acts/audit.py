@@ -1,0 +1,106 @@
+"""Who did what, by whom, when and with what outcome: two records an act on a topic that the first act creates."""
+
+import asyncio
+import itertools
+from typing import Any, Final
+
+import aiokafka.errors
+import msgspec
+
+from app.acts.outcome import Outcome
+from app.engine import Engine
+from app.kafka.errors import SendError
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.produce.batch import Batch
+from app.topics import ensure_audit
+
+_PATIENCE_S: Final = 10.0
+_CHUNK: Final = 1_000
+#: So many of the newest records are read for a page.
+_LAST: Final = 2_000
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One act: its number, when it was taken up (epoch ms), by whom and in which role, on what, and what was asked for.
+
+    `outcome`, `sentence` and `source` are there once it is over.
+    """
+
+    act_id: str
+    at_ms: int
+    by: str
+    act: str
+    target: str
+    role: str = ""
+    asked: dict[str, Any] = {}
+    outcome: str = ""
+    sentence: str = ""
+    source: str = ""
+
+
+class NotAudited(Exception):
+    """An act that could not be written down, and therefore was not done: a sentence."""
+
+
+_decode = msgspec.json.Decoder(Act).decode
+
+
+class Audit:
+    """Writes acts down before they are done, and their outcomes after."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Write by an engine's own sender; the topic is created by the first act."""
+        self._engine, self._topic = engine, engine.settings.audit
+        self._there = False
+        self._numbers = itertools.count(1)
+
+    async def begin(self, act: str, target: str, by: str, role: str, asked: dict[str, Any]) -> Act:
+        """Write down that an act is taken up.
+
+        Raises NotAudited if that cannot be written: then it must not be done.
+        """
+        now_ms = self._engine.now_ms()
+        act_id = f"{now_ms}-{self._engine.settings.port}-{next(self._numbers)}"
+        begun = Act(act_id=act_id, at_ms=now_ms, by=by, role=role, act=act, target=target, asked=asked)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                if not self._there:
+                    await ensure_audit(self._engine.settings)
+                    self._there = True
+                await self._write(begun)
+        except (SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
+            why = str(error) or "the brokers do not answer"
+            raise NotAudited(f"nothing was done, since it cannot be written to {self._topic}: {why}") from error
+        return begun
+
+    async def end(self, act: Act, outcome: Outcome) -> None:
+        """Write down what came of an act; what cannot be written any more is left out."""
+        done = msgspec.structs.replace(act, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._write(done)
+        except (SendError, TimeoutError):
+            return
+
+    async def _write(self, act: Act) -> None:
+        batch = Batch()
+        batch.append(self._engine.now_ms(), act.act_id.encode(), msgspec.json.encode(act))
+        await self._engine.sender.submit(self._topic, 0, batch)
+
+    async def last(self, limit: int) -> list[Act]:
+        """Return the newest acts, the newest first; none if there has never been one."""
+        cluster = self._engine.cluster
+        if not cluster.partitions(self._topic):
+            await cluster.refresh([self._topic])
+            if not cluster.partitions(self._topic):
+                return []
+        acts: dict[str, Act] = {}
+        async with asyncio.timeout(_PATIENCE_S):
+            reader = PartitionReader(cluster, self._topic, 0)
+            end = await reader.end()
+            reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
+            while await reader.position() < end:
+                for record in await reader.chunk(_CHUNK):
+                    act = _decode(record.value or b"{}")
+                    acts[act.act_id] = act
+        return sorted(acts.values(), key=lambda act: act.at_ms, reverse=True)[:limit]

@@ -1,0 +1,83 @@
+"""What an act is asked with: a JSON object, its fields checked."""
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from punctual.contract.times import parse_duration, parse_time
+
+_LARGEST: Final = 8 << 20
+
+
+class BadBody(ValueError):
+    """A body that cannot be understood: a sentence that says what is wrong and what is right."""
+
+
+async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
+    """Return the JSON object that a request brings, which may have these fields; an empty body is an empty object.
+
+    Raises BadBody.
+    """
+    raw = await request.content.read(_LARGEST + 1)
+    if len(raw) > _LARGEST:
+        raise BadBody(f"the body is larger than {_LARGEST >> 20} MiB")
+    try:
+        body = msgspec.json.decode(raw) if raw.strip() else {}
+    except msgspec.DecodeError as error:
+        raise BadBody(f"the body is no JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise BadBody("the body should be a JSON object")
+    unknown = sorted(set(body) - set(fields))
+    if unknown:
+        known = ", ".join(fields) or "none at all"
+        raise BadBody(f"there is no field {unknown[0]!r} here; there are {known}")
+    return body
+
+
+def moment(body: dict[str, Any], name: str) -> datetime | None:
+    """Return a field that is a time: epoch milliseconds, as a number or digits, or RFC 3339. Raises BadBody."""
+    said = body.get(name)
+    if said is None or said == "":
+        return None
+    try:
+        ms = parse_time(str(said))
+        return datetime.fromtimestamp(ms // 1_000, UTC) + timedelta(milliseconds=ms % 1_000)
+    except (ValueError, OverflowError, OSError) as error:
+        raise BadBody(f"{name}: {error}") from error
+
+
+def span(body: dict[str, Any], name: str) -> timedelta | None:
+    """Return a field that is a length of time: milliseconds, as a number or digits, or ISO 8601. Raises BadBody."""
+    said = body.get(name)
+    if said is None or said == "":
+        return None
+    try:
+        return timedelta(milliseconds=parse_duration(str(said)))
+    except (ValueError, OverflowError) as error:
+        raise BadBody(f"{name}: {error}") from error
+
+
+def text(body: dict[str, Any], name: str) -> str | None:
+    """Return a field that is text. Raises BadBody."""
+    said = body.get(name)
+    if said is None or isinstance(said, str):
+        return said
+    raise BadBody(f"{name} should be text, not {said!r:.64}")
+
+
+def raw(body: dict[str, Any], name: str) -> bytes | None:
+    """Return a field that is bytes: text, or an object with `base64`. Raises BadBody."""
+    said = body.get(name)
+    if said is None:
+        return None
+    if isinstance(said, str):
+        return said.encode()
+    if isinstance(said, dict) and set(said) == {"base64"}:
+        try:
+            return msgspec.convert(said["base64"], bytes)
+        except msgspec.ValidationError as error:
+            raise BadBody(f"{name}: {error}") from error
+    raise BadBody(f'{name} should be text, or {{"base64": "…"}}')

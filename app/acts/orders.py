@@ -1,0 +1,123 @@
+"""Gives orders: records on the requests topic, in their id's home partition, whose events say what came of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import aiokafka.errors
+import msgspec
+
+from app.acts.outcome import PENDING, SENT, Outcome, of_event
+from app.engine import Engine
+from app.kafka.errors import SendError
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.produce.batch import Batch
+from punctual.client.requests import Request
+from punctual.contract.home import home_partition
+
+#: So long an outcome is waited for. A step takes milliseconds; a partition that moves, or restores, takes longer.
+_PATIENCE_S: Final = 10.0
+_CHUNK: Final = 1_000
+#: Events before an order that are looked through for how its message had ended.
+_BEFORE: Final = 5_000
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class NotGiven(Exception):
+    """An order that Kafka has not taken: a sentence."""
+
+
+class Orders:
+    """Sends orders, and waits for what comes of them; each wait reads one partition of the events."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Send by an engine's own sender."""
+        self._engine, self._settings = engine, engine.settings
+
+    def home(self, id_: str) -> int:
+        """Return the partition in which an id lives."""
+        return home_partition(id_, self._settings.inputs, self._settings.partitions)
+
+    async def give(self, act: str, request: Request, partition: int | None = None) -> Outcome:
+        """Send an order and return what came of it, within ten seconds.
+
+        Without a `partition` it goes to its id's home. Raises NotGiven if Kafka does not take it.
+        """
+        id_ = (request.id or b"").decode()
+        home = partition if partition is not None else self.home(id_)
+        reader = await self._events(home)
+        source = await self.send(request, self._settings.requests, home)
+        if reader is None:
+            sentence = "It is sent. What comes of it nobody tells: events are switched off."
+            return Outcome(outcome=SENT, sentence=sentence, source=source)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                event = await _told(reader, source)
+            ended = await self._ending(home, event) if event["event"] in ("conflict", "unknown") else None
+        except (TimeoutError, aiokafka.errors.KafkaError):
+            sentence = (
+                f"It is sent, and holds, but partition {home} has not taken it up within {_PATIENCE_S:g} s: "
+                "the page of the workers says who serves it."
+            )
+            return Outcome(outcome=PENDING, sentence=sentence, source=source)
+        return of_event(act, source, event, ended)
+
+    async def send(self, request: Request, topic: str, partition: int) -> str:
+        """Send a record to a topic's partition, and return its `topic-partition-offset`.
+
+        Raises NotGiven with a sentence if Kafka does not take it.
+        """
+        batch = Batch()
+        batch.append(self._engine.now_ms(), request.key, request.value, list(request.headers))
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                ack = await self._engine.sender.submit(topic, partition, batch)
+        except SendError as error:
+            raise NotGiven(f"Kafka does not take it: {error}") from error
+        except TimeoutError as error:
+            why = self._engine.sender.trouble(topic, partition) or "it does not answer"
+            raise NotGiven(
+                f"Kafka has not confirmed it ({why}): it may take it yet, so look before you repeat"
+            ) from error
+        return f"{topic}-{partition}-{ack.offset}"
+
+    async def _events(self, home: int) -> PartitionReader | None:
+        """Return who reads the events of a partition from now on; None if there are none."""
+        if self._settings.events == "off":
+            return None
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                end = await PartitionReader(self._engine.cluster, self._settings.events_topic, home).written_end()
+        except (TimeoutError, aiokafka.errors.KafkaError) as error:
+            raise NotGiven("the brokers do not answer: nothing was sent") from error
+        return PartitionReader(self._engine.cluster, self._settings.events_topic, home, end)
+
+    async def _ending(self, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return how the last life of an event's id has ended, if that is among the last events."""
+        topic, cluster = self._settings.events_topic, self._engine.cluster
+        reader = PartitionReader(cluster, topic, home)
+        end = await reader.end()
+        start = max(await reader.begin(), end - _BEFORE)
+        found = None
+        async with asyncio.timeout(_PATIENCE_S):
+            async for told in _until(PartitionReader(cluster, topic, home, start), end):
+                if told["id"] == event["id"] and told["event"] in ("delivered", "cancelled", "dropped", "rejected"):
+                    found = told
+        return found
+
+
+async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:
+    """Wait for the event that tells of an order."""
+    while True:
+        for record in await reader.chunk(_CHUNK):
+            if source.encode() in (record.value or b""):
+                event = _decode(record.value or b"")
+                if event.get("by", event["source"]) == source:
+                    return event
+
+
+async def _until(reader: PartitionReader, end: int) -> AsyncIterator[dict[str, Any]]:
+    while await reader.position() < end:
+        for record in await reader.chunk(_CHUNK):
+            yield _decode(record.value or b"{}")

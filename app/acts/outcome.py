@@ -1,0 +1,69 @@
+"""What came of an order, as its event tells it, and in words."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from punctual.contract.times import write_time
+
+#: What an order can come to beside what events are called.
+PENDING, SENT = "pending", "sent"
+#: Spans below are told to the millisecond.
+_EXACT_MS: Final = 10_000
+#: Outcomes that are what was wanted.
+DONE: Final = frozenset({"accepted", "cancelled", "rescheduled", "replaced", SENT})
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of an order: an event's name, `sent` if events are switched off, `pending` if nobody has told in time.
+
+    `source` is the order's own record, `sentence` is for people.
+    """
+
+    outcome: str
+    sentence: str
+    source: str
+    event: dict[str, Any] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether it is what was wanted."""
+        return self.outcome in DONE
+
+
+def of_event(act: str, source: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> Outcome:
+    """Return the outcome of an order by the event that tells of it; `ended` is how the message's life had ended."""
+    kind = str(event["event"])
+    return Outcome(outcome=kind, sentence=_sentence(act, event, ended), source=source, event=dict(event))
+
+
+def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
+    kind, due = event["event"], event.get("due")
+    at = write_time(due) if isinstance(due, int) else "then"
+    said = {
+        "accepted": f"It is accepted, and due at {at}.",
+        "cancelled": "It is cancelled: it will not be delivered.",
+        "rescheduled": "It is delivered now." if act == "deliver-now" else f"It is due at {at} now.",
+        "stale": "Nothing has changed: something that was asked for later holds.",
+        "duplicate": "Nothing has changed: the same message has been delivered already.",
+        "deferred": "It is not pending here: the order has gone on to the cold tier.",
+        "refused": f"It is refused ({event.get('reason', 'no reason')}); the dead letters say why.",
+    }
+    if kind in ("conflict", "unknown"):
+        return _too_late(kind, event, ended)
+    return said.get(kind, f"Its event is called {kind}.")
+
+
+def _too_late(kind: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
+    if ended is not None and ended["event"] == "delivered":
+        return f"It came too late: the message was delivered {_ago(event['at'] - ended['at'])} before."
+    if ended is not None:
+        return f"It is not pending any more: it was {ended['event']} {_ago(event['at'] - ended['at'])} before."
+    if kind == "conflict":
+        return "Nothing has changed: it is being delivered, or due at another time than you have seen."
+    return "No message with this id is pending."
+
+
+def _ago(ms: int) -> str:
+    return f"{max(ms, 0)} ms" if ms < _EXACT_MS else f"{ms // 1_000:,} s"

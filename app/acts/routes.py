@@ -1,0 +1,166 @@
+"""The addresses at which people and programs act on messages and destinations, all by POST with a JSON object."""
+
+import uuid
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.acts.acts import Actor, Acts
+from app.acts.audit import NotAudited
+from app.acts.body import BadBody, body_of, moment, raw, span, text
+from app.acts.orders import NotGiven
+from app.acts.outcome import PENDING, Outcome
+from punctual.client.requests import Request, command, schedule
+
+Handler = Callable[["View", web.Request], Coroutine[Any, Any, web.StreamResponse]]
+
+_CONTENT: Final = ("to", "value", "key", "headers", "id", "at", "after", "max_late", "if_late", "to_cluster",
+                   "to_partition", "every", "cron", "zone", "until", "count", "misfire")  # fmt: skip
+_ACTS_SHOWN: Final = 200
+#: Outcomes of which a program that only looks at the status should not think that all is well.
+_STATUS: Final = {PENDING: 202, "unknown": 404, "conflict": 409, "stale": 409, "refused": 422}
+
+
+def register(web_app: web.Application, acts: Acts) -> None:
+    """Add the addresses to an application that has not started yet."""
+    view = View(acts)
+    web_app.add_routes(
+        [
+            web.post("/api/v1/messages", view.create),
+            web.post("/api/v1/messages/{id:.+}/cancel", view.cancel),
+            web.post("/api/v1/messages/{id:.+}/reschedule", view.reschedule),
+            web.post("/api/v1/messages/{id:.+}/deliver-now", view.deliver_now),
+            web.post("/api/v1/destinations/{to:.+}/pause", view.pause),
+            web.post("/api/v1/destinations/{to:.+}/resume", view.resume),
+            web.post("/api/v1/destinations/{to:.+}/rate", view.rate),
+            web.get("/api/v1/audit", view.audit),
+        ]
+    )
+
+
+def actor_of(request: web.Request) -> Actor:
+    """Return who asks, as the server's sign-in has found."""
+    return Actor(request.get("user", "anonymous"), request.get("role", "admin"))
+
+
+def told(handler: Handler) -> Handler:
+    """Answer what a handler cannot do with a sentence."""
+
+    async def answer(view: "View", request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(view, request)
+        except ValueError as error:
+            return _json({"error": str(error)}, 400)
+        except (NotAudited, NotGiven) as error:
+            return _json({"error": str(error)}, 503)
+
+    return answer
+
+
+class View:
+    """Reads acts from requests, and answers with what came of them."""
+
+    def __init__(self, acts: Acts) -> None:
+        """Act by these."""
+        self._acts = acts
+
+    @told
+    async def create(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/messages: ask for a message to be delivered."""
+        body = await body_of(request, _CONTENT)
+        return await self._order(request, "create", message_of(body), body)
+
+    @told
+    async def cancel(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/messages/{id}/cancel."""
+        body = await body_of(request, ("if_due",))
+        order = command("cancel", request.match_info["id"], if_due=moment(body, "if_due"))
+        return await self._order(request, "cancel", order, body)
+
+    @told
+    async def reschedule(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/messages/{id}/reschedule: another due time."""
+        body = await body_of(request, ("at", "after", "if_due"))
+        at, after, if_due = moment(body, "at"), span(body, "after"), moment(body, "if_due")
+        order = command("reschedule", request.match_info["id"], at=at, after=after, if_due=if_due)
+        return await self._order(request, "reschedule", order, body)
+
+    @told
+    async def deliver_now(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/messages/{id}/deliver-now."""
+        body = await body_of(request, ("if_due",))
+        order = command("deliver-now", request.match_info["id"], if_due=moment(body, "if_due"))
+        return await self._order(request, "deliver-now", order, body)
+
+    @told
+    async def pause(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/destinations/{to}/pause."""
+        body = await body_of(request, ("reason", "until"))
+        changes = {"paused": True, "reason": text(body, "reason"), "until": moment(body, "until")}
+        return await self._control(request, "pause", body, changes)
+
+    @told
+    async def resume(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/destinations/{to}/resume."""
+        body = await body_of(request, ())
+        return await self._control(request, "resume", body, {"paused": False, "reason": None, "until": None})
+
+    @told
+    async def rate(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/destinations/{to}/rate: a cap, `none` for none, null for that of the settings."""
+        body = await body_of(request, ("rate",))
+        return await self._control(request, "rate", body, {"rate": text(body, "rate")})
+
+    @told
+    async def audit(self, _request: web.Request) -> web.StreamResponse:
+        """Answer GET /api/v1/audit: the newest acts."""
+        return _json({"acts": await self._acts.last(_ACTS_SHOWN)})
+
+    async def _order(self, request: web.Request, act: str, order: Request, asked: dict[str, Any]) -> web.Response:
+        asked = {name: said for name, said in asked.items() if name not in ("value", "headers", "key")}
+        return _answer(await self._acts.order(actor_of(request), act, order, asked))
+
+    async def _control(
+        self, request: web.Request, act: str, asked: dict[str, Any], changes: dict[str, Any]
+    ) -> web.Response:
+        to = request.match_info["to"]
+        return _answer(await self._acts.control(actor_of(request), act, to, asked, **changes))
+
+
+def message_of(body: dict[str, Any]) -> Request:
+    """Return the request for the message that an object describes; one without an id gets one.
+
+    Raises BadBody, or InvalidRequestError.
+    """
+    headers = body.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise BadBody("headers should be an object of names and values")
+    return schedule(
+        body.get("to"),
+        raw(body, "value"),
+        at=moment(body, "at"),
+        after=span(body, "after"),
+        key=raw(body, "key"),
+        headers=[(name, raw(headers, name)) for name in headers],
+        id=text(body, "id") or uuid.uuid4().hex,
+        to_partition=body.get("to_partition"),
+        to_cluster=text(body, "to_cluster"),
+        max_late=span(body, "max_late"),
+        if_late=text(body, "if_late"),  # type: ignore[arg-type] # what it may be is checked there
+        every=span(body, "every"),
+        cron=text(body, "cron"),
+        zone=text(body, "zone"),
+        until=moment(body, "until"),
+        count=body.get("count"),
+        misfire=text(body, "misfire"),
+    )
+
+
+def _answer(outcome: Outcome) -> web.Response:
+    return _json(outcome, _STATUS.get(outcome.outcome, 200))
+
+
+def _json(body: Any, status: int = 200) -> web.Response:
+    return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json", charset="utf-8")

@@ -1,0 +1,186 @@
+"""Acts over HTTP on a real Kafka: each is done, its outcome is told, and it is written down."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from tests.harness.kafka import now_ms, read
+from tests.harness.worker import eventually
+from tests.integration.installation import Installation
+
+HOUR_MS = 3_600_000
+
+
+def post(installation: Installation, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+    """Act; return the status and the answer."""
+    url, raw = f"{installation.worker.url}/api/v1{path}", json.dumps(body or {}).encode()
+    request = urllib.request.Request(url, raw, {"Content-Type": "application/json", **headers})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own worker
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def get(installation: Installation, path: str) -> tuple[int, Any]:
+    """Ask; return the status and the answer."""
+    try:
+        with urllib.request.urlopen(f"{installation.worker.url}/api/v1{path}", timeout=30) as answer:  # noqa: S310
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def made(installation: Installation, **more: object) -> str:
+    """Ask for a message in an hour; return its id."""
+    body = {"to": installation.topic(), "at": now_ms() + HOUR_MS, "value": "v", **more}
+    status, answer = post(installation, "/messages", body)
+    assert (status, answer["outcome"]) == (200, "accepted"), answer
+    return str(answer["event"]["id"])
+
+
+def test_a_message_is_created_found_moved_and_delivered_now(installation: Installation) -> None:
+    to = installation.topic()
+    body = {"to": to, "after": "PT1H", "id": "a/b c", "key": "k", "value": {"base64": "AAH/"}, "headers": {"h": "1"}}
+    assert post(installation, "/messages", body)[1]["outcome"] == "accepted"
+    status, row = get(installation, "/messages/a%2Fb%20c")
+    assert (status, row["value"], row["to"]) == (200, "AAH/", to)
+
+    moved = now_ms() + 2 * HOUR_MS
+    status, answer = post(installation, "/messages/a%2Fb%20c/reschedule", {"at": moved})
+    assert (status, answer["outcome"]) == (200, "rescheduled")
+    assert get(installation, "/messages/a%2Fb%20c")[1]["due_ms"] == moved
+
+    status, answer = post(installation, "/messages/a%2Fb%20c/deliver-now")
+    assert (status, answer["outcome"], answer["sentence"]) == (200, "rescheduled", "It is delivered now.")
+    [record] = installation.wait_for(to, 1)
+    assert (record.key, record.value, record.header("h")) == (b"k", b"\x00\x01\xff", "1")
+
+
+def test_a_cancel_holds_and_another_one_says_that_nothing_is_pending(installation: Installation) -> None:
+    id_ = made(installation)
+    assert post(installation, f"/messages/{id_}/cancel")[1]["outcome"] == "cancelled"
+    assert get(installation, f"/messages/{id_}")[0] == 404
+    status, answer = post(installation, f"/messages/{id_}/cancel")
+    assert (status, answer["outcome"]) == (404, "unknown")
+    assert answer["sentence"].startswith("It is not pending any more: it was cancelled ")
+
+
+def test_a_cancel_that_comes_too_late_says_by_how_much(installation: Installation) -> None:
+    to = installation.topic()
+    post(installation, "/messages", {"to": to, "after": 1, "id": "gone", "value": "v"})
+    installation.wait_for(to, 1)
+    status, answer = post(installation, "/messages/gone/cancel")
+    assert status == 404
+    assert answer["sentence"].startswith("It came too late: the message was delivered ")
+    assert answer["sentence"].endswith(" ms before.")
+
+
+def test_an_act_on_what_has_changed_meanwhile_changes_nothing(installation: Installation) -> None:
+    id_ = made(installation)
+    seen = get(installation, f"/messages/{id_}")[1]["due_ms"]
+    post(installation, f"/messages/{id_}/reschedule", {"after": "PT3H"})
+    status, answer = post(installation, f"/messages/{id_}/cancel", {"if_due": seen})
+    assert (status, answer["outcome"]) == (409, "conflict")
+    assert get(installation, f"/messages/{id_}")[0] == 200
+
+
+def test_a_message_that_is_refused_is_said_to_be(installation: Installation) -> None:
+    status, answer = post(installation, "/messages", {"to": "no-such-topic", "after": 1_000, "value": "v"})
+    assert (status, answer["outcome"]) == (422, "refused")
+    assert "unknown-topic" in answer["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        ("/messages", {"to": "t"}, "No due time"),
+        ("/messages", {"to": "t", "after": "soon"}, "after: "),
+        ("/messages", {"to": "a b", "after": 1}, "cannot be a topic"),
+        ("/messages", {"to": "t", "after": 1, "typo": 1}, "there is no field 'typo' here"),
+        ("/messages", {"to": "t", "after": 1, "value": 7}, 'value should be text, or {"base64": "…"}'),
+        ("/messages", [], "should be a JSON object"),
+        ("/messages/x/reschedule", {}, "No due time"),
+        ("/messages/x/cancel", {"if_due": "then"}, "if_due: "),
+        ("/destinations/a b/pause".replace(" ", "%20"), {}, "is no destination"),
+        ("/destinations/a/rate", {"rate": "fast"}, "is no rate"),
+    ],
+)
+def test_nonsense_is_answered_with_a_sentence(installation: Installation, path: str, body: object, says: str) -> None:
+    raw = [] if body == [] else body
+    status, answer = post(installation, path, raw or ([1] if body == [] else {}))
+    assert status == 400
+    assert says in answer["error"]
+
+
+def test_a_pause_keeps_the_cap_and_a_resume_too(installation: Installation) -> None:
+    to = installation.topic()
+    made(installation, to=to)
+    assert post(installation, f"/destinations/{to}/rate", {"rate": "7/s burst 3"})[0] == 200
+    eventually(lambda: _destination(installation, to).get("rate_per_s") == 7.0)
+    assert post(installation, f"/destinations/{to}/pause", {"reason": "migration"})[0] == 200
+    eventually(lambda: (_destination(installation, to).get("paused") or {}).get("reason") == "migration")
+    assert _destination(installation, to)["rate_per_s"] == 7.0
+    post(installation, "/messages", {"to": to, "after": 1, "value": "v"})
+    assert post(installation, f"/destinations/{to}/resume")[0] == 200
+    installation.wait_for(to, 1)
+    eventually(lambda: _destination(installation, to)["paused"] is None)
+    assert _destination(installation, to)["rate_per_s"] == 7.0
+
+
+def _destination(installation: Installation, to: str) -> dict[str, Any]:
+    rows = get(installation, "/destinations")[1].get("destinations", [])
+    return next((row for row in rows if row["destination"] == to), {})
+
+
+def test_every_act_is_written_down_with_its_outcome(installation: Installation) -> None:
+    id_ = made(installation)
+    post(installation, f"/messages/{id_}/cancel", {"if_due": 1})
+    acts = [act for act in get(installation, "/audit")[1]["acts"] if act["target"] == id_]
+    assert [(act["act"], act["outcome"], act["by"]) for act in acts] == [
+        ("cancel", "conflict", "anonymous"), ("create", "accepted", "anonymous"),
+    ]  # fmt: skip
+    assert acts[0]["asked"] == {"if_due": 1}
+    records = read(installation.bootstrap, f"{installation.app_id}-audit")
+    written = [act for act in (json.loads(record.value or b"") for record in records) if act["target"] == id_]
+    assert [(act["act"], act.get("outcome")) for act in written] == [
+        ("create", None), ("create", "accepted"), ("cancel", None), ("cancel", "conflict"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("headers", "passes"),
+    [
+        ({}, True),
+        ({"Sec-Fetch-Site": "same-origin"}, True),
+        ({"Sec-Fetch-Site": "cross-site"}, False),
+        ({"Sec-Fetch-Site": "same-site"}, False),
+        ({"Origin": "https://evil.example"}, False),
+        ({"Origin": "null"}, False),
+        ({"Content-Type": "text/plain"}, False),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, False),
+    ],
+)
+def test_no_other_site_acts_through_a_reader_s_browser(
+    installation: Installation,
+    headers: dict[str, str],
+    passes: bool,  # noqa: FBT001 - a case
+) -> None:
+    id_ = made(installation)
+    status, answer = post(installation, f"/messages/{id_}/cancel", {}, **headers)
+    assert (status == 200) == passes, answer
+    assert (get(installation, f"/messages/{id_}")[0] == 404) == passes
+
+
+def test_a_body_without_end_is_not_waited_for_nor_kept(installation: Installation) -> None:
+    with socket.create_connection(("127.0.0.1", installation.worker.port), 10) as connection:
+        connection.sendall(
+            b"POST /api/v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 99999999\r\n\r\n"
+        )
+        connection.sendall(b" " * 9_000_000)
+        assert b"400" in connection.recv(1_000)
