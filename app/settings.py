@@ -162,6 +162,11 @@ class Settings:
         return f"{self.app_id}-audit"
 
     @property
+    def jobs(self) -> str:
+        """The topic of acts on all that match a filter, if there has been one."""
+        return f"{self.app_id}-jobs"
+
+    @property
     def queues(self) -> str:
         """The topic where consumers of acknowledged queues say how they are, if there is one."""
         return queue_report.topic_of(self.app_id)
@@ -198,7 +203,7 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, self.queues, self.audit, *self.inputs})
+        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

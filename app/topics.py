@@ -44,10 +44,7 @@ def plan(
 ) -> dict[str, tuple[int, dict[str, str]]]:
     """Return the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
     large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
-    # The brokers' time, not ours: a worker whose clock is off would have its records refused.
-    safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
-    if settings.replication_factor > 1:
-        safe["min.insync.replicas"] = str(settings.min_insync_replicas)
+    safe = _safe(settings)
     compact = {
         "cleanup.policy": "compact",
         "segment.bytes": str(64 * _MIB),
@@ -69,6 +66,14 @@ def plan(
         settings.progress: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB), "segment.ms": "600000"}),
         settings.controls: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB)}),
     }
+
+
+def _safe(settings: Settings) -> dict[str, str]:
+    # The brokers' time, not ours: a worker whose clock is off would have its records refused.
+    safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
+    if settings.replication_factor > 1:
+        safe["min.insync.replicas"] = str(settings.min_insync_replicas)
+    return safe
 
 
 async def ensure(settings: Settings) -> TopicLimits:
@@ -111,13 +116,24 @@ async def ensure_audit(settings: Settings) -> None:
 
     Raises TopicMismatch if the brokers do not let us.
     """
+    await _ensure(settings, settings.audit, {"cleanup.policy": "delete", "retention.ms": _DAYS_365})
+
+
+async def ensure_jobs(settings: Settings) -> None:
+    """Create the topic of jobs if it is not there: nobody who never gives one has it.
+
+    Raises TopicMismatch if the brokers do not let us.
+    """
+    await _ensure(settings, settings.jobs, {"cleanup.policy": "compact,delete", "retention.ms": _DAYS_30})
+
+
+async def _ensure(settings: Settings, topic: str, config: dict[str, str]) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
-        if settings.audit not in await admin.list_topics():
-            _, config = plan(settings)[settings.events_topic]
-            await _create(admin, settings, {settings.audit: (1, {**config, "retention.ms": _DAYS_365})})
-            await _settled(admin, [settings.audit])
+        if topic not in await admin.list_topics():
+            await _create(admin, settings, {topic: (1, {**_safe(settings), **config})})
+            await _settled(admin, [topic])
     finally:
         await admin.close()
 

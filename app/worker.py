@@ -12,6 +12,7 @@ from aiokafka.errors import KafkaError
 
 from app.acts import routes as acts_routes
 from app.acts.acts import Acts
+from app.acts.jobs import Jobs
 from app.clock import Clock
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
@@ -145,8 +146,9 @@ def create_app(settings: Settings) -> Punctual:
     )
     app.engine = Engine(settings, table, app)
     web_app = attach(app, app.engine, settings.web_hosts, read_only=settings.web_read_only).web_app
-    acts_routes.register(web_app, Acts(app.engine))
-    search_routes.register(web_app, Search(app.engine))
+    acts, search = Acts(app.engine), Search(app.engine)
+    search_routes.register(web_app, search)
+    acts_routes.register(web_app, acts, Jobs(app.engine, search, acts.audit))
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

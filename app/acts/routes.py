@@ -1,7 +1,9 @@
 """The addresses at which people and programs act on messages and destinations, all by POST with a JSON object."""
 
+import asyncio
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -10,8 +12,13 @@ from aiohttp import web
 from app.acts.acts import Actor, Acts
 from app.acts.audit import NotAudited
 from app.acts.body import BadBody, body_of, moment, raw, span, text
+from app.acts.job import ACTS, Standing
+from app.acts.jobs import Jobs, NotConfirmed
 from app.acts.orders import NotGiven
 from app.acts.outcome import PENDING, Outcome
+from app.search.filter import NAMES, Filter
+from app.search.scans import ScanFailed
+from app.search.search import LOCAL
 from punctual.client.requests import Request, command, schedule
 
 Handler = Callable[["View", web.Request], Coroutine[Any, Any, web.StreamResponse]]
@@ -23,9 +30,17 @@ _ACTS_SHOWN: Final = 200
 _STATUS: Final = {PENDING: 202, "unknown": 404, "conflict": 409, "stale": 409, "refused": 422}
 
 
-def register(web_app: web.Application, acts: Acts) -> None:
-    """Add the addresses to an application that has not started yet."""
-    view = View(acts)
+def register(web_app: web.Application, acts: Acts, jobs: Jobs) -> None:
+    """Add the addresses to an application that has not started yet; jobs are done as long as it runs."""
+    view = View(acts, jobs)
+
+    async def run(_: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(jobs.run())
+        yield
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    web_app.cleanup_ctx.append(run)
     web_app.add_routes(
         [
             web.post("/api/v1/messages", view.create),
@@ -36,6 +51,11 @@ def register(web_app: web.Application, acts: Acts) -> None:
             web.post("/api/v1/destinations/{to:.+}/resume", view.resume),
             web.post("/api/v1/destinations/{to:.+}/rate", view.rate),
             web.get("/api/v1/audit", view.audit),
+            web.post("/api/v1/jobs", view.give_job),
+            web.get("/api/v1/jobs", view.jobs),
+            web.get("/api/v1/jobs/{id}", view.job),
+            web.post("/api/v1/jobs/{id}/stop", view.stop_job),
+            web.get(f"{LOCAL}/jobs", view.wake),
         ]
     )
 
@@ -51,9 +71,11 @@ def told(handler: Handler) -> Handler:
     async def answer(view: "View", request: web.Request) -> web.StreamResponse:
         try:
             return await handler(view, request)
+        except NotConfirmed as error:
+            return _json({"error": str(error)}, 409)
         except ValueError as error:
             return _json({"error": str(error)}, 400)
-        except (NotAudited, NotGiven) as error:
+        except (NotAudited, NotGiven, ScanFailed) as error:
             return _json({"error": str(error)}, 503)
 
     return answer
@@ -62,9 +84,9 @@ def told(handler: Handler) -> Handler:
 class View:
     """Reads acts from requests, and answers with what came of them."""
 
-    def __init__(self, acts: Acts) -> None:
+    def __init__(self, acts: Acts, jobs: Jobs) -> None:
         """Act by these."""
-        self._acts = acts
+        self._acts, self._jobs = acts, jobs
 
     @told
     async def create(self, request: web.Request) -> web.StreamResponse:
@@ -118,6 +140,46 @@ class View:
         """Answer GET /api/v1/audit: the newest acts."""
         return _json({"acts": await self._acts.last(_ACTS_SHOWN)})
 
+    @told
+    async def give_job(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/jobs: act on all that match a filter."""
+        body = await body_of(request, ("act", "filter", "confirm", "at", "after"))
+        act, confirm, given = body.get("act"), body.get("confirm"), body.get("filter") or {}
+        if act not in ACTS:
+            raise BadBody(f"act should be one of {', '.join(ACTS)}")
+        if not isinstance(confirm, int) or isinstance(confirm, bool) or confirm < 1:
+            raise BadBody("confirm should be the number of messages that match, as they were counted")
+        if not isinstance(given, dict) or set(given) - set(NAMES):
+            raise BadBody(f"filter should be an object with some of {', '.join(NAMES)}")
+        wanted = Filter.from_query({name: str(said) for name, said in given.items()})
+        at, after = moment(body, "at"), span(body, "after")
+        if (act == "reschedule") != (at is not None or after is not None):
+            raise BadBody("a reschedule needs at or after, and nothing else takes them")
+        if after is not None:
+            at = datetime.now(UTC) + after
+        due_ms = None if at is None else round(at.timestamp() * 1_000)
+        return _json(await self._jobs.give(actor_of(request), act, wanted, confirm, due_ms), 202)
+
+    @told
+    async def jobs(self, _request: web.Request) -> web.StreamResponse:
+        """Answer GET /api/v1/jobs: how all of them stand, the newest first."""
+        return _json({"jobs": await self._jobs.all()})
+
+    @told
+    async def job(self, request: web.Request) -> web.StreamResponse:
+        """Answer GET /api/v1/jobs/{id}."""
+        return _found(await self._jobs.one(request.match_info["id"]))
+
+    @told
+    async def stop_job(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/jobs/{id}/stop: it goes no further; what it has done stays."""
+        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]))
+
+    async def wake(self, _request: web.Request) -> web.StreamResponse:
+        """Answer another worker that has given a job."""
+        self._jobs.wake()
+        return _json({"partitions": []})
+
     async def _order(self, request: web.Request, act: str, order: Request, asked: dict[str, Any]) -> web.Response:
         asked = {name: said for name, said in asked.items() if name not in ("value", "headers", "key")}
         return _answer(await self._acts.order(actor_of(request), act, order, asked))
@@ -160,6 +222,14 @@ def message_of(body: dict[str, Any]) -> Request:
 
 def _answer(outcome: Outcome) -> web.Response:
     return _json(outcome, _STATUS.get(outcome.outcome, 200))
+
+
+def _found(standing: Standing | None) -> web.Response:
+    return (
+        _json({"error": "there is no such job; they are kept for 30 days"}, 404)
+        if standing is None
+        else _json(standing)
+    )
 
 
 def _json(body: Any, status: int = 200) -> web.Response:

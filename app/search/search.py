@@ -100,6 +100,10 @@ class Search:
         found, missing = await self._peers.ask_all(LOCAL + path, query, self.served, self._partitions, seconds)
         return [msgspec.convert(part, Part) for part in found], missing
 
+    async def wake_others(self) -> None:
+        """Have the other workers look for jobs at once; one that does not hear of it looks by itself within a while."""
+        await self._peers.ask_all(f"{LOCAL}/jobs", {}, self.served, self._partitions)
+
     # one message -----------------------------------------------------------------------------------------------------
     def home(self, id_: str) -> int:
         """Return the partition in which an id lives."""

@@ -254,6 +254,7 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-controls",
         "shop-queues",
         "shop-audit",
+        "shop-jobs",
     }
 
 

@@ -1,0 +1,101 @@
+"""A job: one act on all messages that match a filter, done partition by partition by whoever owns them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+import msgspec
+
+from app.search.filter import Filter
+from app.search.row import Row
+from punctual.client.requests import Request, command
+
+JobAct = Literal["cancel", "reschedule", "deliver-now"]
+ACTS: Final = ("cancel", "reschedule", "deliver-now")
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done: an act on all that match a filter, as it was at `at_ms` (epoch ms).
+
+    `due_ms` is the new due time of a reschedule. `counted` matched when it was given, by whom is `by`.
+    """
+
+    job_id: str
+    at_ms: int
+    by: str
+    role: str
+    act: JobAct
+    filter: Filter
+    counted: int
+    due_ms: int | None = None
+    stopped: bool = False
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one partition's part of a job is: the cursor `after` which it goes on, and what the orders came to.
+
+    `untold` are orders whose event has not come in time.
+    """
+
+    job_id: str
+    partition: int
+    after: str = ""
+    sent: int = 0
+    outcomes: dict[str, int] = {}
+    untold: int = 0
+    over: bool = False
+    worker: str = ""
+    at_ms: int = 0
+
+    def with_more(self, **changes: object) -> "Part":
+        """Return the part as it is after a batch."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job stands, all its partitions together."""
+
+    job: Job
+    state: Literal["running", "stopped", "done"]
+    sent: int
+    outcomes: dict[str, int]
+    untold: int
+    partitions: int
+    partitions_over: int
+    parts: list[Part]
+
+
+def standing(job: Job, parts: Iterable[Part], partitions: int) -> Standing:
+    """Return how a job stands in an installation of so many partitions."""
+    found = sorted(parts, key=lambda part: part.partition)
+    outcomes: Counter[str] = Counter()
+    for part in found:
+        outcomes.update(part.outcomes)
+    over = sum(part.over for part in found)
+    state: Literal["running", "stopped", "done"] = "done" if over == partitions else "running"
+    return Standing(
+        job=job,
+        state="stopped" if job.stopped and state == "running" else state,
+        sent=sum(part.sent for part in found),
+        outcomes=dict(outcomes),
+        untold=sum(part.untold for part in found),
+        partitions=partitions,
+        partitions_over=over,
+        parts=found,
+    )
+
+
+def order(job: Job, row: Row) -> Request:
+    """Return the order for one message: it holds only for what was asked for before the job, and is due as was seen."""
+    at = None if job.due_ms is None else _moment(job.due_ms)
+    return command(job.act, row.id, at=at, if_due=_moment(row.due_ms), asked_at=_moment(job.at_ms))
+
+
+def concerns(job: Job, row: Row) -> bool:
+    """Return whether a message that fits was there when the job was given."""
+    return row.asked_ms is None or row.asked_ms <= job.at_ms
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)

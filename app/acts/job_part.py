@@ -1,0 +1,111 @@
+"""One partition's part of a job: its owner finds what matches, a batch at a time, and sends the orders for it.
+
+The next batch goes out when it is known what the last one came to. So a job takes what ingest has to spare, and never
+puts more than a batch before the orders of others.
+"""
+
+import asyncio
+from collections import Counter
+from typing import Any, Final
+
+import aiokafka.errors
+import msgspec
+
+from app.acts.job import Job, Part, concerns, order
+from app.acts.job_log import JobLog
+from app.engine import Engine
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.produce.batch import Batch
+from app.search.scan import END, Place, Scan
+from app.search.search import Search
+
+_BATCH: Final = 500
+#: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
+_PATIENCE_S: Final = 30.0
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class JobPart:
+    """Does one partition's part of one job, as long as the partition is served here."""
+
+    def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
+        """Go on where the log says."""
+        self._engine, self._search, self._log, self._job = engine, search, log, job
+        self._part = log.parts.get((job.job_id, partition)) or Part(job_id=job.job_id, partition=partition)
+        self._events: PartitionReader | None = None
+
+    async def run(self) -> None:
+        """Work until the part is over, the job is stopped, or the partition is somebody else's.
+
+        Raises ScanFailed, a SendError, a KafkaError or TimeoutError; what is written down stays, and can be gone on
+        with.
+        """
+        settings = self._engine.settings
+        if settings.events == "on":
+            topic, partition = settings.events_topic, self._part.partition
+            end = await PartitionReader(self._engine.cluster, topic, partition).written_end()
+            self._events = PartitionReader(self._engine.cluster, topic, partition, end)
+        while not self._part.over and self._mine():
+            await self._batch()
+
+    def _mine(self) -> bool:
+        job = self._log.jobs.get(self._job.job_id)
+        return job is not None and not job.stopped and self._part.partition in self._search.served
+
+    async def _batch(self) -> None:
+        part = self._part
+        after = Place.parse(part.after) if part.after else Place()
+        wanted = Scan(filter=self._job.filter, after=after, limit=_BATCH, most=0)
+        found = await self._search.scans.scan(wanted, part.partition)
+        rows = [row for row in found.rows if concerns(self._job, row)]
+        batch = Batch()
+        taken = 0
+        for row in rows:
+            request = order(self._job, row)
+            if not batch.append(self._engine.now_ms(), request.key, request.value, list(request.headers)):
+                break
+            taken += 1
+        up_to = found.up_to
+        if taken < len(rows):  # long ids: the rest goes with the next batch
+            up_to = Place(bytes.fromhex(rows[taken - 1].row), part.partition)
+        outcomes, untold = Counter(part.outcomes), part.untold
+        if taken:
+            ack = await self._engine.sender.submit(self._engine.settings.requests, part.partition, batch)
+            told = await self._told(ack.offset, taken)
+            outcomes.update(told)
+            untold += taken - told.total()
+        self._part = part.with_more(
+            after=up_to.text(),
+            sent=part.sent + taken,
+            outcomes=dict(outcomes),
+            untold=untold,
+            over=up_to >= END,
+            worker=self._engine.worker_url,
+            at_ms=self._engine.now_ms(),
+        )
+        await self._log.note(self._part)
+
+    async def _told(self, first: int, count: int) -> Counter[str]:
+        """Wait for what orders have come to, by their events; without events, until they are in the table."""
+        settings, found = self._engine.settings, dict[int, str]()
+        prefix = f"{settings.requests}-{self._part.partition}-"
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                while self._events is None:
+                    position = self._engine.position(settings.requests, self._part.partition)
+                    if position is None or position >= first + count:
+                        return Counter()
+                    await asyncio.sleep(0.005)
+                while len(found) < count:
+                    for record in await self._events.chunk(_BATCH):
+                        raw = record.value or b""
+                        if prefix.encode() in raw:
+                            event = _decode(raw)
+                            by = str(event.get("by", ""))
+                            offset = int(by.removeprefix(prefix)) if by.startswith(prefix) else -1
+                            if first <= offset < first + count:
+                                found[offset] = event["event"]
+        except (TimeoutError, aiokafka.errors.KafkaError):
+            pass
+        return Counter(found.values())

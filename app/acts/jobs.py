@@ -1,0 +1,157 @@
+"""Jobs of an installation: each worker does the parts of the partitions that it serves; nobody leads."""
+
+import asyncio
+import logging
+import uuid
+from typing import Final
+
+import aiokafka.errors
+
+from app.acts.acts import Actor
+from app.acts.audit import Audit
+from app.acts.job import Job, JobAct, Standing, standing
+from app.acts.job_log import JobLog
+from app.acts.job_part import JobPart
+from app.acts.orders import NotGiven
+from app.acts.outcome import SENT, Outcome
+from app.engine import Engine
+from app.errors import PunctualError
+from app.kafka.errors import SendError
+from app.search.filter import Filter
+from app.search.scans import ScanFailed
+from app.search.search import Search
+
+log = logging.getLogger(__name__)
+
+#: How often it is looked whether there are jobs at all, and, while there is the topic, what is new on it.
+_LOOK_S, _EVERY_S = 30.0, 1.0
+#: Parts that one worker does at a time.
+_AT_ONCE: Final = 4
+#: A job is refused if it matches this much more or less than its giver has seen.
+_CLOSE: Final = 0.01
+_COUNT_S: Final = 30.0
+
+
+class NotConfirmed(ValueError):
+    """A job that is about other messages than its giver has counted: a sentence."""
+
+
+class Jobs:
+    """Takes jobs, does this worker's parts, and tells how they stand."""
+
+    def __init__(self, engine: Engine, search: Search, audit: Audit) -> None:
+        """Know of no job; run() begins."""
+        self._engine, self._search, self._audit = engine, search, audit
+        self._log = JobLog(engine)
+        self._wake = asyncio.Event()
+        self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
+
+    async def give(self, actor: Actor, act: JobAct, wanted: Filter, confirm: int, due_ms: int | None) -> Standing:
+        """Begin a job on all that match a filter, if they are as many as `confirm` says, or a hundredth off.
+
+        Raises NotConfirmed with their number if not, NotAudited or NotGiven if it cannot be written down.
+        """
+        counted = await self._search.count(wanted, _COUNT_S)
+        if not counted.complete:
+            why = "; ".join(missing.why for missing in counted.missing) or f"there are more than {counted.matching:,}"
+            raise NotConfirmed(f"not all that match could be counted ({why}): narrow the filter, or ask again")
+        if abs(counted.matching - confirm) > _CLOSE * confirm:
+            raise NotConfirmed(
+                f"{counted.matching:,} messages match now, and {confirm:,} were confirmed: look again, and confirm that"
+            )
+        job = Job(
+            job_id=uuid.uuid4().hex[:12],
+            at_ms=self._engine.now_ms(),
+            by=actor.name,
+            role=actor.role,
+            act=act,
+            filter=wanted,
+            counted=counted.matching,
+            due_ms=due_ms,
+        )
+        asked = {"filter": wanted.query(), "counted": counted.matching, "due_ms": due_ms}
+        begun = await self._audit.begin(f"{act} all", f"job {job.job_id}", actor.name, actor.role, asked)
+        try:
+            await self._log.begin(job)
+        except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
+            why = str(error) or "the brokers do not answer"
+            await self._audit.end(begun, Outcome(outcome="failed", sentence=why, source=""))
+            raise NotGiven(f"the job has not begun: {why}") from error
+        await self._audit.end(begun, Outcome(outcome=SENT, sentence="The job has begun.", source=""))
+        self._wake.set()
+        await self._search.wake_others()
+        return self._standing(job)
+
+    async def stop(self, actor: Actor, job_id: str) -> Standing | None:
+        """Have a job go no further; None if there is none of this name. Raises NotAudited or NotGiven."""
+        await self._log.read()
+        job = self._log.jobs.get(job_id)
+        if job is None:
+            return None
+        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {})
+        try:
+            await self._log.stop(job)
+        except (SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
+            raise NotGiven(f"the job goes on: {error}") from error
+        await self._audit.end(begun, Outcome(outcome=SENT, sentence="It goes no further.", source=""))
+        return self._standing(self._log.jobs[job_id])
+
+    async def all(self) -> list[Standing]:
+        """Return how all jobs stand that the topic still knows, the newest first."""
+        await self._log.read()
+        jobs = sorted(self._log.jobs.values(), key=lambda job: job.at_ms, reverse=True)
+        return [self._standing(job) for job in jobs]
+
+    async def one(self, job_id: str) -> Standing | None:
+        """Return how a job stands, or None."""
+        await self._log.read()
+        job = self._log.jobs.get(job_id)
+        return None if job is None else self._standing(job)
+
+    def _standing(self, job: Job) -> Standing:
+        parts = [part for (job_id, _), part in self._log.parts.items() if job_id == job.job_id]
+        return standing(job, parts, self._engine.partitions)
+
+    def wake(self) -> None:
+        """Look for new jobs at once."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Follow the topic and do what is to be done here, until cancelled."""
+        try:
+            while True:
+                self._wake.clear()
+                ready = self._engine.ready_reason() is None
+                there = ready and await self._log.read()
+                if there:
+                    self._begin()
+                try:
+                    async with asyncio.timeout(_EVERY_S if there or not ready else _LOOK_S):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            for task in self._running.values():
+                task.cancel()
+
+    def _begin(self) -> None:
+        served = self._search.served
+        for job in self._log.jobs.values():
+            if job.stopped:
+                continue
+            for number in served:
+                part = self._log.parts.get((job.job_id, number))
+                place = job.job_id, number
+                if len(self._running) >= _AT_ONCE or place in self._running or (part is not None and part.over):
+                    continue
+                self._running[place] = asyncio.create_task(self._do(job, number))
+
+    async def _do(self, job: Job, number: int) -> None:
+        try:
+            await JobPart(self._engine, self._search, self._log, job, number).run()
+        except (ScanFailed, SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
+            log.warning("partition %d: its part of job %s goes on later: %s", number, job.job_id, error)
+            await asyncio.sleep(_EVERY_S)
+        finally:
+            self._running.pop((job.job_id, number), None)
+            self._wake.set()

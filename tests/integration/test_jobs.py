@@ -1,0 +1,137 @@
+"""Acts on all that match a filter, on a real Kafka with two workers."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.account import Account
+from tests.harness.kafka import now_ms
+from tests.harness.worker import Worker, eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation
+from tests.integration.test_acts import HOUR_MS, get, post
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def installation(run: Run) -> Iterator[Installation]:
+    with run("jobs") as made:
+        yield made
+
+
+def fill(installation: Installation, count: int) -> tuple[str, str]:
+    """Ask for so many messages, every other one for each of two destinations, and wait until they are there."""
+    topics = installation.topic(), installation.topic()
+    due = now_ms() + HOUR_MS
+    for number, to in zip(range(count), itertools.cycle(topics), strict=False):
+        installation.requests.schedule(f"order-{number}", due + number, to, b"v")
+    installation.requests.flush()
+    eventually(lambda: counted(installation) == count, 60, "all messages")
+    return topics
+
+
+def counted(installation: Installation, **query: object) -> int:
+    """Count what matches."""
+    text = "&".join(f"{name}={said}" for name, said in query.items())
+    return int(get(installation, f"/messages/count?{text}")[1].get("matching", -1))
+
+
+def given(installation: Installation, act: str, confirm: int, wanted: dict[str, Any], **more: object) -> str:
+    """Give a job; return its name."""
+    status, answer = post(installation, "/jobs", {"act": act, "filter": wanted, "confirm": confirm, **more})
+    assert status == 202, answer
+    return str(answer["job"]["job_id"])
+
+
+def over(installation: Installation, job_id: str, seconds: float = 60) -> dict[str, Any]:
+    """Wait until a job is done, and return how it stands."""
+    eventually(lambda: get(installation, f"/jobs/{job_id}")[1].get("state") == "done", seconds, "the job")
+    standing: dict[str, Any] = get(installation, f"/jobs/{job_id}")[1]
+    return standing
+
+
+def test_all_that_match_are_cancelled_though_a_worker_is_killed_and_nothing_else_is(
+    installation: Installation, tmp_path: Path
+) -> None:
+    env = installation.worker.env
+    with Worker(installation.bootstrap, installation.app_id, tmp_path / "second", env=env) as second:
+        second.start().wait_ready()
+        eventually(lambda: second.assigned and installation.worker.assigned, 30, "the sharing")
+        hit, spared = fill(installation, 40_000)
+        job_id = given(installation, "cancel", 20_000, {"to": hit})
+        # What is asked for after the job is not its business, though it matches.
+        installation.requests.schedule("order-0", now_ms() + HOUR_MS, hit, b"later")
+        installation.requests.schedule("newcomer", now_ms() + HOUR_MS, hit, b"later")
+        installation.requests.flush()
+        eventually(lambda: 0 < get(installation, f"/jobs/{job_id}")[1]["sent"] < 15_000, 20, "the beginning")
+        second.kill()
+        time.sleep(0.5)
+        second.start().wait_ready()
+        standing = over(installation, job_id)
+
+        assert counted(installation, to=spared) == 20_000
+        eventually(lambda: counted(installation, to=hit) == 2, 20, "the rest")
+        assert get(installation, "/messages/order-0")[0] == 200
+        assert standing["partitions_over"] == standing["partitions"]
+        account = Account.settled(installation.bootstrap, installation.app_id, pending=20_002)
+        assert account.sums["cancelled"] == 20_000 - 1
+        assert account.sums["pending"] == 20_002
+        assert 19_000 <= standing["outcomes"]["cancelled"] <= 20_000
+        assert set(standing["outcomes"]) <= {"cancelled", "unknown", "stale", "conflict"}
+
+
+def test_a_job_moves_all_that_match_and_says_so_in_the_audit(installation: Installation) -> None:
+    hit, spared = fill(installation, 1_000)
+    due = now_ms() + 5 * HOUR_MS
+    standing = over(installation, given(installation, "reschedule", 500, {"to": hit}, at=due))
+    assert standing["outcomes"] == {"rescheduled": 500}
+    assert counted(installation, to=hit, due_from=due, due_to=due) == 500
+    assert counted(installation, to=spared, due_to=due - 1) == 500
+    acts = get(installation, "/audit")[1]["acts"]
+    assert [(act["act"], act["outcome"]) for act in acts] == [("reschedule all", "sent")]
+
+    standing = over(installation, given(installation, "deliver-now", 500, {"id_prefix": "order-", "to": spared}))
+    assert standing["outcomes"] == {"rescheduled": 500}
+    assert len(installation.wait_for(spared, 500)) == 500
+
+
+def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> None:
+    hit, _ = fill(installation, 40_000)
+    job_id = given(installation, "cancel", 20_000, {"to": hit})
+    status, standing = post(installation, f"/jobs/{job_id}/stop")
+    assert (status, standing["state"]) == (200, "stopped")
+    time.sleep(1.0)
+    left = counted(installation, to=hit)
+    assert left > 0, "it was over before it was stopped"
+    time.sleep(2.0)
+    assert counted(installation, to=hit) == left
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({"act": "cancel", "filter": {}, "confirm": 7}, 409, "0 messages match now, and 7 were confirmed"),
+        ({"act": "forget", "filter": {}, "confirm": 7}, 400, "act should be one of"),
+        ({"act": "cancel", "filter": {}}, 400, "confirm should be the number"),
+        ({"act": "cancel", "filter": {"two": "orders"}, "confirm": 7}, 400, "filter should be an object"),
+        ({"act": "reschedule", "filter": {}, "confirm": 7}, 400, "needs at or after"),
+        ({"act": "cancel", "filter": {}, "confirm": 7, "after": 5}, 400, "nothing else takes them"),
+        ({"act": "cancel", "filter": {"due_to": "soon"}, "confirm": 7}, 400, "is no time"),
+    ],
+)
+def test_a_job_that_is_not_what_was_confirmed_or_makes_no_sense_is_refused(
+    refusing: Installation, body: dict[str, Any], status: int, says: str
+) -> None:
+    answered, answer = post(refusing, "/jobs", body)
+    assert (answered, says in answer["error"]) == (status, True), answer
+
+
+@pytest.fixture(scope="module")
+def refusing(run: Run) -> Iterator[Installation]:
+    with run("refusing") as made:
+        yield made
