@@ -47,6 +47,11 @@ class Worker:
         assert self._process is not None, "start it first"
         return self._process.pid
 
+    @property
+    def url(self) -> str:
+        """Where its web view is."""
+        return f"http://127.0.0.1:{self._port}"
+
     def start(self) -> int:
         """Start it without waiting; return the time just before, in epoch milliseconds."""
         # Its guard passes this process's environment on; env(1) adds the worker's part and becomes the worker.
