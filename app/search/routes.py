@@ -11,8 +11,11 @@ from app.search.peers import PeerSilent
 from app.search.scan import Place
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL, LONGEST_S, MOST, Search
+from app.search.spans import Spans
+from app.search.timeline import Timeline, TimelinePart, Timelines
+from punctual.contract.times import parse_time
 
-_USUAL, _USUAL_S = 50, 8.0
+_USUAL, _USUAL_S, _DIGITS = 50, 8.0, 18
 _RETRY: Final = {"Retry-After": "2"}
 
 
@@ -24,9 +27,11 @@ def register(web_app: web.Application, search: Search) -> None:
             web.get("/api/v1/messages", view.page),
             web.get("/api/v1/messages/count", view.count),
             web.get("/api/v1/messages/{id:.+}", view.message),
+            web.get("/api/v1/timeline", view.timeline),
             web.get(f"{LOCAL}/messages", view.own_page),
             web.get(f"{LOCAL}/count", view.own_count),
             web.get(f"{LOCAL}/message", view.own_message),
+            web.get(f"{LOCAL}/timeline", view.own_timeline),
         ]
     )
 
@@ -41,7 +46,7 @@ class View:
 
     def __init__(self, search: Search) -> None:
         """Answer by a search."""
-        self._search = search
+        self._search, self._timelines = search, Timelines(search)
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages: pending messages that fit a filter, by due time."""
@@ -76,6 +81,25 @@ class View:
         row = self._search.own_message(id_, whole=_flag(request.query, "whole"))
         return _json({"error": "not pending"}, 404) if row is None else _json(row)
 
+    async def timeline(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/timeline: how many messages are due when."""
+        query, at_ms = dict(request.query), self._search.now_ms()
+        asked = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
+
+        async def ask() -> Timeline:
+            return await self._timelines.timeline(_spans(query, at_ms), {**asked, "at": str(at_ms)})
+
+        return await _told(ask)
+
+    async def own_timeline(self, request: web.Request) -> web.Response:
+        """Answer another worker: this one's part of a timeline, by the other's clock."""
+        query = request.query
+
+        async def ask() -> TimelinePart:
+            return await self._timelines.own_part(_spans(query, parse_time(query.get("at", ""))))
+
+        return await _told(ask)
+
 
 async def _told(ask: Any, otherwise: str = "") -> web.Response:
     """Return what is answered to a question; sentences for what cannot be understood, found or reached."""
@@ -91,6 +115,19 @@ async def _told(ask: Any, otherwise: str = "") -> web.Response:
 def _asked(query: Mapping[str, str]) -> tuple[Filter, Place, int]:
     after = Place.parse(query["cursor"]) if query.get("cursor") else Place()
     return Filter.from_query(query), after, int(_number(query, "limit", _USUAL, MOST))
+
+
+def _spans(query: Mapping[str, str], at_ms: int) -> Spans:
+    since, until, step = (query.get(name, "") for name in ("from", "to", "step"))
+    if not since and not until:
+        if step:
+            raise FilterError("step needs from and to, the times (epoch ms or RFC 3339) between which to divide")
+        return Spans.usual(at_ms)
+    if not since or not until:
+        raise FilterError("from and to, epoch ms or RFC 3339, belong together: give both, or neither")
+    if step and not (step.isascii() and step.isdigit() and len(step) < _DIGITS):
+        raise FilterError(f"step={step[:64]!r} should be whole milliseconds")
+    return Spans.between(parse_time(since), parse_time(until), int(step) if step else None, at_ms)
 
 
 def _seconds(query: Mapping[str, str]) -> float:

@@ -1,5 +1,6 @@
 """Goes through pending messages in the order in which they fall due: bounded, and says how far it came."""
 
+import bisect
 import heapq
 import time
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ import msgspec
 from app.search.filter import Filter
 from app.search.row import SHOWN, Row, row_of
 from tables import keys
+from tables.destination import told
 from tables.entry import decode
 
 #: Rows between two looks at the clock.
@@ -119,10 +121,9 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
 
 def _take(found: Found, wanted: Scan, number: int, key: bytes, entry: Any) -> None:
     if wanted.steps:
-        due = keys.due_of(key)
-        for place, counts in enumerate(found.by_step):
-            if wanted.steps[place] <= due < wanted.steps[place + 1]:
-                counts[entry.to] = counts.get(entry.to, 0) + 1
-                break
+        place = bisect.bisect_right(wanted.steps, keys.due_of(key)) - 1
+        if 0 <= place < len(found.by_step):
+            counts, name = found.by_step[place], told(entry.to)
+            counts[name] = counts.get(name, 0) + 1
     elif not wanted.count:
         found.rows.append(row_of(number, key, entry, most=wanted.most))

@@ -1,6 +1,7 @@
 """Finds messages on all workers: this one's own partitions by its scanner, the others' by asking their owners."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -52,6 +53,23 @@ class Search:
     def _owners(self) -> dict[int, str]:
         return {number: report.progress.worker for number, report in self._engine.reader.reports.items()}
 
+    # what is counted all along ---------------------------------------------------------------------------------------
+    def hours(self, partitions: list[int]) -> dict[int, int]:
+        """Return how many messages are due by hour (of the epoch), in partitions that are served here."""
+        found = Counter[int]()
+        for number in partitions:
+            found.update(self._engine.table.stores[number].counts.hours)
+        return dict(found)
+
+    @property
+    def overdue(self) -> int:
+        """How many messages are overdue, as all partitions have reported it."""
+        return sum(report.progress.overdue for report in self._engine.reader.reports.values())
+
+    def now_ms(self) -> int:
+        """Return the worker's wall clock in epoch milliseconds."""
+        return self._engine.now_ms()
+
     # pages -----------------------------------------------------------------------------------------------------------
     async def page(self, wanted: Filter, after: Place, limit: int, *, whole: bool = False) -> Page:
         """Return the first rows that fit, after a place, on all workers.
@@ -97,8 +115,14 @@ class Search:
     async def _ask_all(
         self, path: str, query: Mapping[str, str], seconds: float = 0.0
     ) -> tuple[list[Part], list[Missing]]:
-        found, missing = await self._peers.ask_all(LOCAL + path, query, self.served, self._partitions, seconds)
+        found, missing = await self.ask_others(LOCAL + path, query, seconds)
         return [msgspec.convert(part, Part) for part in found], missing
+
+    async def ask_others(
+        self, path: str, query: Mapping[str, str], seconds: float = 0.0
+    ) -> tuple[list[Any], list[Missing]]:
+        """Return what the other workers answer, which may take so many seconds, and what is missing."""
+        return await self._peers.ask_all(path, query, self.served, self._partitions, seconds)
 
     async def wake_others(self) -> None:
         """Have the other workers look for jobs at once; one that does not hear of it looks by itself within a while."""

@@ -93,6 +93,20 @@ def test_a_message_is_found_by_its_id_on_any_worker(two: list[Worker], base: int
         assert ask(worker, "/messages/nobody") == (404, {"error": "no message with the id 'nobody' is pending"})
 
 
+def test_the_timeline_of_all_workers_adds_up(two: list[Worker], base: int) -> None:
+    for worker in two:
+        status, whole = ask(worker, "/timeline")
+        assert status == 200, whole
+        assert whole["complete"], whole
+        assert (sum(bucket["total"] for bucket in whole["buckets"]), whole["overdue"]) == (COUNT, 0)
+        assert all(sum(bucket["by"].values()) == bucket["total"] for bucket in whole["buckets"])
+        edges = [bucket["to_ms"] for bucket in whole["buckets"][:-1]]
+        assert edges == [bucket["from_ms"] for bucket in whole["buckets"][1:]]
+        _, finer = ask(worker, "/timeline", **{"from": base, "to": base + 100_000, "step": 10_000})
+        assert [bucket["total"] for bucket in finer["buckets"]] == [10] * 10
+        assert {tuple(sorted(bucket["by"].values())) for bucket in finer["buckets"]} == {(2, 8)}
+
+
 def test_paging_is_stable_while_messages_come_and_go(two: list[Worker], installation: Installation, base: int) -> None:
     _, first = ask(two[0], "/messages", limit=100)
     installation.requests.cancel("order-50")
@@ -105,6 +119,13 @@ def test_paging_is_stable_while_messages_come_and_go(two: list[Worker], installa
     installation.requests.schedule("order-50", base + 50_000, first["rows"][1]["to"])
     installation.requests.flush()
     eventually(lambda: ask(two[0], "/messages/count")[1]["matching"] == COUNT)
+
+
+@pytest.mark.parametrize("query", [{"from": "1"}, {"step": "5"}, {"from": "9", "to": "1"}, {"from": "x", "to": "y"}])
+def test_a_nonsensical_timeline_is_answered_with_a_sentence(two: list[Worker], query: dict[str, str]) -> None:
+    status, answer = ask(two[0], "/timeline", **query)
+    assert status == 400
+    assert len(answer["error"].split()) > 3
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""The spans of time that a timeline is divided into, and how much of each the hourly counters answer for."""
+
+from itertools import pairwise
+from typing import Final, Self
+
+import msgspec
+
+from tables import keys
+
+MINUTE_MS, HOUR_MS = 60_000, keys.BUCKET_MS
+#: So many spans at most, and so many if no step is asked for.
+MOST, USUAL = 500, 120
+_MINUTES, _HOURS, _LAST_HOURS = 60, 24, 1 << 25
+_STEPS_MS: Final = [
+    number * unit
+    for unit, numbers in ((1, (1, 10, 100)), (1_000, (1, 5, 15)), (60_000, (1, 5, 15)), (HOUR_MS, (1, 6, 24, 168)))
+    for number in numbers
+]
+
+
+class Spans(msgspec.Struct, frozen=True):
+    """Spans one after the other, between these times (epoch ms), and the minute at which they were asked for."""
+
+    edges: list[int]
+    at_ms: int
+
+    @classmethod
+    def usual(cls, now_ms: int) -> Self:
+        """Return what is late, then minutes to a full hour that is an hour away, a day of hours, and growing steps."""
+        at_ms = now_ms - now_ms % MINUTE_MS
+        hour = -(-(at_ms + _MINUTES * MINUTE_MS) // HOUR_MS) * HOUR_MS
+        edges = [0, *range(at_ms, hour, MINUTE_MS), *(hour + number * HOUR_MS for number in range(_HOURS))]
+        hours, last = _HOURS, hour + _HOURS * HOUR_MS
+        while hours <= _LAST_HOURS:
+            edges.append(last)
+            last, hours = last + hours * HOUR_MS, hours * 2
+        return cls([*edges, keys.MAX_DUE_MS + 1], at_ms)
+
+    @classmethod
+    def between(cls, from_ms: int, to_ms: int, step_ms: int | None, now_ms: int) -> Self:
+        """Return spans of one length, or of the smallest round one of which a chart has room for.
+
+        Raises ValueError with a sentence.
+        """
+        to_ms = min(to_ms, keys.MAX_DUE_MS + 1)
+        if from_ms >= to_ms:
+            msg = f"from={from_ms} should be before to={to_ms}"
+            raise ValueError(msg)
+        length = to_ms - from_ms
+        if step_ms is None:
+            step_ms = next((step for step in _STEPS_MS if step * USUAL >= length), -(-length // USUAL))
+        if step_ms < 1 or length > step_ms * MOST:
+            msg = f"step={step_ms} should divide {length} ms into at most {MOST}: at least {-(-length // MOST)}"
+            raise ValueError(msg)
+        return cls([*range(from_ms, to_ms, step_ms), to_ms], now_ms - now_ms % MINUTE_MS)
+
+    @property
+    def atoms(self) -> list[int]:
+        """The edges, and those of the whole hours within each span: what lies between is counted in one way."""
+        found = set(self.edges)
+        for since, until in pairwise(self.edges):
+            first, last = -(-since // HOUR_MS) * HOUR_MS, until // HOUR_MS * HOUR_MS
+            if first < last:
+                found |= {first, last}
+        return sorted(found)
+
+
+def whole_hours(since: int, until: int) -> bool:
+    """Return whether a span, between atoms, is what the hourly counters tell exactly."""
+    return since % HOUR_MS == 0 and (until % HOUR_MS == 0 or until > keys.MAX_DUE_MS)
