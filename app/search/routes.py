@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from app.search.between import only_workers
 from app.search.filter import Filter, FilterError
 from app.search.peers import PeerSilent
 from app.search.scan import Place
@@ -22,6 +23,7 @@ _RETRY: Final = {"Retry-After": "2"}
 def register(web_app: web.Application, search: Search) -> None:
     """Add the addresses to an application that has not started yet; what they start ends with it."""
     view = View(search)
+    web_app.middlewares.append(only_workers(search.secret))
     web_app.add_routes(
         [
             web.get("/api/v1/messages", view.page),

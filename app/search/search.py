@@ -32,7 +32,8 @@ class Search:
         self._inputs, self._partitions = settings.inputs, settings.partitions
         self.masks = settings.web_payloads == "masked"
         self.scans = Scans(self.databases, settings.data_path / "scanner")
-        self._peers = Peers(self._owners, settings.url, settings.web_secret)
+        self.secret = settings.web_secret
+        self._peers = Peers(self._owners, settings.url, self.secret)
 
     async def close(self) -> None:
         """End what was started."""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.kafka import now_ms
 from tests.harness.worker import Worker, eventually
+from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
 COUNT = 500
@@ -49,6 +50,13 @@ def base() -> int:
 
 
 @pytest.fixture(scope="module")
+def installation(run: Run) -> Iterator[Installation]:
+    """An installation whose workers show each other a secret."""
+    with run("search", env=lambda _: {"DELAY_WEB_SECRET": "between us"}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
 def two(installation: Installation, base: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Worker]]:
     """Two workers with COUNT messages, one a second, every fifth for the second destination."""
     path = tmp_path_factory.mktemp("search") / "second"
@@ -72,6 +80,13 @@ def test_every_worker_shows_all_in_one_order(two: list[Worker]) -> None:
         rows = pages(worker, limit)
         assert [row["id"] for row in rows] == [f"order-{number}" for number in range(COUNT)]
         assert len({row["partition"] for row in rows}) > 1
+
+
+@pytest.mark.parametrize("path", ["messages", "count", "message", "timeline"])
+def test_what_workers_tell_each_other_is_told_to_nobody_else(two: list[Worker], path: str) -> None:
+    status, answer = ask(two[0], f"/local/{path}", id="order-1", at=now_ms())
+    assert status == 401
+    assert "DELAY_WEB_SECRET" in answer["error"]
 
 
 def test_filters_are_composed(two: list[Worker], base: int) -> None:
