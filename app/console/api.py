@@ -26,6 +26,11 @@ class Answer(msgspec.Struct, frozen=True):
         return self.status < web.HTTPBadRequest.status_code
 
     @property
+    def absent(self) -> bool:
+        """Whether the API has no such address: what a page is without then is no error."""
+        return self.status == web.HTTPNotFound.status_code and "the reference of the HTTP API" in self.error
+
+    @property
     def error(self) -> str:
         """The sentence that says what went wrong; empty if nothing did."""
         return "" if self.well else str(self.body.get("error", ""))

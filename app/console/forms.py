@@ -9,7 +9,7 @@ from aiohttp import web
 from multidict import MultiDictProxy
 
 #: The filter's names, as the API has them.
-FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace")
+FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix")
 UNITS_MS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
 _DIGITS: Final = 15
 

@@ -53,17 +53,17 @@ def finer(from_ms: int, to_ms: int) -> str:
     """Return where a bar leads: to its span in finer steps, or to the messages of its second."""
     span = to_ms - from_ms
     if span <= _STEPS_MS[0]:
-        return f"/find?due_from={from_ms}&due_to={to_ms}"
+        return f"/find?due_from={from_ms}&due_to={to_ms - 1}"
     step = next((step for step in reversed(_STEPS_MS) if span >= step * 10), _STEPS_MS[0])
     while span / step > 120:  # noqa: PLR2004 - more bars than that are too thin to see
         step *= 2
     return f"/?from={from_ms}&to={to_ms}&step={step}"
 
 
-def _charts(history: Answer) -> dict[str, lines.Lines]:
+def _charts(history: Answer) -> dict[str, lines.Lines | None]:
     minutes: list[dict[str, Any]] = history.get("minutes", [])
     if not minutes:
-        return {}
+        return {"rates": None, "lateness": None}
     return {
         "rates": lines.lines({"in": [_of(one, "in") for one in minutes], "out": [_of(one, "out") for one in minutes]}),
         "lateness": lines.lines(

@@ -8,7 +8,7 @@ import msgspec
 from app.console import wording
 from app.route import described
 
-_WHY_IS_ELSEWHERE = "the log of the worker that has them says why"
+_WHY_IS_ELSEWHERE = "the log of the worker that has them says it"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
