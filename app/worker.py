@@ -150,7 +150,7 @@ def create_app(settings: Settings) -> Punctual:
     acts, search = Acts(app.engine), Search(app.engine)
     search_routes.register(web_app, search)
     acts_routes.register(web_app, acts, Jobs(app.engine, search, acts.audit))
-    console.register(web_app, app.engine)
+    console.register(web_app, app.engine, read_only=settings.web_read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
-from aiohttp.streams import EMPTY_PAYLOAD
+from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
@@ -18,7 +18,7 @@ class Answer(msgspec.Struct, frozen=True):
     """What the API answers: a status, and an object that has a sentence in `error` unless all went well."""
 
     status: int
-    body: Any
+    body: dict[str, Any]
 
     @property
     def well(self) -> bool:
@@ -33,11 +33,11 @@ class Answer(msgspec.Struct, frozen=True):
     @property
     def error(self) -> str:
         """The sentence that says what went wrong; empty if nothing did."""
-        return "" if self.well else str(self.body.get("error", ""))
+        return "" if self.well else str(self.body.get("error") or self.body.get("sentence") or "")
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a part of the answer; `default` if it has none, or went wrong."""
-        return self.body.get(name, default) if self.well and isinstance(self.body, dict) else default
+        return self.body.get(name, default) if self.well else default
 
 
 class Api(Protocol):
@@ -77,9 +77,10 @@ class OwnApi:
             found = msgspec.json.decode(content) if isinstance(content, bytes) and content else {}
         except msgspec.DecodeError:
             found = {}
-        if response.status >= web.HTTPBadRequest.status_code and not (isinstance(found, dict) and found.get("error")):
-            found = {"error": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")}
-        return Answer(response.status, found)
+        answer = Answer(response.status, found if isinstance(found, dict) else {})
+        if answer.well or answer.error:
+            return answer
+        return Answer(response.status, {"error": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")})
 
 
 def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.Request:
@@ -98,14 +99,15 @@ def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.R
         headers=CIMultiDictProxy(headers),
         raw_headers=tuple((name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers.items()),
     )
-    made = web.Request(
+    payload = StreamReader(request.protocol, limit=1 << 20, loop=request._loop)  # noqa: SLF001
+    payload.feed_data(body)
+    payload.feed_eof()
+    return web.Request(
         message,
-        EMPTY_PAYLOAD,
+        payload,
         request.protocol,
         request._payload_writer,  # noqa: SLF001
         request.task,
         request._loop,  # noqa: SLF001
         client_max_size=request._client_max_size,  # noqa: SLF001
     )
-    made._read_bytes = body  # noqa: SLF001 - what read() keeps
-    return made

@@ -13,12 +13,12 @@ from app.console.work import Work
 from app.web.state import WorkerState
 
 
-def register(web_app: web.Application, state: WorkerState) -> Live:
-    """Add the pages to a web application that serves the API, before it starts."""
-    desk, live = Desk(web_app), Live(state)
+def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:
+    """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts."""
+    desk, live = Desk(web_app, read_only=read_only), Live(state)
     home, find, message, work = Home(desk), Find(desk), Message(desk), Work(desk)
-    destinations, create, letters = Destinations(desk), Create(desk, state), Letters(desk)
-    one, letter = "/destinations/{name}", r"/dead-letters/{partition:\d+}-{offset:\d+}"
+    destinations, create = Destinations(desk), Create(desk, state)
+    one = "/destinations/{name}"
     web_app.add_routes(
         [
             web.get("/", home.show, name="home"),
@@ -34,11 +34,6 @@ def register(web_app: web.Application, state: WorkerState) -> Live:
             web.post("/messages/{id}/{act:cancel|reschedule|deliver-now}", message.act, name="form-act"),
             web.get("/new", create.show, name="new"),
             web.post("/new", create.create, name="form-create"),
-            web.get("/dead-letters", letters.show, name="dead-letters"),
-            web.get("/dead-letters/all", letters.count, name="dead-letters-all"),
-            web.post("/dead-letters/all", letters.begin, name="form-resend-all"),
-            web.get(letter, letters.show_one, name="dead-letter"),
-            web.post(f"{letter}/resend", letters.resend, name="form-resend"),
             web.get("/recurring", work.show_recurring, name="recurring"),
             web.get("/workers", work.show_workers, name="workers"),
             web.get("/jobs", work.show_jobs, name="jobs"),
@@ -49,5 +44,13 @@ def register(web_app: web.Application, state: WorkerState) -> Live:
             web.get("/static/{name}", desk.renderer.assets.serve, name="static"),
         ]
     )
+    if desk.renderer.has_letters:
+        letters, letter = Letters(desk), r"/dead-letters/{partition:\d+}-{offset:\d+}"
+        web_app.add_routes(
+            [
+                web.get("/dead-letters", letters.show, name="dead-letters"),
+                web.get(letter, letters.show_one, name="dead-letter"),
+                web.post(f"{letter}/resend", letters.resend, name="form-resend"),
+            ]
+        )
     web_app.on_shutdown.append(live.stop)
-    return live

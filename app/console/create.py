@@ -7,7 +7,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from app.console import flash, forms
-from app.console.desk import Desk, well
+from app.console.desk import Desk
 from app.console.recipes import recipes
 from app.web.state import WorkerState
 
@@ -35,8 +35,8 @@ class Create:
             lines = recipes(body, self._state.app_id, self._state.worker_url)
             return await self._page(request, given, lines=lines)
         answer = await self._desk.api(request).post("/messages", body)
-        if not well(answer):
-            return await self._page(request, given, answer.error or str(answer.get("sentence", "")))
+        if not answer.well:
+            return await self._page(request, given, answer.error)
         id_ = answer.get("id") or (answer.get("event") or {}).get("id") or given.get("id", "")
         sentence = str(answer.get("sentence") or "Asked for.")
         page = f"/messages/{quote(str(id_), safe='')}" if id_ else "/new"

@@ -66,13 +66,13 @@ class Destinations:
         """Answer POST /destinations/{name}/rate."""
         given = await self._desk.form(request)
         try:
-            body: dict[str, Any] = {"per_s": float(given.get("per_s", ""))}
+            cap = f"{float(given.get('per_s', '')):g}/s"
             if given.get("burst", "").strip():
-                body["burst"] = int(given["burst"])
+                cap += f" burst {int(given['burst'])}"
         except ValueError:
             sentence = "the rate is no number; enter how many messages a second, such as 20"
             return flash.see_other(_page(request), well=False, sentence=sentence)
-        return await self._act(request, "rate", body)
+        return await self._act(request, "rate", {"rate": cap})
 
     async def _act(self, request: web.Request, act: str, body: dict[str, Any]) -> web.Response:
         name = quote(request.match_info["name"], safe="")

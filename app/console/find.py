@@ -129,7 +129,8 @@ async def begin_job(desk: Desk, request: web.Request, body: dict[str, Any], agai
     answer = await desk.api(request).post("/jobs", body)
     if not answer.well:
         return flash.see_other(again, well=False, sentence=answer.error)
-    return flash.see_other(f"/jobs/{quote(str(answer.get('job')), safe='')}", well=True, sentence="The job has begun.")
+    id_ = str(answer.get("job", {}).get("job_id", ""))
+    return flash.see_other(f"/jobs/{quote(id_, safe='')}", well=True, sentence="The job has begun.")
 
 
 def _see(address: str) -> web.Response:

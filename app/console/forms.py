@@ -22,15 +22,6 @@ async def form(request: web.Request) -> dict[str, str]:
     return {name: value for name, value in given.items() if isinstance(value, str)}
 
 
-def own_page(request: web.Request) -> bool:
-    """Whether a form comes from a page of ours and not from a stranger's, as browsers tell it."""
-    site = request.headers.get("Sec-Fetch-Site")
-    if site is not None:
-        return site in ("same-origin", "none")
-    origin = request.headers.get("Origin")
-    return origin is None or origin.partition("://")[2] == request.host
-
-
 def moment_ms(text: str) -> int:
     """Return the moment that a form says: epoch milliseconds, or a date and time, UTC unless it names a zone.
 

@@ -1,14 +1,12 @@
-"""The pages of dead letters: searched, put right, and sent again, singly or by a filter."""
+"""The pages of dead letters: searched, put right, and sent again."""
 
 from base64 import b64decode, b64encode
 from typing import Any, Final
 
 from aiohttp import web
 
-from app.console import flash, payload
-from app.console.api import Answer
+from app.console import payload
 from app.console.desk import Desk
-from app.console.find import begin_job
 from app.console.forms import address, moment_ms
 
 FILTER: Final = ("reason", "to", "id_prefix", "from", "to_ms")
@@ -72,27 +70,6 @@ class Letters:
                 body["value"] = value
         done = "Sent again. It is a message like any other from here on."
         return await self._desk.act(request, f"/dead-letters/{place}/resend", body, f"/dead-letters/{place}", done)
-
-    async def count(self, request: web.Request) -> web.Response:
-        """Answer GET /dead-letters/all: what a filter matches, and the form that sends all of it again."""
-        chosen = _chosen(request.query)
-        counted = await self._count(request, chosen)
-        return await self._desk.show(
-            request, "all_letters.html", chosen=chosen, counted=counted, back=address("/dead-letters", chosen)
-        )
-
-    async def _count(self, request: web.Request, chosen: dict[str, str]) -> Answer:
-        return await self._desk.api(request).get("/dead-letters/count", chosen)
-
-    async def begin(self, request: web.Request) -> web.Response:
-        """Answer POST /dead-letters/all: begin the job, and go to its page."""
-        given = await self._desk.form(request)
-        chosen = _chosen(given)
-        again = address("/dead-letters/all", chosen)
-        confirm = given.get("confirm", "").replace(",", "").strip()
-        if not confirm.isdigit():
-            return flash.see_other(again, well=False, sentence="type the number that was counted, to confirm")
-        return await begin_job(self._desk, request, {"act": "resend", "filter": chosen, "confirm": int(confirm)}, again)
 
 
 def _chosen(given: Any) -> dict[str, str]:

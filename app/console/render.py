@@ -30,7 +30,8 @@ NAVIGATION: Final = (
 class Renderer:
     """Makes answers of templates; everything that they are given is escaped."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_only: bool, has_letters: bool) -> None:
+        self._read_only, self.has_letters = read_only, has_letters
         self.assets = Assets()
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader("app.console"),
@@ -51,7 +52,11 @@ class Renderer:
             query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
         )
         self._templates.globals.update(
-            relative=wording.relative, percentile=wording.percentile, DASH=wording.DASH, navigation=NAVIGATION
+            relative=wording.relative,
+            percentile=wording.percentile,
+            DASH=wording.DASH,
+            navigation=[page for page in NAVIGATION if has_letters or page[0] != "/dead-letters"],
+            has_letters=has_letters,
         )
 
     def page(
@@ -70,7 +75,7 @@ class Renderer:
             "live": live or not ready,
             "csrf": request.get("csrf") or "",
             "user": request.get("user") or "",
-            "operates": role in ROLES[1:],
+            "operates": role in ROLES[1:] and not self._read_only,
             "flash": flash.read(request),
         }
         if not ready:

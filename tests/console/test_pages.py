@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from app.console import console
 from app.throttle.control import Control
+from app.web import guard
 from app.web.overview import Wanted
 from app.web.routes import register
 from punctual.contract.rate import Rate
@@ -26,7 +27,7 @@ Record = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 async def client(state: "FakeState") -> AsyncIterator[Client]:
-    web_app = web.Application()
+    web_app = web.Application(middlewares=[guard.no_strangers(read_only=False)])
     register(web_app, state)
     console.register(web_app, state)
     async with TestClient(TestServer(web_app)) as client:

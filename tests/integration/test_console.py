@@ -107,7 +107,6 @@ def _pages(topics: list[str]) -> dict[str, str]:
         "message": "/messages/order-5",
         "message-unknown": "/messages/never-asked-for",
         "new": "/new",
-        "dead-letters": "/dead-letters",
         "recurring": "/recurring",
         "workers": "/workers",
         "jobs": "/jobs",
@@ -118,7 +117,7 @@ def _pages(topics: list[str]) -> dict[str, str]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("theme", THEMES)
 def test_every_page_is_accessible_and_fits(page: "Page", topics: list[str], shots: Path, theme: Any, size: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - as above
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
 
     width, height = SIZES[size]
     page.emulate_media(color_scheme=theme)
@@ -207,6 +206,85 @@ def test_home_answers_in_under_100_ms(page: "Page") -> None:
         }"""
     )
     assert took[len(took) // 2] < 100
+
+
+def test_a_message_is_created_rescheduled_delivered_and_cancelled(page: "Page", installation: "Installation") -> None:
+    to = installation.topic()
+    page.goto("/new")
+    page.get_by_label("Destination: a topic, or a URL").fill(to)
+    page.get_by_label("Id (may stay empty").fill("by-hand")
+    page.get_by_label("Value", exact=True).fill("by hand")
+    page.get_by_label("Headers, one a line").fill("kind: made here")
+    page.get_by_role("button", name="Create the message").click()
+    assert page.locator("h1").inner_text() == "by-hand"
+    assert "It is accepted" in page.locator(".flash").inner_text()
+    assert page.locator("pre").inner_text() == "by hand"
+
+    page.get_by_label("How long").fill("2")
+    page.get_by_label("Unit").select_option("hours")
+    page.get_by_role("button", name="Reschedule").click()
+    assert "It is due at" in page.locator(".flash").inner_text()
+    assert "in 1 h 59 min" in page.locator(".facts").inner_text()
+
+    page.get_by_role("button", name="Deliver now").click()
+    assert "It is delivered now" in page.locator(".flash").inner_text()
+    (record,) = installation.wait_for(to, 1)
+    assert (record.value, record.header("kind")) == (b"by hand", "made here")
+
+    page.goto("/messages/order-9")
+    page.get_by_role("button", name="Cancel the message").click()
+    assert "It is cancelled" in page.locator(".flash").inner_text()
+    installation.await_event("cancelled", "order-9")
+
+
+def test_an_act_that_comes_too_late_says_so(page: "Page", installation: "Installation") -> None:
+    page.goto("/messages/order-12")
+    installation.requests.reschedule("order-12", now_ms() + 7_200_000)
+    installation.requests.flush()
+    installation.await_event("rescheduled", "order-12")
+    page.get_by_role("button", name="Cancel the message").click()
+    assert "Nothing has changed" in page.locator(".flash.late").inner_text()
+    assert page.locator("h1").inner_text() == "order-12"
+
+
+def test_a_destination_is_paused_resumed_and_capped(page: "Page", topics: list[str]) -> None:
+    page.goto("/destinations")
+    page.get_by_role("link", name=topics[2]).click()
+    page.get_by_label("Why").fill("the mail server moves")
+    page.get_by_role("button", name="Pause", exact=True).last.click()
+    assert page.locator(".flash.good").count() == 1
+    page.get_by_role("button", name="Resume").wait_for()
+    assert "the mail server moves" in page.locator(".facts").inner_text()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_label("Messages a second").wait_for()
+    page.get_by_label("Messages a second").fill("20")
+    page.get_by_label("At once (may stay empty)").fill("100")
+    page.get_by_role("button", name="Set the cap").click()
+    eventually(lambda: "20 a second, 100 at once" in page.locator(".facts").inner_text(), what="the cap")
+
+
+def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(
+    page: "Page", topics: list[str], installation: "Installation"
+) -> None:
+    page.goto(f"/find?to={topics[1]}&header=kind:reminder")
+    page.get_by_role("link", name="cancel", exact=True).click()
+    label = page.get_by_text("To go on, type the number of messages:")
+    count = int(label.inner_text().rpartition(" ")[2])
+    assert count > 50
+    page.get_by_label("To go on").fill(str(count + 20))
+    page.locator("main form button").click()
+    assert "match now" in page.locator(".flash.late").inner_text()
+    page.get_by_label("To go on").fill(str(count))
+    page.locator("main form button").click()
+    assert page.locator("h1").inner_text().startswith("Job ")
+    eventually(lambda: page.locator("main .badge").first.inner_text() == "done", 60, "the job")
+    eventually(lambda: f"cancelled\n{count}" in page.locator(".facts").inner_text().lower(), 30, "the outcomes")
+    page.goto(f"/find?to={topics[1]}")
+    assert "No pending message matches" in page.locator("main").inner_text()
+    page.goto("/jobs")
+    assert page.locator("tbody tr").count() == 1
+    page.goto("/audit")
+    assert "cancel all" in page.locator("tbody").inner_text()
 
 
 def test_an_unknown_message_says_what_to_do_next(page: "Page") -> None:
