@@ -14,6 +14,7 @@ from app.acts import routes as acts_routes
 from app.acts.acts import Acts
 from app.acts.jobs import Jobs
 from app.clock import Clock
+from app.console import console
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.faust_host import commands
@@ -149,6 +150,7 @@ def create_app(settings: Settings) -> Punctual:
     acts, search = Acts(app.engine), Search(app.engine)
     search_routes.register(web_app, search)
     acts_routes.register(web_app, acts, Jobs(app.engine, search, acts.audit))
+    console.register(web_app, app.engine, read_only=settings.web_read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

@@ -1,1 +1,1 @@
-"""Shows what is pending, on every worker's own web port: a page, the same as JSON, and health checks."""
+"""Tells what is pending, on every worker's own web port: as JSON, as metrics, and health checks."""

@@ -6,25 +6,22 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from app.web import guard, metrics, page
-from app.web.assets import Assets
+from app.web import guard, metrics
 from app.web.overview import Destination, Overview, overview
 from app.web.state import WorkerState
 
 NOT_CAUGHT_UP: Final = "reading what the other workers have reported"
 RETRY_AFTER: Final = {"Retry-After": "2"}
-ORDERS: Final = ("pending", "name")
 DIGITS: Final = 9
 
 
 def register(web_app: web.Application, state: WorkerState) -> None:
-    """Add the page, the API and the health checks to an application that has not started yet."""
+    """Add the API and the health checks to an application that has not started yet."""
     view = View(state)
     web_app.middlewares.append(guard.json_errors)
     web_app.on_response_prepare.append(guard.secure)
     web_app.add_routes(
         [
-            web.get("/", view.show_page),
             web.get("/api/v1/overview", view.show_overview),
             web.get("/api/v1/partitions", view.show_partitions),
             web.get("/api/v1/partitions/{partition}/destinations", view.show_all_destinations),
@@ -32,7 +29,6 @@ def register(web_app: web.Application, state: WorkerState) -> None:
             web.get("/health/live", view.show_live),
             web.get("/health/ready", view.show_ready),
             web.get("/metrics", view.show_metrics),
-            web.get("/static/{name}", view.assets.serve),
         ]
     )
 
@@ -41,22 +37,10 @@ class View:
     """Answers requests from a worker's state; it reads only, and never waits for anything."""
 
     def __init__(self, state: WorkerState) -> None:
-        self.assets = Assets()
         self._state = state
 
-    async def show_page(self, request: web.Request) -> web.Response:
-        """Answer GET /: the overview for people, or why there is none yet."""
-        missing = self._missing()
-        if missing is not None:
-            text = page.recovering_page(self._frame(), missing, self._state.recovery())
-            return web.Response(text=text, content_type="text/html", status=503, headers=RETRY_AFTER)
-        order = request.query.get("sort", "")
-        wanted = request.query.get("destination", "")
-        text = page.overview_page(self._frame(), self._overview(), wanted, order if order in ORDERS else ORDERS[0])
-        return web.Response(text=text, content_type="text/html")
-
     async def show_overview(self, _request: web.Request) -> web.Response:
-        """Answer GET /api/v1/overview: everything that the page shows."""
+        """Answer GET /api/v1/overview: all that reports tell."""
         missing = self._missing()
         if missing is not None:
             return self._unready(missing)
@@ -122,10 +106,6 @@ class View:
         state = self._state
         now_ms = state.now_ms()
         return overview(state.reader.reports, state.partitions, now_ms, state.trouble, state.wanted(), state.queues())
-
-    def _frame(self) -> page.Frame:
-        state = self._state
-        return page.Frame(state.app_id, state.worker_url, state.version, state.now_ms(), self.assets.addresses)
 
 
 def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

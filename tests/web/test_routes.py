@@ -1,7 +1,6 @@
-"""What each address answers: the JSON, the page and the headers are public and stay as they are here."""
+"""What each address answers: the JSON and the headers are public and stay as they are here."""
 
 from collections.abc import AsyncIterator, Callable
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,7 +108,6 @@ async def test_what_reports_do_not_name_counts_as_a_sum(client: Client, state: "
     found = await (await client.get("/api/v1/overview")).json()
     assert (found["pending"], found["pending_unnamed"]) == (1_244, 1_234)
     assert [row["destination"] for row in found["destinations"]] == ["orders"]
-    assert "1,234 messages more for smaller destinations" in await (await client.get("/")).text()
 
 
 async def test_all_destinations_of_a_partition_are_listed_by_the_worker_that_serves_it(
@@ -182,7 +180,7 @@ async def test_a_wrong_method_is_a_405_in_json_that_names_the_right_ones(client:
     assert "POST /api/v1/overview" in (await answer.json())["error"]
 
 
-@pytest.mark.parametrize("path", ["/", "/api/v1/overview", "/api/v1/nothing", "/nothing", "/static/page.js"])
+@pytest.mark.parametrize("path", ["/api/v1/overview", "/api/v1/nothing", "/nothing", "/metrics"])
 async def test_every_answer_carries_the_security_headers(client: Client, path: str) -> None:
     headers = (await client.get(path)).headers
     policy = headers["Content-Security-Policy"]
@@ -194,113 +192,11 @@ async def test_every_answer_carries_the_security_headers(client: Client, path: s
     assert headers["Referrer-Policy"] == "no-referrer"
 
 
-async def test_numbers_are_never_cached_and_static_files_are(client: Client) -> None:
-    assert (await client.get("/")).headers["Cache-Control"] == "no-store"
+async def test_numbers_are_never_cached(client: Client) -> None:
     assert (await client.get("/api/v1/overview")).headers["Cache-Control"] == "no-store"
-    assert "max-age" in (await client.get("/static/page.css")).headers["Cache-Control"]
 
 
-class Page(HTMLParser):
-    """Collects what a page refers to, and fails on what the content security policy would block."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.references: list[str] = []
-        self.texts: list[str] = []
-        self.tags: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        assert "style" not in given
-        assert not [name for name in given if name.startswith("on")]
-        assert tag != "script" or given.get("src")
-        self.tags.append(tag)
-        if tag in ("link", "script", "img"):
-            self.references.append(given.get("src") or given.get("href") or "")
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
-async def test_the_page_shows_the_numbers_and_loads_nothing_from_elsewhere(
-    client: Client, state: "FakeState", record: Record
-) -> None:
-    state.report(record(0, pending={"orders": 1_234_567}, lateness={"5": 1}))
-    answer = await client.get("/")
-    page = Page(await answer.text())
-    assert (answer.status, answer.content_type) == (200, "text/html")
-    assert "1,234,567" in page.texts
-    assert "in 1 min" in page.texts
-    assert "2027-01-15 08:01:00 UTC" in page.texts
-    assert "No report yet from partition 1: no worker has taken it so far." in page.texts
-    for address in page.references:
-        assert address.startswith("/static/")
-        assert (await client.get(address)).status == 200
-
-
-async def test_names_of_any_shape_are_escaped(client: Client, state: "FakeState", record: Record) -> None:
-    evil = "<script>alert('1')</script>\"&"
-    state.app_id = state.worker_url = state.version = evil
-    state.report(
-        record(0, pending={evil: 1}, held={evil: 5}, positions={evil: 1}, worker=f"http://{evil}", version=evil)
-    )
-    page = Page(await (await client.get("/", params={"destination": evil, "sort": evil})).text())
-    assert page.tags.count("script") == 1
-    assert evil in page.texts
-    state.reason = evil
-    assert Page(await (await client.get("/")).text()).tags.count("script") == 1
-
-
-async def test_a_worker_address_that_is_no_web_address_is_not_a_link(
-    client: Client, state: "FakeState", record: Record
-) -> None:
-    state.report(record(0, worker="javascript:alert(1)"))
-    assert 'href="javascript' not in await (await client.get("/")).text()
-
-
-async def test_the_page_of_a_recovering_worker_says_why_and_how_long(client: Client, state: "FakeState") -> None:
-    state.reason = "restoring partition 3"
-    state.restores = [
-        {"partition": 3, "done": 120_000, "total": 1_000_000, "rows_per_s": 220e3, "seconds_left": 4.0},
-        {"partition": 4, "done": 0, "total": 0, "rows_per_s": None, "seconds_left": None},
-    ]
-    answer = await client.get("/")
-    page = Page(await answer.text())
-    assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
-    assert {"Recovering", "Restoring partition 3.", "120,000", "1,000,000", "220,000", "4 s"} <= set(page.texts)
-
-
-async def test_destinations_can_be_filtered_and_sorted(client: Client, state: "FakeState", record: Record) -> None:
-    state.report(record(0, pending={"beta-orders": 1, "Alpha-orders": 2, "emails": 3}))
-
-    async def shown(**query: str) -> list[str]:
-        texts = Page(await (await client.get("/", params=query)).text()).texts
-        return [text for text in texts if text in ("beta-orders", "Alpha-orders", "emails")]
-
-    assert await shown() == ["emails", "Alpha-orders", "beta-orders"]
-    assert await shown(destination="ORDERS", sort="name") == ["Alpha-orders", "beta-orders"]
-    assert "No destination has this in its name." in await (await client.get("/?destination=x")).text()
-
-
-async def test_a_page_of_very_many_destinations_stays_small(client: Client, state: "FakeState", record: Record) -> None:
-    state.report(record(0, pending={f"topic-{number}": 1 for number in range(1000)}))
-    text = await (await client.get("/")).text()
-    assert text.count("topic-") == 200
-    assert "800 more are in" in text
-
-
-async def test_overdue_messages_stand_out(client: Client, state: "FakeState", record: Record) -> None:
-    state.report(record(0))
-    state.report(record(1))
-    assert 'class="warn"' not in await (await client.get("/")).text()
-    state.report(record(0, overdue=1))
-    assert 'class="warn"' in await (await client.get("/")).text()
-
-
-async def test_pauses_and_caps_are_shown_and_what_operators_write_is_escaped(
-    client: Client, state: "FakeState", record: Record
-) -> None:
+async def test_pauses_and_caps_are_told(client: Client, state: "FakeState", record: Record) -> None:
     paused = Control(paused=True, reason="<b>closed</b>", by="<i>Ann</i>", until_ms=NOW_MS + 60_000)
     state.wants = Wanted({"orders": paused}, {"sms": Rate(20.0, 100)})
     state.report(record(0, pending={"sms": 2}, paused={"orders": NOW_MS - 5_000}, paced={"sms": NOW_MS - 7_000}))
@@ -320,28 +216,3 @@ async def test_pauses_and_caps_are_shown_and_what_operators_write_is_escaped(
         NOW_MS - 9_000,
     )
     assert rows["sms"]["paused"] is None
-    text = await (await client.get("/")).text()
-    assert "&lt;b&gt;closed&lt;/b&gt; (&lt;i&gt;Ann&lt;/i&gt;)" in text
-    assert "<td>20/s burst 100</td><td>paced, 9 s ago" in text
-
-
-async def test_stale_partitions_and_held_destinations_are_announced(
-    client: Client, state: "FakeState", record: Record
-) -> None:
-    state.report(record(0, held={"orders": NOW_MS - 61_000}), appended_ms=NOW_MS - 11_000)
-    state.report(record(1), appended_ms=NOW_MS - 12_000)
-    texts = "".join(Page(await (await client.get("/")).text()).texts)
-    left = "their messages wait until a worker takes them over."
-    assert f"No report lately from partitions 0\N{EN DASH}1: {left}" in texts
-    elsewhere = "Why: the log of the worker that has them says it."
-    assert f"orders does not take messages: the oldest one was due 1 min 1 s ago. {elsewhere}" in texts
-
-
-async def test_of_another_clusters_destination_the_cluster_and_the_cause_are_named(
-    client: Client, state: "FakeState", record: Record
-) -> None:
-    state.report(record(0, held={"orders@other": NOW_MS - 61_000}))
-    state.troubles = {"orders@other": "its brokers do not answer"}
-    texts = "".join(Page(await (await client.get("/")).text()).texts)
-    since = "the oldest one was due 1 min 1 s ago"
-    assert f"orders on cluster other does not take messages: {since}. Why: its brokers do not answer." in texts

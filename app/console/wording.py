@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from app.due.lateness import BOUNDS
-from app.web.percentiles import Percentiles
 
 SECOND_MS: Final = 1000
 DASH: Final = "\N{EN DASH}"
+KIB: Final = 1024
+_CLOCK_ALONE_MS: Final = 20 * 3_600 * SECOND_MS
 UNITS_MS: Final = (
     ("d", 86_400 * SECOND_MS),
     ("h", 3_600 * SECOND_MS),
@@ -56,9 +57,31 @@ def absolute(moment_ms: int) -> str:
         return f"{moment_ms} ms after 1970"
 
 
-def percentile(lateness: Percentiles, at_most_ms: float | None) -> str:
+def short(moment_ms: int, now_ms: int) -> str:
+    """Return a moment for an axis: the time alone within a day of now, else the date too, in UTC."""
+    if abs(moment_ms - now_ms) < _CLOCK_ALONE_MS:
+        return absolute(moment_ms)[11:19]
+    return absolute(moment_ms).removesuffix(" UTC").removesuffix(":00").removesuffix(" 00:00")
+
+
+def moments(from_ms: int, to_ms: int) -> str:
+    """Return a span of time: 2026-05-04 13:37:00 to 13:38:00 UTC."""
+    first, last = absolute(from_ms), absolute(to_ms)
+    if first[:10] == last[:10] and last.endswith("UTC"):
+        last = last[11:]
+    return f"{first.removesuffix(' UTC')} to {last}"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes: 812 bytes, 64.0 KiB."""
+    if count < KIB:
+        return counted(count, "byte")
+    return f"{count / KIB:,.1f} KiB"
+
+
+def percentile(deliveries: int, at_most_ms: float | None) -> str:
     """Return a percentile as the bound that it is: at most 10 ms, over 22 h; a dash without deliveries."""
-    if lateness.count == 0:
+    if deliveries == 0:
         return DASH
     return f"> {_bound(BOUNDS[-1])}" if at_most_ms is None else f"≤ {_bound(at_most_ms)}"
 

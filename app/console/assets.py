@@ -1,4 +1,4 @@
-"""The static files of the page, held in memory: few, small, and no path from a request ever reaches the disk."""
+"""The static files of the console, held in memory: few, small, and no path from a request ever reaches the disk."""
 
 from hashlib import sha256
 from importlib.resources import files
@@ -14,7 +14,7 @@ class Assets:
     """Serves the static files under addresses that change with their content, so that browsers may keep them."""
 
     def __init__(self) -> None:
-        folder = files("app.web") / "static"
+        folder = files("app.console") / "static"
         self._content = {name: (folder / name).read_bytes() for name in NAMES}
         self.addresses = {name: f"/static/{name}?v={_digest(body)}" for name, body in self._content.items()}
 

@@ -1,0 +1,56 @@
+"""The addresses of the console, put together."""
+
+from aiohttp import web
+
+from app.console.create import Create
+from app.console.desk import Desk
+from app.console.destinations import Destinations
+from app.console.find import Find, Message
+from app.console.home import Home
+from app.console.letters import Letters
+from app.console.live import Live
+from app.console.work import Work
+from app.web.state import WorkerState
+
+
+def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:
+    """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts."""
+    desk, live = Desk(web_app, read_only=read_only), Live(state)
+    home, find, message, work = Home(desk), Find(desk), Message(desk), Work(desk)
+    destinations, create = Destinations(desk), Create(desk, state)
+    one = "/destinations/{name}"
+    web_app.add_routes(
+        [
+            web.get("/", home.show, name="home"),
+            web.get("/destinations", destinations.show, name="destinations"),
+            web.get(one, destinations.show_one, name="destination"),
+            web.post(f"{one}/pause", destinations.pause, name="form-pause"),
+            web.post(f"{one}/resume", destinations.resume, name="form-resume"),
+            web.post(f"{one}/rate", destinations.rate, name="form-rate"),
+            web.get("/find", find.show, name="find"),
+            web.get("/find/all", find.count, name="find-all"),
+            web.post("/find/all", find.begin, name="form-job"),
+            web.get("/messages/{id}", message.show, name="message"),
+            web.post("/messages/{id}/{act:cancel|reschedule|deliver-now}", message.act, name="form-act"),
+            web.get("/new", create.show, name="new"),
+            web.post("/new", create.create, name="form-create"),
+            web.get("/recurring", work.show_recurring, name="recurring"),
+            web.get("/workers", work.show_workers, name="workers"),
+            web.get("/jobs", work.show_jobs, name="jobs"),
+            web.get("/jobs/{id}", work.show_job, name="job"),
+            web.post("/jobs/{id}/stop", work.stop_job, name="form-stop"),
+            web.get("/audit", work.show_audit, name="audit"),
+            web.get("/api/v1/events", live.serve, name="api-events"),
+            web.get("/static/{name}", desk.renderer.assets.serve, name="static"),
+        ]
+    )
+    if desk.renderer.has_letters:
+        letters, letter = Letters(desk), r"/dead-letters/{partition:\d+}-{offset:\d+}"
+        web_app.add_routes(
+            [
+                web.get("/dead-letters", letters.show, name="dead-letters"),
+                web.get(letter, letters.show_one, name="dead-letter"),
+                web.post(f"{letter}/resend", letters.resend, name="form-resend"),
+            ]
+        )
+    web_app.on_shutdown.append(live.stop)

@@ -1,0 +1,37 @@
+"""What came of an act, shown on the page that follows it: kept in a short-lived cookie, so that any worker shows it."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final, Literal
+
+import msgspec
+from aiohttp import web
+
+_NAME: Final = "punctual-outcome"
+_KEPT_S: Final = 60
+_LONGEST: Final = 600
+
+
+class Flash(msgspec.Struct, frozen=True):
+    """A sentence, and whether it is good news."""
+
+    level: Literal["good", "late"]
+    sentence: str
+
+
+def see_other(address: str, *, well: bool, sentence: str) -> web.Response:
+    """Return the answer to a form: the page at `address` shows the sentence."""
+    response = web.Response(status=web.HTTPSeeOther.status_code, headers={"Location": address})
+    content = msgspec.json.encode(Flash("good" if well else "late", sentence[:_LONGEST]))
+    path = address.partition("?")[0]
+    text = urlsafe_b64encode(content).decode().rstrip("=")
+    response.set_cookie(_NAME, text, max_age=_KEPT_S, path=path, httponly=True, samesite="Strict")
+    return response
+
+
+def read(request: web.Request) -> Flash | None:
+    """Return what the act before has left for this page."""
+    text = request.cookies.get(_NAME, "")
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Flash) if text else None
+    except (ValueError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,77 @@
+"""What forms say: times and durations as people enter them, and the filter of a search."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+from multidict import MultiDictProxy
+
+#: The filter's names, as the API has them.
+FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix")
+UNITS_MS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
+_DIGITS: Final = 15
+
+Form = MultiDictProxy[Any]
+
+
+async def form(request: web.Request) -> dict[str, str]:
+    """Return the texts of a form."""
+    given = await request.post()
+    return {name: value for name, value in given.items() if isinstance(value, str)}
+
+
+def moment_ms(text: str) -> int:
+    """Return the moment that a form says: epoch milliseconds, or a date and time, UTC unless it names a zone.
+
+    Raises ValueError with a sentence.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time; write it as 2030-01-31T08:00") from None
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def for_input(text: str) -> str:
+    """Return a moment as the value of a form's field."""
+    try:
+        found = datetime.fromtimestamp(moment_ms(text) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return f"{found:%Y-%m-%dT%H:%M:%S}" + (f".{found.microsecond // 1000:03d}" if found.microsecond else "")
+
+
+def due(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return when a form wants something, as the API takes it: `after` in milliseconds if it says so, else `at`.
+
+    Raises ValueError with a sentence.
+    """
+    if given.get("when", "after") == "after":
+        count = given.get("count", "").strip()
+        try:
+            span_ms = round(float(count) * UNITS_MS[given.get("unit", "seconds")])
+        except (ValueError, KeyError, OverflowError):
+            raise ValueError(f"{count!r} is no number; say after how long, such as 15 minutes") from None
+        return {"after": span_ms}
+    if not given.get("at", "").strip():
+        raise ValueError("there is no time; enter when the message is to be due, in UTC")
+    return {"at": moment_ms(given["at"])}
+
+
+def filter_of(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the filter that an address or a form has, its times in epoch milliseconds."""
+    found = {name: given[name].strip() for name in FILTER if given.get(name, "").strip()}
+    for name in ("due_from", "due_to"):
+        if name in found:
+            found[name] = str(moment_ms(found[name]))
+    return found
+
+
+def address(path: str, query: Mapping[str, str]) -> str:
+    """Return a path with a query."""
+    return f"{path}?{urlencode(query)}" if query else path

@@ -1,0 +1,77 @@
+"""The page to begin with: whether all is on time, what falls due when, and how the last hour was."""
+
+import asyncio
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.console import lines
+from app.console.api import Answer
+from app.console.desk import Desk
+from app.console.timeline import timeline
+
+_STEPS_MS: Final = (1_000, 60_000, 3_600_000)
+#: The page must come at once: what takes longer is shown by the next refresh.
+_PATIENCE_S: Final = 2.0
+_LATER: Final = "the timeline takes longer than usual; it is shown as soon as it is there"
+
+
+class Home:
+    """Answers GET /."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer GET /: with `from` and `to`, the timeline of that span alone."""
+        zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdigit()}
+        api = self._desk.api(request)
+        due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
+        overview = await api.get("/overview")
+        now_ms = overview.get("at_ms", 0)
+        return await self._desk.show(
+            request,
+            "home.html",
+            live=True,
+            due=due,
+            timeline=timeline(due.get("buckets", []), now_ms),
+            zoom=zoom,
+            history=history,
+            charts=_charts(history),
+            finer=finer,
+        )
+
+    async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._desk.api(request).get("/timeline", zoom)
+        except TimeoutError:
+            return Answer(504, {"error": _LATER})
+
+
+def finer(from_ms: int, to_ms: int) -> str:
+    """Return where a bar leads: to its span in finer steps, or to the messages of its second."""
+    span = to_ms - from_ms
+    if span <= _STEPS_MS[0]:
+        return f"/find?due_from={from_ms}&due_to={to_ms - 1}"
+    step = next((step for step in reversed(_STEPS_MS) if span >= step * 10), _STEPS_MS[0])
+    while span / step > 120:  # noqa: PLR2004 - more bars than that are too thin to see
+        step *= 2
+    return f"/?from={from_ms}&to={to_ms}&step={step}"
+
+
+def _charts(history: Answer) -> dict[str, lines.Lines | None]:
+    minutes: list[dict[str, Any]] = history.get("minutes", [])
+    if not minutes:
+        return {"rates": None, "lateness": None}
+    return {
+        "rates": lines.lines({"in": [_of(one, "in") for one in minutes], "out": [_of(one, "out") for one in minutes]}),
+        "lateness": lines.lines(
+            {"p50": [_of(one, "p50_ms") for one in minutes], "p99": [_of(one, "p99_ms") for one in minutes]}
+        ),
+    }
+
+
+def _of(minute: dict[str, Any], name: str) -> float | None:
+    value = minute.get(name)
+    return None if value is None else float(value)

@@ -1,0 +1,55 @@
+"""The chart of an hour by minute: one line for each of two measures, ready to be drawn as SVG."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+WIDTH: Final = 600
+HEIGHT: Final = 120
+_AIR: Final = 6
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One measure: its runs of points, broken where nothing is known, and its newest value."""
+
+    name: str
+    runs: list[str]
+    last: float | None
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """Two measures on one scale."""
+
+    lines: list[Line]
+    most: float
+
+
+def lines(measures: dict[str, Sequence[float | None]]) -> Lines:
+    """Return the chart of these measures, the oldest value first; None is a minute of which nothing is known."""
+    most = max((value for values in measures.values() for value in values if value is not None), default=0.0)
+    return Lines(
+        [Line(name=name, runs=_runs(values, most), last=_last(values)) for name, values in measures.items()], most
+    )
+
+
+def _last(values: Sequence[float | None]) -> float | None:
+    return next((value for value in reversed(values) if value is not None), None)
+
+
+def _runs(values: Sequence[float | None], most: float) -> list[str]:
+    step = WIDTH / max(1, len(values) - 1)
+    runs: list[list[str]] = [[]]
+    for index, value in enumerate(values):
+        if value is None:
+            runs.append([])
+            continue
+        y = HEIGHT - _AIR - (value / most if most else 0) * (HEIGHT - 2 * _AIR)
+        runs[-1].append(f"{index * step:.1f},{y:.1f}")
+    # A single minute between gaps would be an invisible point: it becomes a short stroke.
+    return [" ".join(run if len(run) > 1 else [run[0], _right(run[0])]) for run in runs if run]
+
+
+def _right(point: str) -> str:
+    x, _, y = point.partition(",")
+    return f"{float(x) + 2:.1f},{y}"

@@ -1,0 +1,75 @@
+"""What people see of bytes: as JSON, as text, or in hexadecimal."""
+
+from base64 import b64decode
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+VIEWS: Final = ("json", "text", "hex")
+_ROW: Final = 16
+#: More hexadecimal than this is of no use on a page; the JSON twin has the whole.
+_HEX_BYTES: Final = 4_096
+_PRINTABLE_FROM: Final = 32
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes as they are shown: the view, the ones that make sense, and the text."""
+
+    view: str
+    views: list[str]
+    text: str
+
+
+def payload(encoded: str | None, wanted: str = "") -> Payload | None:
+    """Return how to show base64 bytes in the wanted view, or in the first that makes sense; None for null."""
+    if encoded is None:
+        return None
+    content = b64decode(encoded)
+    texts = {name: text for name, text in _texts(content) if text is not None}
+    view = wanted if wanted in texts else next(iter(texts))
+    return Payload(view=view, views=list(texts), text=texts[view])
+
+
+def plain(encoded: str | None) -> str:
+    """Return base64 bytes in one line: the text if it is one, else hexadecimal after 0x."""
+    if encoded is None:
+        return ""
+    content = b64decode(encoded)
+    text = _text(content)
+    return text if text is not None else f"0x{content.hex()}"
+
+
+def _texts(content: bytes) -> Iterator[tuple[str, str | None]]:
+    yield "json", _json(content)
+    yield "text", _text(content)
+    yield "hex", _hex(content)
+
+
+def _json(content: bytes) -> str | None:
+    try:
+        found: Any = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(found, dict | list):
+        return None
+    return msgspec.json.format(content, indent=2).decode()
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if any(ord(one) < _PRINTABLE_FROM and one not in "\n\r\t" for one in text) else text
+
+
+def _hex(content: bytes) -> str:
+    rows = []
+    for start in range(0, min(len(content), _HEX_BYTES), _ROW):
+        row = content[start : start + _ROW]
+        seen = "".join(chr(one) if _PRINTABLE_FROM <= one < 127 else "." for one in row)  # noqa: PLR2004 - DEL
+        rows.append(f"{start:06x}  {row.hex(' '):<47}  {seen}")
+    if len(content) > _HEX_BYTES:
+        rows.append(f"… {len(content) - _HEX_BYTES:,} bytes more")
+    return "\n".join(rows)

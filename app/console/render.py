@@ -1,0 +1,86 @@
+"""Fills the templates: what every page shows around its content, and the words that templates may use."""
+
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import jinja2
+from aiohttp import web
+
+from app.console import flash, wording
+from app.console.api import Answer
+from app.console.assets import Assets
+from app.console.verdict import verdict
+from app.route import described
+
+RETRY_AFTER: Final = {"Retry-After": "2"}
+ROLES: Final = ("viewer", "operator", "admin")
+#: The pages in their order: address, name.
+NAVIGATION: Final = (
+    ("/", "Home"),
+    ("/destinations", "Destinations"),
+    ("/find", "Find"),
+    ("/dead-letters", "Dead letters"),
+    ("/recurring", "Recurring"),
+    ("/workers", "Workers"),
+    ("/jobs", "Jobs"),
+    ("/audit", "Audit"),
+)
+
+
+class Renderer:
+    """Makes answers of templates; everything that they are given is escaped."""
+
+    def __init__(self, *, read_only: bool, has_letters: bool) -> None:
+        self._read_only, self.has_letters = read_only, has_letters
+        self.assets = Assets()
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("app.console"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(
+            number=wording.number,
+            counted=wording.counted,
+            duration=wording.duration,
+            absolute=wording.absolute,
+            partitions=wording.partitions,
+            size=wording.size,
+            described=described,
+            segment=lambda text: quote(str(text), safe=""),
+            query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
+        )
+        self._templates.globals.update(
+            relative=wording.relative,
+            percentile=wording.percentile,
+            DASH=wording.DASH,
+            navigation=[page for page in NAVIGATION if has_letters or page[0] != "/dead-letters"],
+            has_letters=has_letters,
+        )
+
+    def page(
+        self, request: web.Request, overview: Answer, name: str, *, live: bool = False, status: int = 200, **given: Any
+    ) -> web.Response:
+        """Return a page; while there is no overview, the one that says why, and how long that will take."""
+        ready = overview.well
+        whole = overview.body if ready else {}
+        role = request.get("role") or ROLES[-1]
+        frame = {
+            "assets": self.assets.addresses,
+            "whole": whole,
+            "verdict": verdict(whole) if ready else None,
+            "now_ms": whole.get("at_ms", 0),
+            "path": request.path,
+            "live": live or not ready,
+            "csrf": request.get("csrf") or "",
+            "user": request.get("user") or "",
+            "operates": role in ROLES[1:] and not self._read_only,
+            "flash": flash.read(request),
+        }
+        if not ready:
+            recovering = {"reason": overview.error, "recovery": overview.body.get("recovery", [])}
+            text = self._templates.get_template("recovering.html").render(frame | recovering)
+            return web.Response(text=text, content_type="text/html", status=overview.status, headers=RETRY_AFTER)
+        text = self._templates.get_template(name).render(frame | given)
+        return web.Response(text=text, content_type="text/html", status=status)

@@ -1,0 +1,137 @@
+"""The chart of what falls due when: bars stacked by destination, ready to be drawn as SVG."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from app.console import wording
+from app.route import described
+
+#: The drawing's own units; it is stretched to the width that there is.
+WIDTH: Final = 1000
+HEIGHT: Final = 160
+SERIES: Final = 6
+_OTHERS: Final = "others"
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
+_SECOND_MS: Final = 1_000
+#: A stack that is there must be seen, however small beside the others.
+_LEAST: Final = 2.0
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One destination's share of a bar."""
+
+    series: int
+    y: float
+    height: float
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """What is due within one span of time."""
+
+    x: float
+    width: float
+    parts: list[Part]
+    from_ms: int
+    to_ms: int
+    total: int
+    late: bool
+    label: str
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """Bars of one step, under a title, with their own scale."""
+
+    title: str
+    most: int
+    total: int
+    bars: list[Bar]
+    first: str
+    last: str
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """Panels side by side and the names of their series, the largest first."""
+
+    panels: list[Panel]
+    names: list[str]
+
+
+def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
+    """Return the chart of buckets as `/api/v1/timeline` has them; a new panel begins where their step changes."""
+    sums: Counter[str] = Counter()
+    for bucket in buckets:
+        sums.update(bucket["by"])
+    ranked = sorted(sums, key=lambda name: (-sums[name], name))
+    shown = ranked if len(ranked) <= SERIES + 1 else ranked[:SERIES]
+    series = {name: min(index, SERIES) for index, name in enumerate(ranked)}
+    names = [described(name) for name in shown] + ([_OTHERS] if len(shown) < len(ranked) else [])
+    if any(bucket["total"] > sum(bucket["by"].values()) for bucket in buckets) and _OTHERS not in names:
+        names = [*names[:SERIES], _OTHERS]
+    return Timeline([_panel(group, series, len(names) - 1, now_ms) for group in _groups(buckets)], names)
+
+
+def _groups(buckets: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    groups: list[list[Mapping[str, Any]]] = []
+    for bucket in buckets:
+        if groups and _kind(groups[-1][-1]) == _kind(bucket):
+            groups[-1].append(bucket)
+        else:
+            groups.append([bucket])
+    return groups
+
+
+def _kind(bucket: Mapping[str, Any]) -> str:
+    """Return what a panel of such buckets is called."""
+    span = bucket["to_ms"] - bucket["from_ms"]
+    named = {_SECOND_MS: "By second", _MINUTE_MS: "By minute", _HOUR_MS: "By hour"}
+    if span in named:
+        return named[span]
+    if span < _MINUTE_MS:
+        return "By seconds"
+    return "By minutes" if span < _HOUR_MS else "Later, in growing steps"
+
+
+def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], others: int, now_ms: int) -> Panel:
+    most = max(bucket["total"] for bucket in group)
+    width = WIDTH / max(len(group), 12)
+    bars = [
+        Bar(
+            x=round(index * width, 2),
+            width=round(width * 0.86, 2),
+            parts=_stack(bucket, series, others, most),
+            from_ms=bucket["from_ms"],
+            to_ms=bucket["to_ms"],
+            total=bucket["total"],
+            late=bucket["to_ms"] <= now_ms,
+            label=f"{wording.number(bucket['total'])} due {wording.moments(bucket['from_ms'], bucket['to_ms'])}",
+        )
+        for index, bucket in enumerate(group)
+    ]
+    return Panel(
+        title=_kind(group[0]),
+        most=most,
+        total=sum(bucket["total"] for bucket in group),
+        bars=bars,
+        first=wording.short(group[0]["from_ms"], now_ms),
+        last=wording.short(group[-1]["to_ms"], now_ms),
+    )
+
+
+def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], others: int, most: int) -> list[Part]:
+    counts: Counter[int] = Counter()
+    for name, count in bucket["by"].items():
+        counts[series[name]] += count
+    rest = bucket["total"] - counts.total()
+    if rest > 0:
+        counts[max(0, others)] += rest
+    parts, y = [], float(HEIGHT)
+    for index in sorted(counts):
+        height = max(_LEAST, counts[index] / most * (HEIGHT - 4)) if most and counts[index] else 0.0
+        y = max(0.0, y - height)
+        if height:
+            parts.append(Part(index, round(y, 2), round(height, 2)))
+    return parts

@@ -1,0 +1,255 @@
+"""What the pages show, without a browser: complete HTML, escaped, and nothing that the policy would block."""
+
+from collections.abc import AsyncIterator, Callable
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from app.console import console
+from app.throttle.control import Control
+from app.web import guard
+from app.web.overview import Wanted
+from app.web.routes import register
+from punctual.contract.rate import Rate
+
+if TYPE_CHECKING:
+    from tests.web.conftest import FakeState
+
+NOW_MS = 1_800_000_000_000
+PAGES = ("/", "/destinations", "/destinations/orders", "/find", "/new", "/workers")
+
+Client = TestClient[web.Request, web.Application]
+Record = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+async def client(state: "FakeState") -> AsyncIterator[Client]:
+    web_app = web.Application(middlewares=[guard.no_strangers(read_only=False)])
+    register(web_app, state)
+    console.register(web_app, state)
+    async with TestClient(TestServer(web_app)) as client:
+        yield client
+
+
+class Page(HTMLParser):
+    """Collects what a page refers to, and fails on what the content security policy would block."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.texts: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        assert "style" not in given
+        assert not [name for name in given if name.startswith("on")]
+        assert tag not in ("style", "base")
+        assert tag != "script" or given.get("src")
+        self.tags.append(tag)
+        if tag in ("link", "script", "img"):
+            self.references.append(given.get("src") or given.get("href") or "")
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+async def test_the_page_shows_the_numbers_and_loads_nothing_from_elsewhere(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.report(record(0, pending={"orders": 1_234_567}, lateness={"5": 1}))
+    answer = await client.get("/")
+    page = Page(await answer.text())
+    assert (answer.status, answer.content_type) == (200, "text/html")
+    assert any("1,234,567" in text for text in page.texts)
+    assert "in 1 min" in page.texts
+    assert "2027-01-15 08:01:00 UTC" in page.texts
+    assert "No report yet from partition 1: no worker has taken it so far." in page.texts
+    for address in page.references:
+        assert address.startswith("/static/")
+        assert (await client.get(address)).status == 200
+
+
+async def test_names_of_any_shape_are_escaped(client: Client, state: "FakeState", record: Record) -> None:
+    evil = "<script>alert('1')</script>\"&"
+    state.app_id = state.worker_url = state.version = evil
+    state.report(
+        record(0, pending={evil: 1}, held={evil: 5}, positions={evil: 1}, worker=f"http://{evil}", version=evil)
+    )
+    page = Page(await (await client.get("/destinations", params={"destination": evil, "sort": evil})).text())
+    assert page.tags.count("script") == 1
+    assert evil in page.texts
+    state.reason = evil
+    assert Page(await (await client.get("/")).text()).tags.count("script") == 1
+
+
+async def test_a_worker_address_that_is_no_web_address_is_not_a_link(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.report(record(0, worker="javascript:alert(1)"))
+    assert 'href="javascript' not in await (await client.get("/workers")).text()
+
+
+async def test_the_page_of_a_recovering_worker_says_why_and_how_long(client: Client, state: "FakeState") -> None:
+    state.reason = "restoring partition 3"
+    state.restores = [
+        {"partition": 3, "done": 120_000, "total": 1_000_000, "rows_per_s": 220e3, "seconds_left": 4.0},
+        {"partition": 4, "done": 0, "total": 0, "rows_per_s": None, "seconds_left": None},
+    ]
+    answer = await client.get("/")
+    page = Page(await answer.text())
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
+    assert {"Recovering", "Restoring partition 3.", "120,000", "1,000,000", "220,000", "4 s"} <= set(page.texts)
+
+
+async def test_destinations_can_be_filtered_and_sorted(client: Client, state: "FakeState", record: Record) -> None:
+    state.report(record(0, pending={"beta-orders": 1, "Alpha-orders": 2, "emails": 3}))
+
+    async def shown(**query: str) -> list[str]:
+        texts = Page(await (await client.get("/destinations", params=query)).text()).texts
+        return [text for text in texts if text in ("beta-orders", "Alpha-orders", "emails")]
+
+    assert await shown() == ["emails", "Alpha-orders", "beta-orders"]
+    assert await shown(destination="ORDERS", sort="name") == ["Alpha-orders", "beta-orders"]
+    assert "No destination has this in its name." in await (await client.get("/destinations?destination=x")).text()
+
+
+async def test_a_page_of_very_many_destinations_stays_small(client: Client, state: "FakeState", record: Record) -> None:
+    state.report(record(0, pending={f"topic-{number}": 1 for number in range(1000)}))
+    text = await (await client.get("/destinations")).text()
+    assert text.count('href="/destinations/topic-') == 200
+    assert "800 more are in" in text
+
+
+async def test_overdue_messages_stand_out(client: Client, state: "FakeState", record: Record) -> None:
+    state.report(record(0))
+    state.report(record(1))
+    assert 'class="warn"' not in await (await client.get("/")).text()
+    state.report(record(0, overdue=1))
+    assert 'class="warn"' in await (await client.get("/")).text()
+
+
+async def test_pauses_and_caps_are_shown_and_what_operators_write_is_escaped(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    paused = Control(paused=True, reason="<b>closed</b>", by="<i>Ann</i>", until_ms=NOW_MS + 60_000)
+    state.wants = Wanted({"orders": paused}, {"sms": Rate(20.0, 100)})
+    state.report(record(0, pending={"sms": 2}, paused={"orders": NOW_MS - 5_000}, paced={"sms": NOW_MS - 7_000}))
+    text = await (await client.get("/destinations")).text()
+    assert "&lt;b&gt;closed&lt;/b&gt; (&lt;i&gt;Ann&lt;/i&gt;)" in text
+    assert "20/s burst 100" in text
+    assert "7 s ago" in text
+
+
+async def test_stale_partitions_and_held_destinations_are_announced(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.report(record(0, held={"orders": NOW_MS - 61_000}), appended_ms=NOW_MS - 11_000)
+    state.report(record(1), appended_ms=NOW_MS - 12_000)
+    texts = "".join(Page(await (await client.get("/")).text()).texts)
+    left = "their messages wait until a worker takes them over."
+    assert f"No report lately from partitions 0\N{EN DASH}1: {left}" in texts
+    elsewhere = "Why: the log of the worker that has them says it."
+    assert f"orders does not take messages: the oldest one was due 1 min 1 s ago. {elsewhere}" in texts
+
+
+async def test_of_another_clusters_destination_the_cluster_and_the_cause_are_named(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.report(record(0, held={"orders@other": NOW_MS - 61_000}))
+    state.troubles = {"orders@other": "its brokers do not answer"}
+    texts = "".join(Page(await (await client.get("/")).text()).texts)
+    since = "the oldest one was due 1 min 1 s ago"
+    assert f"orders on cluster other does not take messages: {since}. Why: its brokers do not answer." in texts
+
+
+@pytest.mark.parametrize("page", PAGES)
+async def test_every_page_is_whole_without_a_script_and_keeps_to_the_policy(
+    client: Client, state: "FakeState", record: Record, page: str
+) -> None:
+    state.report(record(0))
+    state.report(record(1))
+    answer = await client.get(page)
+    seen = Page(await answer.text())
+    assert answer.status == 200
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+    assert (seen.tags.count("h1"), seen.tags.count("main")) == (1, 1)
+    assert (await client.get("/static/page.css")).headers["Cache-Control"].startswith("public")
+
+
+async def test_the_verdict_says_that_all_is_on_time(client: Client, state: "FakeState", record: Record) -> None:
+    state.report(record(0, pending={"orders": 1_204_311}))
+    state.report(record(1, pending={}, next_due=NOW_MS + 3_000))
+    texts = " ".join("".join(Page(await (await client.get("/")).text()).texts).split())
+    assert "On time. 1,204,311 pending, next in 3 s." in texts
+
+
+async def test_the_verdict_says_what_is_late_and_why(client: Client, state: "FakeState", record: Record) -> None:
+    state.troubles = {"emails": "its broker refuses"}
+    state.report(record(0, held={"emails": NOW_MS - 240_000}))
+    state.report(record(1))
+    texts = " ".join("".join(Page(await (await client.get("/")).text()).texts).split())
+    assert "Late: emails held for 4 min, its broker refuses." in texts
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "same-origin"}, 303),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+    ],
+)
+async def test_a_form_of_a_strangers_page_does_nothing(client: Client, headers: dict[str, str], status: int) -> None:
+    asked = await client.post(
+        "/destinations/orders/rate", data={"per_s": "none"}, headers=headers, allow_redirects=False
+    )
+    assert asked.status == status
+
+
+async def test_a_viewer_sees_no_form_that_acts(state: "FakeState", record: Record) -> None:
+    @web.middleware
+    async def viewer(request: web.Request, handler: Any) -> web.StreamResponse:
+        request._state |= {"role": request.headers["X-Role"], "csrf": "token"}
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    web_app = web.Application(middlewares=[viewer])
+    register(web_app, state)
+    console.register(web_app, state)
+    state.report(record(0))
+    async with TestClient(TestServer(web_app)) as client:
+        for page in ("/new", "/destinations/orders"):
+            seen = Page(await (await client.get(page, headers={"X-Role": "viewer"})).text())
+            assert "textarea" not in seen.tags
+            assert "form" not in seen.tags
+            text = await (await client.get(page, headers={"X-Role": "operator"})).text()
+            assert '<input type="hidden" name="_csrf" value="token">' in text
+
+
+async def test_live_events_tell_the_verdict(client: Client, state: "FakeState", record: Record) -> None:
+    state.report(record(0))
+    state.report(record(1))
+    async with client.get("/api/v1/events") as answer:
+        assert answer.content_type == "text/event-stream"
+        lines = [(await answer.content.readline()).decode() for _ in range(4)]
+    assert lines[2] == "event: changed\n"
+    assert '"verdict":"On time: 20 pending, next in 1 min"' in lines[3]
+
+
+async def test_there_are_only_so_many_live_pages(
+    client: Client, state: "FakeState", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.console.live.MOST", 1)
+    async with client.get("/api/v1/events") as first:
+        await first.content.readline()
+        second = await client.get("/api/v1/events")
+        assert second.status == 503
+        assert "live already" in (await second.json())["error"]
+    assert state.reason is None

@@ -1,0 +1,303 @@
+"""The console in a real browser, on a real worker: each page is driven, and looked at by axe in both themes."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.harness.kafka import now_ms
+from tests.harness.worker import eventually
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.integration.conftest import Run
+    from tests.integration.installation import Installation
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+SAVED = os.environ.get("SCREENSHOTS", "")
+SIZES = {"wide": (1280, 900), "narrow": (320, 720)}
+THEMES = ("light", "dark")
+#: What the documentation shows.
+SHOWN = ("home", "find", "message", "destinations", "workers")
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM"),
+]
+
+
+@pytest.fixture(scope="module")
+def installation(run: "Run") -> Iterator["Installation"]:
+    with run("console") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def topics(installation: "Installation") -> list[str]:
+    """Destinations for which messages wait, from minutes to months, and dead letters of an unknown one."""
+    topics = [installation.topic() for _ in range(3)]
+    for number in range(240):
+        after_s = 900 + number**2 * 7 if number % 3 else 600 + number * 25
+        headers = {
+            "delay-to": topics[number % 7 % 3],
+            "delay-after": str(after_s * 1000),
+            "delay-id": f"order-{number}",
+            "kind": "reminder",
+        }
+        value = b'{"order": %d, "customer": "c-%d", "paid": false}' % (number, number % 7)
+        installation.requests.send(headers, b"customer-%d" % (number % 7), value)
+    for number in range(3):
+        lost = {"delay-to": "no-such-topic", "delay-after": "1", "delay-id": f"lost-{number}"}
+        installation.requests.send(lost, b"lost", b"lost")
+    installation.requests.flush()
+    installation.await_event("accepted", *(f"order-{number}" for number in range(240)))
+    return topics
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - skipped where there is no browser
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: "Browser", installation: "Installation", topics: list[str]) -> Iterator["Page"]:
+    """A tab that fails the test if the policy blocks something, or a script fails."""
+    assert topics
+    with browser.new_context(
+        base_url=installation.worker.url, viewport={"width": 1280, "height": 900}, color_scheme="light"
+    ) as context:
+        page = context.new_page()
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
+        page.set_default_timeout(15_000)
+        yield page
+        assert wrong == []
+
+
+def _shot(page: "Page", directory: Path, name: str) -> None:
+    page.screenshot(path=directory / f"{name}.png", full_page=True)
+
+
+@pytest.fixture(scope="module")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = Path(SAVED) if SAVED else tmp_path_factory.mktemp("shots")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _pages(topics: list[str]) -> dict[str, str]:
+    return {
+        "home": "/",
+        "destinations": "/destinations",
+        "destination": f"/destinations/{topics[0]}",
+        "find-empty": "/find",
+        "find": f"/find?to={topics[0]}",
+        "all": f"/find/all?to={topics[0]}&act=cancel",
+        "message": "/messages/order-5",
+        "message-unknown": "/messages/never-asked-for",
+        "new": "/new",
+        "recurring": "/recurring",
+        "workers": "/workers",
+        "jobs": "/jobs",
+        "audit": "/audit",
+    }
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_page_is_accessible_and_fits(page: "Page", topics: list[str], shots: Path, theme: Any, size: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+
+    width, height = SIZES[size]
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size({"width": width, "height": height})
+    found: dict[str, object] = {}
+    for name, address in _pages(topics).items():
+        page.goto(address)
+        _shot(page, shots, f"{name}-{theme}-{size}")
+        violations = Axe().run(page).response["violations"]
+        if violations:
+            found[name] = [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in violations]
+        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if overflow:
+            found[f"{name} overflows"] = overflow
+    assert not found, found
+
+
+def test_home_gives_the_verdict_and_keeps_itself_up_to_date(page: "Page", installation: "Installation") -> None:
+    page.goto("/")
+    assert page.locator("h1").inner_text().startswith("On time.")
+    before = page.locator(".clock").inner_text()
+    eventually(lambda: page.locator(".clock").inner_text() != before, what="another time")
+    page.keyboard.press("p")
+    assert page.locator("#connection").inner_text().startswith("Paused at")
+    page.keyboard.press("p")
+    eventually(lambda: not page.locator("#connection").inner_text(), what="going on")
+    installation.requests.schedule("seen-live", now_ms() + 3_600_000, installation.topic())
+    installation.requests.flush()
+    eventually(lambda: page.locator(".figures dd").first.inner_text() == "241", what="one more that is pending")
+
+
+def test_a_message_is_found_by_its_id_and_by_a_filter(page: "Page", topics: list[str]) -> None:
+    page.goto("/find")
+    page.get_by_label("Id of a message").fill("order-7")
+    page.get_by_role("button", name="Open").click()
+    assert page.locator("h1").inner_text() == "order-7"
+    assert '"customer": "c-0"' in page.locator("pre").inner_text()
+    page.get_by_role("link", name="Hex").click()
+    assert "7b 22 6f 72" in page.locator("pre").inner_text()
+
+    page.goto("/find")
+    page.get_by_label("Destination").fill(topics[1])
+    page.get_by_label("Header").fill("kind:reminder")
+    page.get_by_role("button", name="Find").click()
+    first = page.locator("tbody th").all_inner_texts()
+    assert len(first) == 50
+    page.get_by_role("link", name="Continue").click()
+    second = page.locator("tbody th").all_inner_texts()
+    assert second
+    assert not set(first) & set(second)
+    page.locator("tbody th a").first.click()
+    assert page.locator("h1").inner_text() == second[0]
+
+
+def test_without_a_script_pages_work_too(browser: "Browser", installation: "Installation", topics: list[str]) -> None:
+    with browser.new_context(base_url=installation.worker.url, java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto("/find")
+        page.get_by_label("Destination").fill(topics[0])
+        page.get_by_role("button", name="Find").click()
+        assert page.locator("tbody tr").count() == 50
+
+
+def test_the_form_of_a_message_gives_lines_that_ask_for_it(page: "Page", topics: list[str]) -> None:
+    page.goto("/new")
+    page.get_by_label("Destination: a topic, or a URL").fill(topics[0])
+    page.get_by_label("Value", exact=True).fill("it's time")
+    page.get_by_role("button", name="Show the lines for it").click()
+    kcat, curl, python = page.locator("pre").all_inner_texts()
+    assert f"-H delay-to={topics[0]} -H delay-after=300000" in kcat
+    assert "/api/v1/messages" in curl
+    assert f"client.delay('{topics[0]}', \"it's time\", after=timedelta(milliseconds=300000))" in python
+
+
+def test_home_answers_in_under_100_ms(page: "Page") -> None:
+    page.goto("/")
+    took = page.evaluate(
+        """async () => {
+            const all = [];
+            for (let i = 0; i < 40; i++) {
+                const began = performance.now();
+                await (await fetch("/")).text();
+                all.push(performance.now() - began);
+            }
+            return all.sort((a, b) => a - b);
+        }"""
+    )
+    assert took[len(took) // 2] < 100
+
+
+def test_a_message_is_created_rescheduled_delivered_and_cancelled(page: "Page", installation: "Installation") -> None:
+    to = installation.topic()
+    page.goto("/new")
+    page.get_by_label("Destination: a topic, or a URL").fill(to)
+    page.get_by_label("Id (may stay empty").fill("by-hand")
+    page.get_by_label("Value", exact=True).fill("by hand")
+    page.get_by_label("Headers, one a line").fill("kind: made here")
+    page.get_by_role("button", name="Create the message").click()
+    assert page.locator("h1").inner_text() == "by-hand"
+    assert "It is accepted" in page.locator(".flash").inner_text()
+    assert page.locator("pre").inner_text() == "by hand"
+
+    page.get_by_label("How long").fill("2")
+    page.get_by_label("Unit").select_option("hours")
+    page.get_by_role("button", name="Reschedule").click()
+    assert "It is due at" in page.locator(".flash").inner_text()
+    assert "in 1 h 59 min" in page.locator(".facts").inner_text()
+
+    page.get_by_role("button", name="Deliver now").click()
+    assert "It is delivered now" in page.locator(".flash").inner_text()
+    (record,) = installation.wait_for(to, 1)
+    assert (record.value, record.header("kind")) == (b"by hand", "made here")
+
+    page.goto("/messages/order-9")
+    page.get_by_role("button", name="Cancel the message").click()
+    assert "It is cancelled" in page.locator(".flash").inner_text()
+    installation.await_event("cancelled", "order-9")
+
+
+def test_an_act_that_comes_too_late_says_so(page: "Page", installation: "Installation") -> None:
+    page.goto("/messages/order-12")
+    installation.requests.reschedule("order-12", now_ms() + 7_200_000)
+    installation.requests.flush()
+    installation.await_event("rescheduled", "order-12")
+    page.get_by_role("button", name="Cancel the message").click()
+    assert "Nothing has changed" in page.locator(".flash.late").inner_text()
+    assert page.locator("h1").inner_text() == "order-12"
+
+
+def test_a_destination_is_paused_resumed_and_capped(page: "Page", topics: list[str]) -> None:
+    page.goto("/destinations")
+    page.get_by_role("link", name=topics[2]).click()
+    page.get_by_label("Why").fill("the mail server moves")
+    page.get_by_role("button", name="Pause", exact=True).last.click()
+    assert page.locator(".flash.good").count() == 1
+    page.get_by_role("button", name="Resume").wait_for()
+    assert "the mail server moves" in page.locator(".facts").inner_text()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_label("Messages a second").wait_for()
+    page.get_by_label("Messages a second").fill("20")
+    page.get_by_label("At once (may stay empty)").fill("100")
+    page.get_by_role("button", name="Set the cap").click()
+    eventually(lambda: "20 a second, 100 at once" in page.locator(".facts").inner_text(), what="the cap")
+
+
+def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(
+    page: "Page", topics: list[str], installation: "Installation"
+) -> None:
+    page.goto(f"/find?to={topics[1]}&header=kind:reminder")
+    page.get_by_role("link", name="cancel", exact=True).click()
+    label = page.get_by_text("To go on, type the number of messages:")
+    count = int(label.inner_text().rpartition(" ")[2])
+    assert count > 50
+    page.get_by_label("To go on").fill(str(count + 20))
+    page.locator("main form button").click()
+    assert "match now" in page.locator(".flash.late").inner_text()
+    page.get_by_label("To go on").fill(str(count))
+    page.locator("main form button").click()
+    assert page.locator("h1").inner_text().startswith("Job ")
+    eventually(lambda: page.locator("main .badge").first.inner_text() == "done", 60, "the job")
+    eventually(lambda: f"cancelled\n{count}" in page.locator(".facts").inner_text().lower(), 30, "the outcomes")
+    page.goto(f"/find?to={topics[1]}")
+    assert "No pending message matches" in page.locator("main").inner_text()
+    page.goto("/jobs")
+    assert page.locator("tbody tr").count() == 1
+    page.goto("/audit")
+    assert "cancel all" in page.locator("tbody").inner_text()
+
+
+def test_an_unknown_message_says_what_to_do_next(page: "Page") -> None:
+    answer = page.goto("/messages/never-asked-for")
+    assert answer is not None
+    assert answer.status == 404
+    assert "Find ids that begin like it" in page.locator("main").inner_text()
+
+
+def test_a_worker_that_ends_is_told_and_comes_back(page: "Page", installation: "Installation") -> None:
+    page.goto("/")
+    installation.worker.kill()
+    eventually(lambda: "does not answer" in page.locator("#connection").inner_text(), what="the warning")
+    installation.worker.start().wait_ready()
+    eventually(lambda: not page.locator("#connection").inner_text(), 30, "the end of the warning")
+    eventually(lambda: "On time" in page.locator("h1").inner_text(), what="the verdict")
