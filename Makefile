@@ -10,7 +10,7 @@ SOURCES := $(wildcard app punctual tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TEST_EXTRAS := --extra oidc --extra otel --extra docs --extra test
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+	--no-header --no-annotate --no-emit-package punctual --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run example demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
@@ -138,10 +138,10 @@ clean:
 	exit 1
 
 # The project itself is built without isolation, by the hatchling of the lock: nothing unpinned is fetched.
-$(RUN_STAMP): requirements/run.txt pyproject.toml | .venv/bin/python
+$(RUN_STAMP): requirements/run.txt pyproject.toml punctual/pyproject.toml | .venv/bin/python
 	@echo 'Installing what running needs into .venv (the first time this takes a minute)'
 	@$(PIP) --require-hashes --requirement requirements/run.txt
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --no-deps --no-build-isolation --editable ./punctual --editable .
 	@touch $@
 
 # PySpark is built here, without isolation too, by the setuptools of the first lock.
