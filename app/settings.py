@@ -78,6 +78,7 @@ class Settings:
     http_give_up_ms: int = _setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
     http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
     clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
+    log_format: str = _setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
     guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
     events: str = _setting("DELAY_EVENTS", "on", one_of("on", "off"))

@@ -28,6 +28,7 @@ from app.kafka.patches import lost_connections
 from app.process.datadir import member_id
 from app.process.environment import doubts
 from app.process.fatal import end_process
+from app.process.json_log import JsonFormatter
 from app.process.rate_limit_filter import RateLimitFilter
 from app.search import routes as search_routes
 from app.search.search import Search
@@ -69,6 +70,8 @@ class Worker(faust.Worker):
         super().on_setup_root_logger(logger, level)
         for handler in logger.handlers:
             handler.addFilter(RateLimitFilter())
+            if self.app.settings.log_format == "json":
+                handler.setFormatter(JsonFormatter())
             if level > logging.DEBUG:
                 handler.addFilter(LibraryLogFilter())
 
