@@ -10,6 +10,7 @@ import msgspec
 from app.search.filter import Filter
 from app.search.row import Row
 from punctual.client.requests import Request, command
+from tables import keys
 
 JobAct = Literal["cancel", "reschedule", "deliver-now"]
 ACTS: Final = ("cancel", "reschedule", "deliver-now")
@@ -18,7 +19,9 @@ ACTS: Final = ("cancel", "reschedule", "deliver-now")
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done: an act on all that match a filter, as it was at `at_ms` (epoch ms).
 
-    `due_ms` is the new due time of a reschedule. `counted` matched when it was given, by whom is `by`.
+    `ends` has, by partition, where each log ended then that requests and commands come from: whatever was asked for
+    beyond is none of the job's business. `due_ms` is the new due time of a reschedule. `counted` matched when it was
+    given, by whom is `by`.
     """
 
     job_id: str
@@ -28,6 +31,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     act: JobAct
     filter: Filter
     counted: int
+    ends: list[dict[str, int]] = []
     due_ms: int | None = None
     stopped: bool = False
 
@@ -93,8 +97,11 @@ def order(job: Job, row: Row) -> Request:
 
 
 def concerns(job: Job, row: Row) -> bool:
-    """Return whether a message that fits was there when the job was given."""
-    return row.asked_ms is None or row.asked_ms <= job.at_ms
+    """Return whether a message that fits was there, and due then, when the job was given: its key says who set it."""
+    place = bytes.fromhex(row.row)
+    offset, crc = int.from_bytes(place[8:16], "big"), int.from_bytes(place[16:], "big")
+    ends = {keys.topic_crc(topic): end for topic, end in job.ends[row.partition].items()}
+    return offset < ends.get(crc, offset + 1)
 
 
 def _moment(ms: int) -> datetime:

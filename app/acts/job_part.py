@@ -22,6 +22,7 @@ from app.search.search import Search
 _BATCH: Final = 500
 #: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
 _PATIENCE_S: Final = 30.0
+_LOOK_S: Final = 0.2
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -47,7 +48,16 @@ class JobPart:
             end = await PartitionReader(self._engine.cluster, topic, partition).written_end()
             self._events = PartitionReader(self._engine.cluster, topic, partition, end)
         while not self._part.over and self._mine():
-            await self._batch()
+            if self._has_read():
+                await self._batch()
+            else:
+                await asyncio.sleep(_LOOK_S)
+
+    def _has_read(self) -> bool:
+        """Whether all is in the table that was asked for before the job, of what comes to this partition directly."""
+        number = self._part.partition
+        read = ((self._engine.position(topic, number), end) for topic, end in self._job.ends[number].items())
+        return all(not end or (position is not None and position >= end) for position, end in read)
 
     def _mine(self) -> bool:
         job = self._log.jobs.get(self._job.job_id)

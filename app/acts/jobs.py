@@ -17,6 +17,7 @@ from app.acts.outcome import SENT, Outcome
 from app.engine import Engine
 from app.errors import PunctualError
 from app.kafka.errors import SendError
+from app.kafka.metadata.reader import PartitionReader
 from app.search.filter import Filter
 from app.search.scans import ScanFailed
 from app.search.search import Search
@@ -30,6 +31,7 @@ _AT_ONCE: Final = 4
 #: A job is refused if it matches this much more or less than its giver has seen.
 _CLOSE: Final = 0.01
 _COUNT_S: Final = 30.0
+_ENDS_S: Final = 10.0
 
 
 class NotConfirmed(ValueError):
@@ -61,12 +63,13 @@ class Jobs:
             )
         job = Job(
             job_id=uuid.uuid4().hex[:12],
-            at_ms=self._engine.now_ms(),
+            at_ms=self._engine.clock.brokers_ms(),  # orders have the brokers' stamps
             by=actor.name,
             role=actor.role,
             act=act,
             filter=wanted,
             counted=counted.matching,
+            ends=await self._ends(),
             due_ms=due_ms,
         )
         asked = {"filter": wanted.query(), "counted": counted.matching, "due_ms": due_ms}
@@ -81,6 +84,18 @@ class Jobs:
         self._wake.set()
         await self._search.wake_others()
         return self._standing(job)
+
+    async def _ends(self) -> list[dict[str, int]]:
+        """Return, by partition, where the logs end that requests and commands come from. Raises NotGiven."""
+        topics = [*self._engine.settings.inputs, self._engine.settings.forwards]
+        cluster, partitions = self._engine.cluster, range(self._engine.partitions)
+        readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
+        try:
+            async with asyncio.timeout(_ENDS_S):
+                found = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
+        except (TimeoutError, aiokafka.errors.KafkaError) as error:
+            raise NotGiven("the job has not begun: the brokers do not say where the requests end") from error
+        return [{topic: next(found) for topic in topics} for _ in partitions]
 
     async def stop(self, actor: Actor, job_id: str) -> Standing | None:
         """Have a job go no further; None if there is none of this name. Raises NotAudited or NotGiven."""

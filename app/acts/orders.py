@@ -18,6 +18,7 @@ from punctual.contract.home import home_partition
 #: So long an outcome is waited for. A step takes milliseconds; a partition that moves, or restores, takes longer.
 _PATIENCE_S: Final = 10.0
 _CHUNK: Final = 1_000
+_LOOK_S, _LOOKS = 0.005, 20
 #: Events before an order that are looked through for how its message had ended.
 _BEFORE: Final = 5_000
 
@@ -61,7 +62,17 @@ class Orders:
                 "the page of the workers says who serves it."
             )
             return Outcome(outcome=PENDING, sentence=sentence, source=source)
+        await self._applied(home, source)
         return of_event(act, source, event, ended)
+
+    async def _applied(self, home: int, source: str) -> None:
+        """Wait until whoever looks sees what has come of an order: its event is told before the table has it."""
+        topic, offset = self._settings.requests, int(source.rpartition("-")[2])
+        for _ in range(_LOOKS):
+            position = self._engine.position(topic, home)
+            if position is not None and position > offset:
+                return
+            await asyncio.sleep(_LOOK_S)  # a partition of another worker's has had this long in the end
 
     async def send(self, request: Request, topic: str, partition: int) -> str:
         """Send a record to a topic's partition, and return its `topic-partition-offset`.

@@ -15,7 +15,7 @@ from app.route import described
 RETRY_AFTER: Final = {"Retry-After": "2"}
 ROLES: Final = ("viewer", "operator", "admin")
 #: The pages in their order: address, name.
-NAVIGATION: Final = (
+NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
     ("/", "Home"),
     ("/destinations", "Destinations"),
     ("/find", "Find"),

@@ -71,21 +71,23 @@ def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
     names = [described(name) for name in shown] + ([_OTHERS] if len(shown) < len(ranked) else [])
     if any(bucket["total"] > sum(bucket["by"].values()) for bucket in buckets) and _OTHERS not in names:
         names = [*names[:SERIES], _OTHERS]
-    return Timeline([_panel(group, series, len(names) - 1, now_ms) for group in _groups(buckets)], names)
+    return Timeline([_panel(group, series, len(names) - 1, now_ms) for group in _groups(buckets, now_ms)], names)
 
 
-def _groups(buckets: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+def _groups(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> list[list[Mapping[str, Any]]]:
     groups: list[list[Mapping[str, Any]]] = []
     for bucket in buckets:
-        if groups and _kind(groups[-1][-1]) == _kind(bucket):
+        if groups and _kind(groups[-1][-1], now_ms) == _kind(bucket, now_ms):
             groups[-1].append(bucket)
         else:
             groups.append([bucket])
     return groups
 
 
-def _kind(bucket: Mapping[str, Any]) -> str:
+def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
     """Return what a panel of such buckets is called."""
+    if bucket["to_ms"] <= now_ms:
+        return "Late"
     span = bucket["to_ms"] - bucket["from_ms"]
     named = {_SECOND_MS: "By second", _MINUTE_MS: "By minute", _HOUR_MS: "By hour"}
     if span in named:
@@ -112,7 +114,7 @@ def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], others: in
         for index, bucket in enumerate(group)
     ]
     return Panel(
-        title=_kind(group[0]),
+        title=_kind(group[0], now_ms),
         most=most,
         total=sum(bucket["total"] for bucket in group),
         bars=bars,

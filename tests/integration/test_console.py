@@ -263,9 +263,7 @@ def test_a_destination_is_paused_resumed_and_capped(page: "Page", topics: list[s
     eventually(lambda: "20 a second, 100 at once" in page.locator(".facts").inner_text(), what="the cap")
 
 
-def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(
-    page: "Page", topics: list[str], installation: "Installation"
-) -> None:
+def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(page: "Page", topics: list[str]) -> None:
     page.goto(f"/find?to={topics[1]}&header=kind:reminder")
     page.get_by_role("link", name="cancel", exact=True).click()
     label = page.get_by_text("To go on, type the number of messages:")

@@ -12,7 +12,7 @@ from tests.harness.account import Account
 from tests.harness.kafka import now_ms
 from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
-from tests.integration.installation import Installation
+from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_acts import HOUR_MS, get, post
 
 pytestmark = pytest.mark.slow
@@ -100,9 +100,29 @@ def test_a_job_moves_all_that_match_and_says_so_in_the_audit(installation: Insta
     assert len(installation.wait_for(spared, 500)) == 500
 
 
+def test_what_a_job_moves_is_moved_once_though_it_comes_again(installation: Installation) -> None:
+    hit, _ = fill(installation, 8_000)  # several batches a partition, all moved to before where the scan is
+    due = now_ms() + 5 * HOUR_MS
+    standing = over(installation, given(installation, "reschedule", 4_000, {"to": hit}, at=due))
+    assert standing["outcomes"] == {"rescheduled": 4_000}
+    assert counted(installation, to=hit, due_from=due, due_to=due) == 4_000
+
+
+def test_a_message_without_an_id_that_is_asked_for_during_a_job_survives_it(installation: Installation) -> None:
+    hit, _ = fill(installation, 20_000)
+    job_id = given(installation, "cancel", 10_000, {"to": hit})
+    for partition in range(PARTITIONS):  # behind everything that the job has still to look at
+        headers = {"delay-at": str(now_ms() + 3 * HOUR_MS), "delay-to": hit}
+        installation.requests.send(headers, value=b"survivor", partition=partition)
+    installation.requests.flush()
+    standing = over(installation, job_id)
+    assert standing["outcomes"] == {"cancelled": 10_000}
+    assert counted(installation, to=hit) == PARTITIONS
+
+
 def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> None:
-    hit, _ = fill(installation, 40_000)
-    job_id = given(installation, "cancel", 20_000, {"to": hit})
+    hit, _ = fill(installation, 20_000)
+    job_id = given(installation, "cancel", 10_000, {"to": hit})
     status, standing = post(installation, f"/jobs/{job_id}/stop")
     assert (status, standing["state"]) == (200, "stopped")
     time.sleep(1.0)
