@@ -1,7 +1,7 @@
-# ruff: noqa: INP001 - a script
 """Says what an installation needs: python deploy/size.py --pending 10000000 --rate 5000 --value-bytes 100."""
 
 import argparse
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ def need(pending: int, rate: float, value_bytes: int) -> Need:
 
 
 def _cpu_us(size: int) -> float:
-    for (low, least), (high, most) in zip(_CPU_US, _CPU_US[1:], strict=False):
+    for (low, least), (high, most) in itertools.pairwise(_CPU_US):
         if size <= high:
             return least + (most - least) * (size - low) / (high - low)
     return _CPU_US[-1][1] * size / _CPU_US[-1][0]
