@@ -22,7 +22,7 @@ SAVED = os.environ.get("SCREENSHOTS", "")
 SIZES = {"wide": (1280, 900), "narrow": (320, 720)}
 THEMES = ("light", "dark")
 #: What the documentation shows.
-SHOWN = ("home", "find", "message", "destinations", "workers")
+SHOWN = ("home", "find", "message")
 
 pytestmark = [
     pytest.mark.kafka,
@@ -155,15 +155,14 @@ def test_home_gives_the_verdict_and_keeps_itself_up_to_date(page: "Page", instal
 def test_the_timeline_zooms_to_a_second_and_to_its_messages(page: "Page") -> None:
     page.goto("/")
     page.locator(".stacks").first.wait_for()
-    assert page.locator(".legend").first.locator("li").count() == 3
+    assert page.locator(".legend").first.locator("li").count() >= 3
     page.get_by_text("As a table").click()
-    for _ in range(8):
-        page.locator("details table a").first.click() if page.locator("details[open]").count() else None
-        page.wait_for_load_state()
-        if "/find?" in page.url:
-            break
-        page.locator(".stacks").first.wait_for()
-        page.get_by_text("As a table").click()
+    page.locator("details table a").first.click()  # a minute
+    page.get_by_text("Find these messages").wait_for()
+    page.locator(".stacks").first.wait_for()
+    page.get_by_text("As a table").click()
+    page.locator("details table a").first.click()  # a second
+    page.wait_for_url("**/find?**")
     assert page.locator("tbody th a").count() >= 1
 
 
@@ -172,7 +171,11 @@ def test_home_does_not_wait_for_what_takes_long(page: "Page", installation: "Ins
     installation.worker.kill()
     installation.worker.start().wait_ready()  # its first timeline has to start the scans' process
     took = page.evaluate(
-        "async () => { const began = performance.now(); await (await fetch('/')).text(); return performance.now() - began; }"
+        """async () => {
+            const began = performance.now();
+            await (await fetch("/")).text();
+            return performance.now() - began;
+        }"""
     )
     assert took < 1_000
     page.goto("/")
