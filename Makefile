@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run example demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
-	chaos-queue chaos-pipeline chaos-cold debounce neighbours lock clean
+	chaos-queue chaos-pipeline chaos-cold debounce neighbours screenshots lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -39,6 +39,7 @@ help:
 	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes, and ten kills of each command (half an hour)'
 	@echo 'make chaos-cold  20,000 ids cancelled and asked for anew while park and promote are killed (COLD_IDS; half an hour)'
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
+	@echo 'make screenshots  drive the console in a browser, and save what the documentation shows of it (CHROMIUM)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -112,6 +113,9 @@ chaos-cold: $(TEST_STAMP)
 neighbours: $(TEST_STAMP)
 	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \
 		-k delay_no_other
+
+screenshots: $(TEST_STAMP)
+	@SCREENSHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
 
 lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade pyproject.toml --group build --output-file requirements/run.txt

@@ -11,9 +11,11 @@ from app.console.desk import Desk
 from app.console.timeline import timeline
 
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
-#: The page must come at once: what takes longer is shown by the next refresh.
-_PATIENCE_S: Final = 2.0
-_LATER: Final = "the timeline takes longer than usual; it is shown as soon as it is there"
+#: The page must come at once: what takes longer than this is shown by the next refresh.
+_PATIENCE_S: Final = 0.05
+_LATER: Final = "what is due when is being counted, and appears here by itself"
+#: Readers and spans of whom the last timeline is kept.
+_KEPT: Final = 100
 
 
 class Home:
@@ -21,6 +23,8 @@ class Home:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._known: dict[object, Answer] = {}
+        self._asked: dict[object, asyncio.Task[Answer]] = {}
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /: with `from` and `to`, the timeline of that span alone."""
@@ -42,11 +46,24 @@ class Home:
         )
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                return await self._desk.api(request).get("/timeline", zoom)
-        except TimeoutError:
-            return Answer(504, {"error": _LATER})
+        """Return the timeline if it is there at once, else the one before; each reader has their own."""
+        who = (request.get("user"), request.get("role"), *zoom.items())
+        task = self._asked.get(who)
+        if task is None:
+            task = asyncio.create_task(self._desk.api(request).get("/timeline", zoom))
+            self._asked[who] = task
+            task.add_done_callback(lambda done: self._told(who, done))
+        await asyncio.wait([task], timeout=_PATIENCE_S)
+        return task.result() if task.done() else self._known.get(who, Answer(202, {"later": _LATER}))
+
+    def _told(self, who: object, task: asyncio.Task[Answer]) -> None:
+        del self._asked[who]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._known.pop(who, None)
+        self._known[who] = task.result()
+        if len(self._known) > _KEPT:
+            del self._known[next(iter(self._known))]
 
 
 def finer(from_ms: int, to_ms: int) -> str:

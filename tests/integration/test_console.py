@@ -22,7 +22,7 @@ SAVED = os.environ.get("SCREENSHOTS", "")
 SIZES = {"wide": (1280, 900), "narrow": (320, 720)}
 THEMES = ("light", "dark")
 #: What the documentation shows.
-SHOWN = ("home", "find", "message", "destinations", "workers")
+SHOWN = ("home", "find", "message")
 
 pytestmark = [
     pytest.mark.kafka,
@@ -86,7 +86,7 @@ def page(browser: "Browser", installation: "Installation", topics: list[str]) ->
 
 
 def _shot(page: "Page", directory: Path, name: str) -> None:
-    page.screenshot(path=directory / f"{name}.png", full_page=True)
+    page.screenshot(path=directory / f"{name}.png", full_page=not SAVED)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,10 @@ def test_every_page_is_accessible_and_fits(page: "Page", topics: list[str], shot
     found: dict[str, object] = {}
     for name, address in _pages(topics).items():
         page.goto(address)
-        _shot(page, shots, f"{name}-{theme}-{size}")
+        if name == "home":
+            page.locator(".stacks").first.wait_for()
+        if not SAVED or (name in SHOWN and (size, theme) in (("wide", "light"), ("wide", "dark"))):
+            _shot(page, shots, f"{name}-{theme}" if SAVED else f"{name}-{theme}-{size}")
         violations = Axe().run(page).response["violations"]
         if violations:
             found[name] = [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in violations]
@@ -147,6 +150,36 @@ def test_home_gives_the_verdict_and_keeps_itself_up_to_date(page: "Page", instal
     installation.requests.schedule("seen-live", now_ms() + 3_600_000, installation.topic())
     installation.requests.flush()
     eventually(lambda: page.locator(".figures dd").first.inner_text() == "241", what="one more that is pending")
+
+
+def test_the_timeline_zooms_to_a_second_and_to_its_messages(page: "Page") -> None:
+    page.goto("/")
+    page.locator(".stacks").first.wait_for()
+    assert page.locator(".legend").first.locator("li").count() >= 3
+    page.get_by_text("As a table").click()
+    page.locator("details table a").first.click()  # a minute
+    page.get_by_text("Find these messages").wait_for()
+    page.locator(".stacks").first.wait_for()
+    page.get_by_text("As a table").click()
+    page.locator("details table a").first.click()  # a second
+    page.wait_for_url("**/find?**")
+    assert page.locator("tbody th a").count() >= 1
+
+
+def test_home_does_not_wait_for_what_takes_long(page: "Page", installation: "Installation") -> None:
+    page.goto("/workers")
+    installation.worker.kill()
+    installation.worker.start().wait_ready()  # its first timeline has to start the scans' process
+    took = page.evaluate(
+        """async () => {
+            const began = performance.now();
+            await (await fetch("/")).text();
+            return performance.now() - began;
+        }"""
+    )
+    assert took < 1_000
+    page.goto("/")
+    page.locator(".stacks").first.wait_for()
 
 
 def test_a_message_is_found_by_its_id_and_by_a_filter(page: "Page", topics: list[str]) -> None:
@@ -205,7 +238,7 @@ def test_home_answers_in_under_100_ms(page: "Page") -> None:
             return all.sort((a, b) => a - b);
         }"""
     )
-    assert took[len(took) // 2] < 100
+    assert took[-4] < 100, took  # nine of ten: others use this machine too
 
 
 def test_a_message_is_created_rescheduled_delivered_and_cancelled(page: "Page", installation: "Installation") -> None:
@@ -233,7 +266,7 @@ def test_a_message_is_created_rescheduled_delivered_and_cancelled(page: "Page", 
 
     page.goto("/messages/order-9")
     page.get_by_role("button", name="Cancel the message").click()
-    assert "It is cancelled" in page.locator(".flash").inner_text()
+    assert "It is cancelled" in page.locator(".flash.good").inner_text()
     installation.await_event("cancelled", "order-9")
 
 
