@@ -15,7 +15,6 @@ from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_values import (
     each,
     lower_words,
-    on,
     one_of,
     pairs,
     patterns,
@@ -36,6 +35,7 @@ from tables.entry import VERSION
 _GUARANTEES = ("at_least_once", "exactly_once")
 _MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
+_LOOPBACK = ("localhost", "::1")
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
@@ -101,7 +101,7 @@ class Settings:
     host: str = _setting("HOST", "127.0.0.1")
     web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", words)
     web_payloads: str = _setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
-    web_read_only: bool = _setting("DELAY_WEB_READ_ONLY", "off", on)
+    web_read_only: str = _setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
     web_secret: str = _setting("DELAY_WEB_SECRET", "")
     port: int = _setting("PORT", "6066", whole(1, 65_535))
 
@@ -237,6 +237,13 @@ class Settings:
     def data_path(self) -> Path:
         """The data directory; by default it follows from the port, so that workers run side by side."""
         return Path(self.datadir or f".data/{self.app_id}-{self.port}")
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be changed over HTTP: by default wherever others than this machine reach the port."""
+        if self.web_read_only == "auto":
+            return self.host not in _LOOPBACK and not self.host.startswith("127.")
+        return self.web_read_only == "on"
 
     @property
     def url(self) -> str:

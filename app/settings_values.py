@@ -110,8 +110,3 @@ def url_patterns(text: str) -> dict[str, tuple[str, ...]]:
 def lower_words(text: str) -> tuple[str, ...]:
     """Return what is listed, in lower case."""
     return words(text.lower())
-
-
-def on(text: str) -> bool:
-    """Return whether a switch is on; ValueError for what is neither on nor off."""
-    return one_of("on", "off")(text) == "on"

@@ -149,11 +149,11 @@ def create_app(settings: Settings) -> Punctual:
         )
     )
     app.engine = Engine(settings, table, app)
-    web_app = attach(app, app.engine, settings.web_hosts, read_only=settings.web_read_only).web_app
+    web_app = attach(app, app.engine, settings.web_hosts, read_only=settings.read_only).web_app
     acts, search = Acts(app.engine), Search(app.engine)
     search_routes.register(web_app, search)
     acts_routes.register(web_app, acts, Jobs(app.engine, search, acts.audit))
-    console.register(web_app, app.engine, read_only=settings.web_read_only)
+    console.register(web_app, app.engine, read_only=settings.read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

@@ -63,7 +63,7 @@ GOOD = {
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
     "PORT": ("7000", 7000),
     "DELAY_WEB_PAYLOADS": ("masked", "masked"),
-    "DELAY_WEB_READ_ONLY": ("on", True),
+    "DELAY_WEB_READ_ONLY": ("on", "on"),
     "DELAY_WEB_SECRET": ("between us", "between us"),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
@@ -98,7 +98,7 @@ BAD = {
     "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
-    "DELAY_WEB_READ_ONLY": ("yes", "one of on, off is needed"),
+    "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),
     "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked is needed"),
     "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
 }
@@ -310,3 +310,25 @@ def test_a_pattern_of_addresses_that_none_can_match_stops_the_start(name: str) -
         Settings.from_env({name: "https://a.example,ftp://b.example"})
 
     assert "'ftp://b.example' is no pattern of https:// or http:// addresses" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "said", "read_only"),
+    [
+        ("127.0.0.1", "", False),
+        ("127.0.1.1", "", False),
+        ("localhost", "", False),
+        ("::1", "", False),
+        ("0.0.0.0", "", True),  # noqa: S104 - a value like another
+        ("10.0.0.1", "", True),
+        ("worker-0.punctual", "auto", True),
+        ("0.0.0.0", "off", False),  # noqa: S104
+        ("127.0.0.1", "on", True),
+    ],
+)
+def test_who_can_be_reached_by_others_lets_nothing_be_changed_unless_told_so(
+    host: str,
+    said: str,
+    read_only: bool,  # noqa: FBT001 - a case
+) -> None:
+    assert Settings.from_env({"HOST": host, "DELAY_WEB_READ_ONLY": said}).read_only == read_only
