@@ -17,7 +17,10 @@ These serve the others:
     ownership   which partitions this worker has, and how each comes from assignment to firing
     kafka       record batches, transactions and metadata on the wire
     reports     what workers tell each other and everyone: progress records
-    web         the page, the HTTP API and health checks
+    web         the server, what guards it, the sums of all reports, metrics and health checks
+    search      finds pending messages on all workers, by a process of its own
+    acts        orders over HTTP and what comes of them, jobs on all that match a filter, the audit
+    console     the pages
     process     the data directory, the log, the end of a process
 
 `engine` puts them together, `housekeeping` is what it does each second, and `worker` is the Faust app around it.

@@ -202,3 +202,41 @@ def test_faust_still_reads_the_lists_that_switch_its_pages_off(faust_app: faust.
     plain = {prefix for prefix, _ in faust.App("plain", debug=True).web._enabled_blueprints()}
     assert {"/table", "/router", "/graph"} <= plain
     assert attach(faust_app, state)._enabled_blueprints() == []
+
+
+@pytest.mark.parametrize(
+    ("read_only", "headers", "status"),
+    [
+        (False, {"Content-Type": "application/json"}, 200),
+        (False, {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}, 200),
+        (False, {"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, 403),
+        (False, {"Content-Type": "application/json", "Origin": "http://evil.example"}, 403),
+        (False, {"Content-Type": "text/plain"}, 403),
+        (True, {"Content-Type": "application/json"}, 403),
+    ],
+)
+async def test_only_who_may_changes_anything(
+    faust_app: faust.App,
+    state: "FakeState",
+    port: int,
+    read_only: bool,  # noqa: FBT001 - a case
+    headers: dict[str, str],
+    status: int,
+) -> None:
+    server = attach(faust_app, state, read_only=read_only)
+    server.web_app.router.add_post("/api/v1/change", _changed)
+    server.init_server()
+    await server.start()
+    try:
+        async with (
+            aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+            session.post("/api/v1/change", data=b"{}", headers=headers) as answer,
+        ):
+            assert answer.status == status
+            assert ("error" in await answer.json()) == (status != 200)
+    finally:
+        await server.stop()
+
+
+async def _changed(_: aiohttp.web.Request) -> aiohttp.web.Response:
+    return aiohttp.web.json_response({})
