@@ -63,7 +63,17 @@ class View:
     async def message(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id}: the pending message with an id."""
         id_, whole = request.match_info["id"], _flag(request.query, "whole")
-        return await _told(lambda: self._search.message(id_, whole=whole), f"no message with the id {id_!r} is pending")
+        otherwise = f"no message with the id {id_!r} is pending"
+        if not _flag(request.query, "life"):
+            return await _told(lambda: self._search.message(id_, whole=whole), otherwise)
+        try:
+            life = msgspec.to_builtins(await self._search.life(id_))
+            row = await self._search.message(id_, whole=whole)
+        except PeerSilent as error:
+            return _json({"error": str(error)}, 503, _RETRY)
+        if row is None:
+            return _json({"error": otherwise, **life}, 404)
+        return _json({**msgspec.to_builtins(row), **life})
 
     async def own_page(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a page."""

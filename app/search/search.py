@@ -10,6 +10,7 @@ import msgspec
 
 from app.engine import Engine
 from app.search.filter import Filter
+from app.search.life import Life, Lives
 from app.search.page import Count, Page, Part, count_of, page_of
 from app.search.peers import Missing, Peers, PeerSilent
 from app.search.row import SHOWN, Row, masked, row_of
@@ -33,6 +34,7 @@ class Search:
         self.masks = settings.web_payloads == "masked"
         self.scans = Scans(self.databases, settings.data_path / "scanner")
         self.secret = settings.web_secret
+        self._lives = Lives(engine)
         self._peers = Peers(self._owners, settings.url, self.secret)
 
     async def close(self) -> None:
@@ -150,6 +152,13 @@ class Search:
         except PeerSilent as error:
             raise PeerSilent(f"{owner} serves partition {home}, where this id lives, but {error}") from error
         return None if found is None else msgspec.convert(found, Row)
+
+    async def life(self, id_: str) -> Life:
+        """Return what the events say of an id, as far back as was looked.
+
+        Raises PeerSilent if the brokers do not answer.
+        """
+        return await self._lives.of(id_, self.home(id_))
 
     def own_message(self, id_: str, *, whole: bool = False) -> Row | None:
         """Return the pending message with an id that lives here, or None."""

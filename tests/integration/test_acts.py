@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from punctual.contract.home import home_partition
 from tests.harness.kafka import now_ms, read
 from tests.harness.worker import eventually
-from tests.integration.installation import Installation
+from tests.integration.installation import PARTITIONS, Installation
 
 HOUR_MS = 3_600_000
 
@@ -59,6 +60,29 @@ def test_a_message_is_created_found_moved_and_delivered_now(installation: Instal
     assert (status, answer["outcome"], answer["sentence"]) == (200, "rescheduled", "It is delivered now.")
     [record] = installation.wait_for(to, 1)
     assert (record.key, record.value, record.header("h")) == (b"k", b"\x00\x01\xff", "1")
+
+
+def test_a_message_s_life_is_told_while_it_is_pending_and_after(installation: Installation) -> None:
+    to = installation.topic()
+    post(installation, "/messages", {"to": to, "after": "PT1H", "id": "told", "value": "v"})
+    post(installation, "/messages/told/reschedule", {"after": "PT2H"})
+    status, answer = get(installation, "/messages/told?life=1")
+    assert (status, [event["event"] for event in answer["life"]]) == (200, ["accepted", "rescheduled"])
+    post(installation, "/messages/told/deliver-now")
+    installation.wait_for(to, 1)
+    installation.await_event("delivered", "told")
+    status, answer = get(installation, "/messages/told?life=1")
+    assert status == 404
+    assert [event["event"] for event in answer["life"]] == ["accepted", "rescheduled", "rescheduled", "delivered"]
+    assert answer["looked_back_to_ms"] is None
+    offsets = [event["offset"].rpartition("-") for event in answer["life"]]
+    assert {topic for topic, _, _ in offsets} == {f"{installation.app_id}-events-{home_of(installation, 'told')}"}
+    assert [int(offset) for _, _, offset in offsets] == sorted(int(offset) for _, _, offset in offsets)
+
+
+def home_of(installation: Installation, id_: str) -> int:
+    """Return the partition in which an id lives."""
+    return home_partition(id_, {installation.requests.topic}, PARTITIONS)
 
 
 def test_a_cancel_holds_and_another_one_says_that_nothing_is_pending(installation: Installation) -> None:

@@ -36,10 +36,12 @@ class Stored(NamedTuple):
 class PartitionReader:
     """Goes through one partition from an offset on; waits out brokers that are away."""
 
-    def __init__(self, cluster: Cluster, topic: str, partition: int, offset: int = 0) -> None:
-        """Stand at `offset`."""
+    def __init__(
+        self, cluster: Cluster, topic: str, partition: int, offset: int = 0, *, fetch_bytes: int = _FETCH_BYTES
+    ) -> None:
+        """Stand at `offset`; so many bytes are fetched, and unpacked in one go, at a time."""
         self._cluster, self._topic, self._partition = cluster, topic, partition
-        self._position = offset
+        self._position, self._fetch_bytes = offset, fetch_bytes
         self._pending: Iterator[Stored] = iter(())
         self._next_fetch = offset
 
@@ -83,8 +85,8 @@ class PartitionReader:
         return found
 
     async def _fetch(self) -> None:
-        where = [(self._topic, [(self._partition, self._next_fetch, _FETCH_BYTES)])]
-        request = FetchRequest(_WAIT_MS, 1, _FETCH_BYTES, _READ_COMMITTED, where)
+        where = [(self._topic, [(self._partition, self._next_fetch, self._fetch_bytes)])]
+        request = FetchRequest(_WAIT_MS, 1, self._fetch_bytes, _READ_COMMITTED, where)
         response = await self._ask(
             lambda leader: self._cluster.client.send(leader, request, group="read"),
             lambda answer: answer.topics[0][1][0][1],
