@@ -74,6 +74,6 @@ def test_its_settings_deliver_answer_probes_and_drain(bootstrap: str, worker: Wo
     with urllib.request.urlopen(f"{worker.url}/health/live", timeout=5) as answer:  # noqa: S310 - our own port
         assert answer.status == 200
     grace = float(WORKERS["worker-1"]["stop_grace_period"].removesuffix("s"))
+    Account.settled(bootstrap, worker.app_id, pending=0)  # it reports once a second, and no more when it has ended
     worker.terminate()
     assert worker.wait_dead(grace) == 0
-    Account.settled(bootstrap, worker.app_id)
