@@ -1,0 +1,79 @@
+"""The compose file: on loopback alone, safely replicated, without secrets; its worker's settings run."""
+
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from app.settings import Settings
+from tests.harness.account import Account
+from tests.harness.kafka import Requests, create_topic
+from tests.harness.worker import Worker
+from tests.integration.installation import new_app_id, topics_removed, wait_for
+
+FILE = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = FILE["services"]
+WORKERS = {name: one for name, one in SERVICES.items() if name.startswith("worker-")}
+_ADDRESSES = ("KAFKA_BOOTSTRAP_SERVERS", "WORKER_URL", "HOST", "PORT", "DATADIR", "DELAY_APP_ID")
+_ONE_BROKER = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_MIN_INSYNC_REPLICAS": "1"}
+
+
+def test_everything_is_published_on_loopback_alone() -> None:
+    ports = [port for one in SERVICES.values() for port in one.get("ports", ())]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+    assert len({port.split(":")[1] for port in ports}) == len(ports)
+
+
+def test_topics_survive_a_broker() -> None:
+    assert sum(name.startswith("kafka-") for name in SERVICES) == 3
+    assert len(WORKERS) == 2
+    for one in WORKERS.values():
+        settings = Settings.from_env(one["environment"])
+        assert (settings.replication_factor, settings.min_insync_replicas) == (3, 2)
+
+
+def test_there_is_no_secret() -> None:
+    names = {name for one in SERVICES.values() for name in one.get("environment", {})}
+    assert not [name for name in names if re.search("PASSWORD|SECRET|TOKEN", name)]
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_writes_to_its_volume_alone(name: str) -> None:
+    one = WORKERS[name]
+    assert one["read_only"]
+    assert one["cap_drop"] == ["ALL"]
+    assert one["volumes"] == [f"{name}:{one['environment']['DATADIR']}"]
+
+
+@pytest.fixture
+def worker(bootstrap: str, tmp_path: Path) -> Iterator[Worker]:
+    """A worker with the file's settings; only addresses, the directory and what one broker cannot do are others."""
+    given = {name: value for name, value in WORKERS["worker-1"]["environment"].items() if name not in _ADDRESSES}
+    if len(bootstrap.split(",")) == 1:
+        given |= _ONE_BROKER
+    app_id = new_app_id("compose")
+    one = Worker(bootstrap, app_id, tmp_path / "data", env=given)
+    with topics_removed(bootstrap, app_id), one:
+        yield one
+
+
+@pytest.mark.slow
+def test_its_settings_deliver_answer_probes_and_drain(bootstrap: str, worker: Worker) -> None:
+    worker.start().wait_ready()
+    to = create_topic(bootstrap, f"{worker.app_id}-to", 1)
+    requests = Requests(bootstrap, worker.app_id)
+    requests.schedule("one", int(time.time() * 1000) + 500, to, b"hello")
+    requests.flush()
+    assert [record.value for record in wait_for(bootstrap, to, 1)] == [b"hello"]
+    with urllib.request.urlopen(f"{worker.url}/health/live", timeout=5) as answer:  # noqa: S310 - our own port
+        assert answer.status == 200
+    grace = float(WORKERS["worker-1"]["stop_grace_period"].removesuffix("s"))
+    Account.settled(bootstrap, worker.app_id, pending=0)  # it reports once a second, and no more when it has ended
+    worker.terminate()
+    assert worker.wait_dead(grace) == 0
