@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped] # it ships no types
 
 from app.settings import Settings
 from tests.harness.account import Account
