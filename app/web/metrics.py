@@ -33,6 +33,9 @@ class WorkerCollector(Collector):
         whole = overview(mine, 0, state.now_ms())
         fresh = {number: mine[number] for number in mine if number not in whole.partitions_stale}
         yield from _gauges(overview(fresh, 0, state.now_ms()))
+        built = InfoMetricFamily("delay_build", "The version of this worker.")
+        built.add_metric([], {"version": state.version})
+        yield built
         left = sum(row["total"] - row["done"] for row in state.recovery())
         yield from _wanted(state.wanted())
         yield from _queues(queue_rows(state.queues(), state.now_ms()))
@@ -86,6 +89,13 @@ def _gauges(mine: Overview) -> Iterator[Metric]:
             paced.add_metric([row.destination], row.paced_since_ms / 1000)
     yield paced
     yield GaugeMetricFamily("delay_overdue_messages", "Messages that are due and not delivered yet.", mine.overdue)
+    held = GaugeMetricFamily("delay_destination_held", "1 while a destination takes nothing.", labels=["destination"])
+    for row in mine.destinations:
+        if row.held_since_ms is not None:
+            held.add_metric([row.destination], 1)
+    yield held
+    help_text = "For how long the oldest message has been due that is not late on purpose."
+    yield GaugeMetricFamily("delay_oldest_overdue_seconds", help_text, _oldest_s(mine))
     help_text = "Messages that have failed over HTTP and wait for their next try."
     yield GaugeMetricFamily("delay_retrying_messages", help_text, mine.retrying)
     owner = InfoMetricFamily("delay_partition_owner", "The partitions that this worker owns.", labels=["partition"])
@@ -95,3 +105,12 @@ def _gauges(mine: Overview) -> Iterator[Metric]:
     if mine.next_due_ms is not None:
         help_text = "When the next message is due."
         yield GaugeMetricFamily("delay_next_due_timestamp_seconds", help_text, mine.next_due_ms / 1000)
+
+
+def _oldest_s(mine: Overview) -> float:
+    """Return for how long the oldest message has been due, 0 if nothing is overdue or held."""
+    held = [row.held_since_ms for row in mine.destinations if row.held_since_ms is not None]
+    waits = any(row.paused is not None or row.paced_since_ms is not None for row in mine.destinations)
+    if mine.overdue and mine.next_due_ms is not None and not waits:  # else the next one may be late on purpose
+        held.append(mine.next_due_ms)
+    return max(0.0, (mine.at_ms - min(held, default=mine.at_ms)) / 1000)

@@ -43,6 +43,18 @@ def test_a_worker_counts_only_the_partitions_that_it_owns(state: "FakeState", re
     assert not [line for line in lines(state) if 'partition="1"' in line]
 
 
+def test_what_is_held_or_overdue_tells_for_how_long(state: "FakeState", record: Record) -> None:
+    state.report(record(0))
+    assert "delay_oldest_overdue_seconds 0.0" in lines(state)
+    state.report(record(0, overdue=3, next_due=NOW_MS - 7_000))
+    assert "delay_oldest_overdue_seconds 7.0" in lines(state)
+    state.report(record(0, overdue=3, next_due=NOW_MS - 7_000, held={"orders": NOW_MS - 60_000}))
+    assert {"delay_oldest_overdue_seconds 60.0", 'delay_destination_held{destination="orders"} 1.0'} <= lines(state)
+    state.report(record(0, overdue=3, next_due=NOW_MS - 7_000, paced={"sms": NOW_MS - 7_000}))
+    assert "delay_oldest_overdue_seconds 0.0" in lines(state)
+    assert any(line.startswith("delay_build_info{version=") for line in lines(state))
+
+
 def test_what_reports_do_not_name_is_counted_under_a_name_that_no_topic_has(state: "FakeState", record: Record) -> None:
     state.report(record(0, pending_rest={"destinations": 2, "messages": 30}))
     assert 'delay_pending_messages{destination="(others)"} 30.0' in lines(state)
