@@ -1,5 +1,6 @@
 """The compose file: on loopback alone, safely replicated, without secrets; its worker's settings run."""
 
+import json
 import re
 import time
 import urllib.request
@@ -77,3 +78,6 @@ def test_its_settings_deliver_answer_probes_and_drain(bootstrap: str, worker: Wo
     Account.settled(bootstrap, worker.app_id, pending=0)  # it reports once a second, and no more when it has ended
     worker.terminate()
     assert worker.wait_dead(grace) == 0
+    lines = worker.log.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("{"))  # behind the banner
+    assert {json.loads(line)["level"] for line in lines[first:]} >= {"info"}
