@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ from app.acts.job import ACTS, Standing
 from app.acts.jobs import Jobs, NotConfirmed
 from app.acts.orders import NotGiven
 from app.acts.outcome import PENDING, Outcome
+from app.clock import Clock
 from app.search.filter import NAMES, Filter
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL
@@ -155,9 +156,9 @@ class View:
         at, after = moment(body, "at"), span(body, "after")
         if (act == "reschedule") != (at is not None or after is not None):
             raise BadBody("a reschedule needs at or after, and nothing else takes them")
-        if after is not None:
-            at = datetime.now(UTC) + after
         due_ms = None if at is None else round(at.timestamp() * 1_000)
+        if after is not None:
+            due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
         return _json(await self._jobs.give(actor_of(request), act, wanted, confirm, due_ms), 202)
 
     @told

@@ -2,12 +2,12 @@
 
 import bisect
 import heapq
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
+from app.clock import Clock
 from app.search.filter import Filter
 from app.search.row import SHOWN, Row, row_of
 from tables import keys
@@ -99,7 +99,7 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
     seek = wanted.filter
     start = max(keys.row_key(seek.due_from_ms, 0, 0), wanted.after.start)
     found = Found(by_step=[{} for _ in wanted.steps[1:]])
-    until, needles, fits = time.monotonic() + wanted.ms / 1000, seek.needles, seek.fits
+    until, needles, fits = Clock.monotonic_ms() + wanted.ms, seek.needles, seek.fits
     last = wanted.after
     for key, number, raw in merged(parts, start, keys.due_bound(seek.due_to_ms)):
         if wanted.after.passed(key, number):
@@ -112,7 +112,7 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
                 found.matching += 1
                 _take(found, wanted, number, key, entry)
         full = not wanted.count and not wanted.steps and len(found.rows) >= wanted.limit
-        late = found.looked_at % _STRIDE == 0 and time.monotonic() > until
+        late = found.looked_at % _STRIDE == 0 and Clock.monotonic_ms() > until
         if full or late or found.looked_at >= wanted.rows:
             found.up_to = last
             return found

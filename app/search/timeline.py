@@ -1,7 +1,6 @@
 """What falls due when: totals by the hourly counters where they can tell, and what only a look at the rows tells."""
 
 import asyncio
-import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -77,7 +76,7 @@ class Timelines:
 
     async def own_part(self, spans: Spans) -> TimelinePart:
         """Return what is due in some spans of the partitions that are served here."""
-        now, served = time.monotonic(), self._search.served
+        now, served = asyncio.get_running_loop().time(), self._search.served
         self._known = {key: one for key, one in self._known.items() if now < one[0] or not one[1].done()}
         key = (tuple(spans.edges), tuple(served))
         if key not in self._known:
@@ -90,7 +89,7 @@ class Timelines:
         if task.cancelled() or task.exception() is not None:
             self._known.pop(key, None)
         else:
-            self._known[key] = time.monotonic() + _KEPT_S, task
+            self._known[key] = asyncio.get_running_loop().time() + _KEPT_S, task
 
     async def _part(self, spans: Spans, served: list[int]) -> TimelinePart:
         hours = Hours(self._search.hours(served))
