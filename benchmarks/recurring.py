@@ -4,17 +4,14 @@ They are spread over the minute. Each delivery writes the next occurrence; all t
 """
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
-from contextlib import ExitStack
 
 from confluent_kafka import Producer
 
-from app.embedded import Broker
 from benchmarks import topics
-from benchmarks.calibration import loop_s
+from benchmarks.alone import print_measured
 from benchmarks.clock import now_ms, wait_for
 from benchmarks.errors import PromiseBroken
 from benchmarks.figures import spread
@@ -34,23 +31,8 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=3, help="occurrences of each (%(default)s)")
     parser.add_argument("--guarantee", default="at_least_once", help="the worker's")
     options = parser.parse_args()
-    before = loop_s()
-    with ExitStack() as stack:
-        broker = stack.enter_context(Broker())
-        here = stack.enter_context(
-            Installation(broker.bootstrap, "recurring", DELAY_GUARANTEE=options.guarantee, DELAY_EVENTS="on")
-        )
-        figures = _measure(here, options.schedules, options.every * 1_000, options.times)
-    print(
-        json.dumps(
-            {
-                "guarantee": options.guarantee,
-                "calibration, ms": [round(1_000 * one) for one in (before, loop_s())],
-                **figures,
-            },
-            indent=1,
-        )
-    )
+    times = options.schedules, options.every * 1_000, options.times
+    print_measured("recurring", options.guarantee, lambda here: _measure(here, *times))
     return 0
 
 

@@ -12,14 +12,12 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 from confluent_kafka import Producer
 
-from app.embedded import Broker
 from benchmarks import topics
-from benchmarks.calibration import loop_s
+from benchmarks.alone import print_measured
 from benchmarks.clock import now_ms, wait_for
 from benchmarks.errors import PromiseBroken
 from benchmarks.figures import spread
@@ -57,15 +55,7 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=3, help="of each kind (%(default)s)")
     parser.add_argument("--guarantee", default="at_least_once", help="the worker's")
     options = parser.parse_args()
-    before = loop_s()
-    with ExitStack() as stack:
-        broker = stack.enter_context(Broker())
-        here = stack.enter_context(
-            Installation(broker.bootstrap, "see-and-act", DELAY_GUARANTEE=options.guarantee, DELAY_EVENTS="on")
-        )
-        figures = _measure(here, options)
-    calibration = [round(1_000 * one) for one in (before, loop_s())]
-    print(json.dumps({"guarantee": options.guarantee, "calibration, ms": calibration, **figures}, indent=1))
+    print_measured("see-and-act", options.guarantee, lambda here: _measure(here, options))
     return 0
 
 

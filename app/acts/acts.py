@@ -1,7 +1,6 @@
 """What people do to messages and destinations: each act is written down, done, and its outcome written down."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from app.acts.audit import Act, Audit
@@ -12,6 +11,7 @@ from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.contract.destination import destination
 from punctual.contract.rate import UNCAPPED, Rate
+from punctual.contract.times import moment_of
 
 
 class Actor(NamedTuple):
@@ -48,7 +48,7 @@ class Acts:
         known = self._engine.controls.known.get(destination(to))
         holds: dict[str, Any] = {"paused": False, "rate": None}
         if known is not None:
-            until = None if known.until_ms is None else datetime.fromtimestamp(known.until_ms / 1000, UTC)
+            until = None if known.until_ms is None else moment_of(known.until_ms)
             holds = {"paused": known.paused, "reason": known.reason or None, "by": known.by or None, "until": until}
             holds["rate"] = UNCAPPED if known.uncapped else None if known.rate is None else rate_text(known.rate)
         request = controls.control(to, **(holds | {"by": actor.name} | changes))

@@ -8,14 +8,13 @@ import aiokafka.errors
 import msgspec
 
 from app.acts.outcome import Outcome
+from app.acts.writing import write
 from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
-from app.kafka.produce.batch import Batch
 from app.topics import ensure_audit
 
 _PATIENCE_S: Final = 10.0
-_CHUNK: Final = 1_000
 #: So many of the newest records are read for a page.
 _LAST: Final = 2_000
 
@@ -83,9 +82,7 @@ class Audit:
             return
 
     async def _write(self, act: Act) -> None:
-        batch = Batch()
-        batch.append(self._engine.now_ms(), act.act_id.encode(), msgspec.json.encode(act))
-        await self._engine.sender.submit(self._topic, 0, batch)
+        await write(self._engine, self._topic, 0, act.act_id.encode(), msgspec.json.encode(act))
 
     async def last(self, limit: int) -> list[Act]:
         """Return the newest acts, the newest first; none if there has never been one."""
@@ -99,8 +96,7 @@ class Audit:
             reader = PartitionReader(cluster, self._topic, 0)
             end = await reader.end()
             reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
-            while await reader.position() < end:
-                for record in await reader.chunk(_CHUNK):
-                    act = _decode(record.value or b"{}")
-                    acts[act.act_id] = act
+            async for record in reader.up_to(end):
+                act = _decode(record.value or b"{}")
+                acts[act.act_id] = act
         return sorted(acts.values(), key=lambda act: act.at_ms, reverse=True)[:limit]

@@ -1,13 +1,13 @@
 """What an act is asked with: a JSON object, its fields checked."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
-from punctual.contract.times import parse_duration, parse_time
+from punctual.contract.times import moment_of, parse_duration, parse_time
 
 _LARGEST: Final = 8 << 20
 
@@ -43,8 +43,7 @@ def moment(body: dict[str, Any], name: str) -> datetime | None:
     if said is None or said == "":
         return None
     try:
-        ms = parse_time(str(said))
-        return datetime.fromtimestamp(ms // 1_000, UTC) + timedelta(milliseconds=ms % 1_000)
+        return moment_of(parse_time(str(said)))
     except (ValueError, OverflowError, OSError) as error:
         raise BadBody(f"{name}: {error}") from error
 

@@ -1,8 +1,7 @@
 """A job: one act on all messages that match a filter, done partition by partition by whoever owns them."""
 
 from collections import Counter
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from app.search.filter import Filter
 from app.search.row import Row
 from punctual.client.requests import Request, command
+from punctual.contract.times import moment_of
 from tables import keys
 
 JobAct = Literal["cancel", "reschedule", "deliver-now"]
@@ -31,7 +31,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     act: JobAct
     filter: Filter
     counted: int
-    ends: list[dict[str, int]] = []
+    ends: list[dict[str, int]]
     due_ms: int | None = None
     stopped: bool = False
 
@@ -51,10 +51,6 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     over: bool = False
     worker: str = ""
     at_ms: int = 0
-
-    def with_more(self, **changes: object) -> "Part":
-        """Return the part as it is after a batch."""
-        return msgspec.structs.replace(self, **changes)
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,17 +88,17 @@ def standing(job: Job, parts: Iterable[Part], partitions: int) -> Standing:
 
 def order(job: Job, row: Row) -> Request:
     """Return the order for one message: it holds only for what was asked for before the job, and is due as was seen."""
-    at = None if job.due_ms is None else _moment(job.due_ms)
-    return command(job.act, row.id, at=at, if_due=_moment(row.due_ms), asked_at=_moment(job.at_ms))
+    at = None if job.due_ms is None else moment_of(job.due_ms)
+    return command(job.act, row.id, at=at, if_due=moment_of(row.due_ms), asked_at=moment_of(job.at_ms))
 
 
-def concerns(job: Job, row: Row) -> bool:
-    """Return whether a message that fits was there, and due then, when the job was given: its key says who set it."""
+def ends_by_crc(job: Job, partition: int) -> dict[int, int]:
+    """Return where a partition's logs ended when the job was given, by the numbers that keys have for topics."""
+    return {keys.topic_crc(topic): end for topic, end in job.ends[partition].items()}
+
+
+def concerns(ends: Mapping[int, int], row: Row) -> bool:
+    """Return whether a message that fits was there, and due then, when the logs ended there: its key tells."""
     place = bytes.fromhex(row.row)
     offset, crc = int.from_bytes(place[8:16], "big"), int.from_bytes(place[16:], "big")
-    ends = {keys.topic_crc(topic): end for topic, end in job.ends[row.partition].items()}
     return offset < ends.get(crc, offset + 1)
-
-
-def _moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms // 1_000, UTC).replace(microsecond=ms % 1_000 * 1_000)

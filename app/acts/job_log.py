@@ -7,13 +7,12 @@ import aiokafka.errors
 import msgspec
 
 from app.acts.job import Job, Part
+from app.acts.writing import write
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
-from app.kafka.produce.batch import Batch
 from app.process.foreign_records import passed_over
 from app.topics import ensure_jobs
 
-_CHUNK: Final = 1_000
 _LIMIT_S: Final = 10.0
 
 _job = msgspec.json.Decoder(Job).decode
@@ -43,9 +42,8 @@ class JobLog:
                     begin = await PartitionReader(cluster, self._topic, 0).begin()
                     self._reader = PartitionReader(cluster, self._topic, 0, begin)
                 end = await self._reader.end()
-                while await self._reader.position() < end:
-                    for record in await self._reader.chunk(_CHUNK):
-                        self._take(record.offset, record.key or b"", record.value)
+                async for record in self._reader.up_to(end):
+                    self._take(record.offset, record.key or b"", record.value)
         except aiokafka.errors.OffsetOutOfRangeError:
             self._reader = None  # it was made anew
             self.jobs.clear()
@@ -90,6 +88,4 @@ class JobLog:
         self.parts[part.job_id, part.partition] = part
 
     async def _write(self, key: str, value: Job | Part) -> None:
-        batch = Batch()
-        batch.append(self._engine.now_ms(), key.encode(), msgspec.json.encode(value))
-        await self._engine.sender.submit(self._topic, 0, batch)
+        await write(self._engine, self._topic, 0, key.encode(), msgspec.json.encode(value))

@@ -11,7 +11,7 @@ from typing import Any, Final
 import aiokafka.errors
 import msgspec
 
-from app.acts.job import Job, Part, concerns, order
+from app.acts.job import Job, Part, concerns, ends_by_crc, order
 from app.acts.job_log import JobLog
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
@@ -22,7 +22,7 @@ from app.search.search import Search
 _BATCH: Final = 500
 #: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
 _PATIENCE_S: Final = 30.0
-_LOOK_S: Final = 0.2
+_LOOK_S, _SOON_S = 0.2, 0.005
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -34,6 +34,7 @@ class JobPart:
         """Go on where the log says."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
         self._part = log.parts.get((job.job_id, partition)) or Part(job_id=job.job_id, partition=partition)
+        self._ends = ends_by_crc(job, partition)
         self._events: PartitionReader | None = None
 
     async def run(self) -> None:
@@ -45,8 +46,7 @@ class JobPart:
         settings = self._engine.settings
         if settings.events == "on":
             topic, partition = settings.events_topic, self._part.partition
-            end = await PartitionReader(self._engine.cluster, topic, partition).written_end()
-            self._events = PartitionReader(self._engine.cluster, topic, partition, end)
+            self._events = await PartitionReader.at_end(self._engine.cluster, topic, partition)
         while not self._part.over and self._mine():
             if self._has_read():
                 await self._batch()
@@ -68,7 +68,7 @@ class JobPart:
         after = Place.parse(part.after) if part.after else Place()
         wanted = Scan(filter=self._job.filter, after=after, limit=_BATCH, most=0)
         found = await self._search.scans.scan(wanted, part.partition)
-        rows = [row for row in found.rows if concerns(self._job, row)]
+        rows = [row for row in found.rows if concerns(self._ends, row)]
         batch = Batch()
         taken = 0
         for row in rows:
@@ -85,7 +85,8 @@ class JobPart:
             told = await self._told(ack.offset, taken)
             outcomes.update(told)
             untold += taken - told.total()
-        self._part = part.with_more(
+        self._part = msgspec.structs.replace(
+            part,
             after=up_to.text(),
             sent=part.sent + taken,
             outcomes=dict(outcomes),
@@ -106,7 +107,7 @@ class JobPart:
                     position = self._engine.position(settings.requests, self._part.partition)
                     if position is None or position >= first + count:
                         return Counter()
-                    await asyncio.sleep(0.005)
+                    await asyncio.sleep(_SOON_S)
                 while len(found) < count:
                     for record in await self._events.chunk(_BATCH):
                         raw = record.value or b""

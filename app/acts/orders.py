@@ -1,17 +1,17 @@
 """Gives orders: records on the requests topic, in their id's home partition, whose events say what came of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import aiokafka.errors
 import msgspec
 
 from app.acts.outcome import PENDING, SENT, Outcome, of_event
+from app.acts.writing import write
 from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
-from app.kafka.produce.batch import Batch
 from punctual.client.requests import Request
 from punctual.contract.home import home_partition
 
@@ -36,17 +36,12 @@ class Orders:
         """Send by an engine's own sender."""
         self._engine, self._settings = engine, engine.settings
 
-    def home(self, id_: str) -> int:
-        """Return the partition in which an id lives."""
-        return home_partition(id_, self._settings.inputs, self._settings.partitions)
+    async def give(self, act: str, request: Request) -> Outcome:
+        """Send an order to its id's home and return what came of it, within ten seconds.
 
-    async def give(self, act: str, request: Request, partition: int | None = None) -> Outcome:
-        """Send an order and return what came of it, within ten seconds.
-
-        Without a `partition` it goes to its id's home. Raises NotGiven if Kafka does not take it.
+        Raises NotGiven if Kafka does not take it.
         """
-        id_ = (request.id or b"").decode()
-        home = partition if partition is not None else self.home(id_)
+        home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
         reader = await self._events(home)
         source = await self.send(request, self._settings.requests, home)
         if reader is None:
@@ -79,11 +74,9 @@ class Orders:
 
         Raises NotGiven with a sentence if Kafka does not take it.
         """
-        batch = Batch()
-        batch.append(self._engine.now_ms(), request.key, request.value, list(request.headers))
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                ack = await self._engine.sender.submit(topic, partition, batch)
+                ack = await write(self._engine, topic, partition, request.key, request.value, list(request.headers))
         except SendError as error:
             raise NotGiven(f"Kafka does not take it: {error}") from error
         except TimeoutError as error:
@@ -99,10 +92,9 @@ class Orders:
             return None
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                end = await PartitionReader(self._engine.cluster, self._settings.events_topic, home).written_end()
+                return await PartitionReader.at_end(self._engine.cluster, self._settings.events_topic, home)
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise NotGiven("the brokers do not answer: nothing was sent") from error
-        return PartitionReader(self._engine.cluster, self._settings.events_topic, home, end)
 
     async def _ending(self, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return how the last life of an event's id has ended, if that is among the last events."""
@@ -112,7 +104,8 @@ class Orders:
         start = max(await reader.begin(), end - _BEFORE)
         found = None
         async with asyncio.timeout(_PATIENCE_S):
-            async for told in _until(PartitionReader(cluster, topic, home, start), end):
+            async for record in PartitionReader(cluster, topic, home, start).up_to(end):
+                told = _decode(record.value or b"{}")
                 if told["id"] == event["id"] and told["event"] in ("delivered", "cancelled", "dropped", "rejected"):
                     found = told
         return found
@@ -126,9 +119,3 @@ async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:
                 event = _decode(record.value or b"")
                 if event.get("by", event["source"]) == source:
                     return event
-
-
-async def _until(reader: PartitionReader, end: int) -> AsyncIterator[dict[str, Any]]:
-    while await reader.position() < end:
-        for record in await reader.chunk(_CHUNK):
-            yield _decode(record.value or b"{}")

@@ -11,8 +11,6 @@ from punctual.contract.times import write_time
 PENDING, SENT = "pending", "sent"
 #: Spans below are told to the millisecond.
 _EXACT_MS: Final = 10_000
-#: Outcomes that are what was wanted.
-DONE: Final = frozenset({"accepted", "cancelled", "rescheduled", "replaced", SENT})
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,11 +23,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sentence: str
     source: str
     event: dict[str, Any] | None = None
-
-    @property
-    def done(self) -> bool:
-        """Whether it is what was wanted."""
-        return self.outcome in DONE
 
 
 def of_event(act: str, source: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> Outcome:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-import msgspec
 from aiohttp import web
 
 from app.acts.acts import Actor, Acts
@@ -20,7 +19,8 @@ from app.clock import Clock
 from app.search.filter import NAMES, Filter
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL
-from punctual.client.requests import Request, command, schedule
+from app.web.answers import as_json
+from punctual.client.requests import Operation, Request, command, schedule
 
 Handler = Callable[["View", web.Request], Coroutine[Any, Any, web.StreamResponse]]
 
@@ -73,11 +73,11 @@ def told(handler: Handler) -> Handler:
         try:
             return await handler(view, request)
         except NotConfirmed as error:
-            return _json({"error": str(error)}, 409)
+            return as_json({"error": str(error)}, 409)
         except ValueError as error:
-            return _json({"error": str(error)}, 400)
+            return as_json({"error": str(error)}, 400)
         except (NotAudited, NotGiven, ScanFailed) as error:
-            return _json({"error": str(error)}, 503)
+            return as_json({"error": str(error)}, 503)
 
     return answer
 
@@ -98,9 +98,7 @@ class View:
     @told
     async def cancel(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages/{id}/cancel."""
-        body = await body_of(request, ("if_due",))
-        order = command("cancel", request.match_info["id"], if_due=moment(body, "if_due"))
-        return await self._order(request, "cancel", order, body)
+        return await self._command(request, "cancel")
 
     @told
     async def reschedule(self, request: web.Request) -> web.StreamResponse:
@@ -113,9 +111,7 @@ class View:
     @told
     async def deliver_now(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages/{id}/deliver-now."""
-        body = await body_of(request, ("if_due",))
-        order = command("deliver-now", request.match_info["id"], if_due=moment(body, "if_due"))
-        return await self._order(request, "deliver-now", order, body)
+        return await self._command(request, "deliver-now")
 
     @told
     async def pause(self, request: web.Request) -> web.StreamResponse:
@@ -139,7 +135,7 @@ class View:
     @told
     async def audit(self, _request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit: the newest acts."""
-        return _json({"acts": await self._acts.last(_ACTS_SHOWN)})
+        return as_json({"acts": await self._acts.last(_ACTS_SHOWN)})
 
     @told
     async def give_job(self, request: web.Request) -> web.StreamResponse:
@@ -159,12 +155,12 @@ class View:
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after is not None:
             due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
-        return _json(await self._jobs.give(actor_of(request), act, wanted, confirm, due_ms), 202)
+        return as_json(await self._jobs.give(actor_of(request), act, wanted, confirm, due_ms), 202)
 
     @told
     async def jobs(self, _request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs: how all of them stand, the newest first."""
-        return _json({"jobs": await self._jobs.all()})
+        return as_json({"jobs": await self._jobs.all()})
 
     @told
     async def job(self, request: web.Request) -> web.StreamResponse:
@@ -179,7 +175,12 @@ class View:
     async def wake(self, _request: web.Request) -> web.StreamResponse:
         """Answer another worker that has given a job."""
         self._jobs.wake()
-        return _json({"partitions": []})
+        return as_json({"partitions": []})
+
+    async def _command(self, request: web.Request, act: Operation) -> web.Response:
+        body = await body_of(request, ("if_due",))
+        order = command(act, request.match_info["id"], if_due=moment(body, "if_due"))
+        return await self._order(request, act, order, body)
 
     async def _order(self, request: web.Request, act: str, order: Request, asked: dict[str, Any]) -> web.Response:
         asked = {name: said for name, said in asked.items() if name not in ("value", "headers", "key")}
@@ -222,16 +223,12 @@ def message_of(body: dict[str, Any]) -> Request:
 
 
 def _answer(outcome: Outcome) -> web.Response:
-    return _json(outcome, _STATUS.get(outcome.outcome, 200))
+    return as_json(outcome, _STATUS.get(outcome.outcome, 200))
 
 
 def _found(standing: Standing | None) -> web.Response:
     return (
-        _json({"error": "there is no such job; they are kept for 30 days"}, 404)
+        as_json({"error": "there is no such job; they are kept for 30 days"}, 404)
         if standing is None
-        else _json(standing)
+        else as_json(standing)
     )
-
-
-def _json(body: Any, status: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(body), status=status, content_type="application/json", charset="utf-8")

@@ -5,7 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from app.console import flash, forms
-from app.console.api import Api, OwnApi
+from app.console.api import Answer, Api, OwnApi
 from app.console.render import Renderer
 
 
@@ -22,10 +22,18 @@ class Desk:
         return OwnApi(self._web_app, request)
 
     async def show(
-        self, request: web.Request, name: str, *, live: bool = False, status: int = 200, **given: Any
+        self,
+        request: web.Request,
+        name: str,
+        *,
+        overview: Answer | None = None,
+        live: bool = False,
+        status: int = 200,
+        **given: Any,
     ) -> web.Response:
-        """Return a page of a template."""
-        overview = await self.api(request).get("/overview")
+        """Return a page of a template, with an `overview` that has been asked for already, if there is one."""
+        if overview is None:
+            overview = await self.api(request).get("/overview")
         return self.renderer.page(request, overview, name, live=live, status=status, **given)
 
     async def form(self, request: web.Request) -> dict[str, str]:

@@ -31,6 +31,7 @@ class Destinations:
         return await self._desk.show(
             request,
             "destinations.html",
+            overview=overview,
             live=True,
             rows=rows[:SHOWN],
             more=max(0, len(rows) - SHOWN),
@@ -44,7 +45,8 @@ class Destinations:
         name = request.match_info["name"]
         overview = await self._desk.api(request).get("/overview")
         rows = [row for row in overview.get("destinations", []) if row["destination"] == name]
-        return await self._desk.show(request, "destination.html", live=True, target=name, row=rows[0] if rows else None)
+        row = rows[0] if rows else None
+        return await self._desk.show(request, "destination.html", overview=overview, live=True, target=name, row=row)
 
     async def pause(self, request: web.Request) -> web.Response:
         """Answer POST /destinations/{name}/pause."""

@@ -40,6 +40,7 @@ class Find:
         return await self._desk.show(
             request,
             "find.html",
+            overview=overview,
             found=found,
             chosen=chosen,
             shown={name: forms.for_input(text) for name, text in chosen.items() if name.startswith("due_")},

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 from aiohttp import web
 from multidict import MultiDictProxy
 
+from punctual.contract.times import moment_of
+
 #: The filter's names, as the API has them.
 FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix")
 UNITS_MS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
@@ -40,7 +42,7 @@ def moment_ms(text: str) -> int:
 def for_input(text: str) -> str:
     """Return a moment as the value of a form's field."""
     try:
-        found = datetime.fromtimestamp(moment_ms(text) / 1000, UTC)
+        found = moment_of(moment_ms(text))
     except (ValueError, OverflowError, OSError):
         return ""
     return f"{found:%Y-%m-%dT%H:%M:%S}" + (f".{found.microsecond // 1000:03d}" if found.microsecond else "")

@@ -36,6 +36,7 @@ class Home:
         return await self._desk.show(
             request,
             "home.html",
+            overview=overview,
             live=True,
             due=due,
             timeline=timeline(due.get("buckets", []), now_ms),

@@ -8,6 +8,7 @@ import msgspec
 from aiohttp import web
 
 from app.console.verdict import verdict
+from app.web.answers import as_json
 from app.web.overview import overview
 from app.web.state import WorkerState
 
@@ -39,8 +40,7 @@ class Live:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/events: `changed` events with pending, overdue, next_due_ms and the verdict."""
         if len(self._listeners) >= MOST:
-            body = msgspec.json.encode({"error": _TOO_MANY.format(most=MOST)})
-            return web.Response(body=body, status=503, content_type="application/json", headers={"Retry-After": "30"})
+            return as_json({"error": _TOO_MANY.format(most=MOST)}, 503, {"Retry-After": "30"})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         queue: asyncio.Queue[bytes] = asyncio.Queue(1)
         self._listeners.add(queue)

@@ -2,10 +2,11 @@
 
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+
+from punctual.contract.times import moment_of
 
 
 def recipes(bodied: Mapping[str, Any], app_id: str, url: str) -> dict[str, str]:
@@ -21,7 +22,7 @@ def _when(bodied: Mapping[str, Any]) -> str:
 
 def _stamp(at_ms: int) -> str:
     try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+        return moment_of(at_ms).isoformat().replace("+00:00", "Z")
     except (OverflowError, ValueError, OSError):
         return str(at_ms)
 

@@ -46,9 +46,8 @@ class Reports:
             await self._read_to(self._reader, await self._reader.end())
 
     async def _read_to(self, reader: PartitionReader, end: int) -> None:
-        while await reader.position() < end:
-            for record in await reader.chunk(1_000):
-                self._remember(record.key, record.value)
+        async for record in reader.up_to(end):
+            self._remember(record.key, record.value)
 
     async def _begin(self) -> PartitionReader:
         topic = self._settings.progress

@@ -77,9 +77,8 @@ class Queues:
         if end < await reader.position():
             self._forget()  # it was made anew
             return
-        while await reader.position() < end:
-            for record in await reader.chunk(1_000):
-                self._take(record, record.timestamp_ms if begins else self._now_ms())
+        async for record in reader.up_to(end):
+            self._take(record, record.timestamp_ms if begins else self._now_ms())
 
     def _forget(self) -> None:
         self._reader = None

@@ -60,13 +60,11 @@ class Lives:
     async def _part(self, id_: str, home: int, start: int, end: int) -> tuple[list[dict[str, Any]], int | None]:
         """Return the events of an id between two offsets, and when the first event of all there was written."""
         key, found, first_ms = id_.encode(), list[dict[str, Any]](), None
-        reader = self._reader(home, start)
-        while await reader.position() < end:
-            for record in await reader.chunk(_CHUNK):
-                first_ms = record.timestamp_ms if first_ms is None else first_ms
-                name = record.key or b""
-                if record.offset < end and (name == key or name.startswith(key + b"@")):
-                    found.append({**_decode(record.value or b"{}"), "offset": f"{self._topic}-{home}-{record.offset}"})
+        async for record in self._reader(home, start).up_to(end, _CHUNK):
+            first_ms = record.timestamp_ms if first_ms is None else first_ms
+            name = record.key or b""
+            if record.offset < end and (name == key or name.startswith(key + b"@")):
+                found.append({**_decode(record.value or b"{}"), "offset": f"{self._topic}-{home}-{record.offset}"})
         return found, first_ms
 
     def _reader(self, home: int, offset: int) -> PartitionReader:

@@ -14,6 +14,7 @@ from app.search.scans import ScanFailed
 from app.search.search import LOCAL, LONGEST_S, MOST, Search
 from app.search.spans import Spans
 from app.search.timeline import Timeline, TimelinePart, Timelines
+from app.web.answers import as_json
 from punctual.contract.times import parse_time
 
 _USUAL, _USUAL_S, _DIGITS = 50, 8.0, 18
@@ -70,10 +71,10 @@ class View:
             life = msgspec.to_builtins(await self._search.life(id_))
             row = await self._search.message(id_, whole=whole)
         except PeerSilent as error:
-            return _json({"error": str(error)}, 503, _RETRY)
+            return as_json({"error": str(error)}, 503, _RETRY)
         if row is None:
-            return _json({"error": otherwise, **life}, 404)
-        return _json({**msgspec.to_builtins(row), **life})
+            return as_json({"error": otherwise, **life}, 404)
+        return as_json({**msgspec.to_builtins(row), **life})
 
     async def own_page(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a page."""
@@ -89,9 +90,9 @@ class View:
         """Answer another worker: a message that lives here."""
         id_ = request.query.get("id", "")
         if self._search.home(id_) not in self._search.served:
-            return _json({"error": "this worker does not serve the partition of this id"}, 503, _RETRY)
+            return as_json({"error": "this worker does not serve the partition of this id"}, 503, _RETRY)
         row = self._search.own_message(id_, whole=_flag(request.query, "whole"))
-        return _json({"error": "not pending"}, 404) if row is None else _json(row)
+        return as_json({"error": "not pending"}, 404) if row is None else as_json(row)
 
     async def timeline(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/timeline: how many messages are due when."""
@@ -118,10 +119,10 @@ async def _told(ask: Any, otherwise: str = "") -> web.Response:
     try:
         found = await ask()
     except ValueError as error:
-        return _json({"error": str(error)}, 400)
+        return as_json({"error": str(error)}, 400)
     except (ScanFailed, PeerSilent) as error:
-        return _json({"error": str(error)}, 503, _RETRY)
-    return _json({"error": otherwise}, 404) if found is None else _json(found)
+        return as_json({"error": str(error)}, 503, _RETRY)
+    return as_json({"error": otherwise}, 404) if found is None else as_json(found)
 
 
 def _asked(query: Mapping[str, str]) -> tuple[Filter, Place, int]:
@@ -159,9 +160,3 @@ def _number(query: Mapping[str, str], name: str, usual: float, most: float) -> f
 
 def _flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "") in ("1", "true", "yes")
-
-
-def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(body), status=status, headers=headers, content_type="application/json", charset="utf-8"
-    )

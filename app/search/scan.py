@@ -26,11 +26,6 @@ class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
     key: bytes = b""
     partition: int = -1
 
-    @property
-    def start(self) -> bytes:
-        """The key from which on rows come after it, of partitions that it has passed; others have one more."""
-        return self.key
-
     def passed(self, key: bytes, partition: int) -> bool:
         """Return whether a row lies before it."""
         return (key, partition) <= (self.key, self.partition)
@@ -97,7 +92,9 @@ def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
 def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
     """Go through rows that are due from the filter's beginning to its end, after a place, until a bound is met."""
     seek = wanted.filter
-    start = max(keys.row_key(seek.due_from_ms, 0, 0), wanted.after.start)
+    start = max(
+        keys.row_key(seek.due_from_ms, 0, 0), wanted.after.key
+    )  # of partitions that come later, this key is still to come
     found = Found(by_step=[{} for _ in wanted.steps[1:]])
     until, needles, fits = Clock.monotonic_ms() + wanted.ms, seek.needles, seek.fits
     last = wanted.after

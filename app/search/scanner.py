@@ -20,7 +20,8 @@ from app.search.scan import Found, Scan, scan
 from tables.database import Database
 from tables.rocksdb_options import rocksdb_options
 
-_LENGTH: Final = struct.Struct(">I")
+#: Before each message, either way: how many bytes it has.
+LENGTH: Final = struct.Struct(">I")
 _NICE: Final = 10
 
 
@@ -116,10 +117,10 @@ def main(directory: str) -> None:
     secondaries, decoder = Secondaries(own), msgspec.msgpack.Decoder(Question)
     take, give = sys.stdin.buffer, sys.stdout.buffer
     try:
-        while len(head := take.read(_LENGTH.size)) == _LENGTH.size:
-            question = decoder.decode(take.read(_LENGTH.unpack(head)[0]))
+        while len(head := take.read(LENGTH.size)) == LENGTH.size:
+            question = decoder.decode(take.read(LENGTH.unpack(head)[0]))
             body = encode(answer(secondaries, question))
-            give.write(_LENGTH.pack(len(body)) + body)
+            give.write(LENGTH.pack(len(body)) + body)
             give.flush()
     except (BrokenPipeError, KeyboardInterrupt):
         pass

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import struct
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Final
 import msgspec
 
 from app.search.scan import Found, Scan
-from app.search.scanner import Answer, Question, encode
+from app.search.scanner import LENGTH, Answer, Question, encode
 
-_LENGTH: Final = struct.Struct(">I")
 _IDLE_S: Final = 60.0
 #: A scan is bounded in rows and time; opening many databases, or a machine that is busy, may add to that.
 _PATIENCE_S: Final = 20.0
@@ -83,9 +81,9 @@ class Scans:
         assert give is not None, "it was asked for"
         assert take is not None, "it was asked for"
         body = encode(question)
-        give.write(_LENGTH.pack(len(body)) + body)
+        give.write(LENGTH.pack(len(body)) + body)
         await give.drain()
-        length = _LENGTH.unpack(await take.readexactly(_LENGTH.size))[0]
+        length = LENGTH.unpack(await take.readexactly(LENGTH.size))[0]
         return _decode(await take.readexactly(length))
 
     async def _kill(self) -> None:
@@ -103,11 +101,6 @@ class Scans:
     def _leave_later(self) -> None:
         loop = asyncio.get_running_loop()
         self._end = loop.call_later(_IDLE_S, self._leave)
-
-    @property
-    def running(self) -> bool:
-        """Whether there is a process."""
-        return self._process is not None
 
     def _leave(self) -> None:
         process, self._process = self._process, None

@@ -129,7 +129,7 @@ class Search:
 
     async def wake_others(self) -> None:
         """Have the other workers look for jobs at once; one that does not hear of it looks by itself within a while."""
-        await self._peers.ask_all(f"{LOCAL}/jobs", {}, self.served, self._partitions)
+        await self.ask_others(f"{LOCAL}/jobs", {})
 
     # one message -----------------------------------------------------------------------------------------------------
     def home(self, id_: str) -> int:

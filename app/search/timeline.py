@@ -176,9 +176,8 @@ class Looked:
             by.update(seen)
             total = sum(seen.values())
             if whole_hours(since, until):
-                total = max(
-                    total, hours.count(since, until)
-                )  # what came while rows were looked at is not in the counters yet
+                # What came while rows were looked at is not in the counters yet.
+                total = max(total, hours.count(since, until))
             elif any(since < end and begin < until for begin, end in self._missed):
                 found[place].exact = False
             found[place].total += total

@@ -73,9 +73,8 @@ class Controls:
                 reader = self._reader = PartitionReader(self._cluster, self._topic, 0, begin)
             try:
                 end = await reader.end()
-                while await reader.position() < end:
-                    for record in await reader.chunk(1_000):
-                        self._take(found, record.offset, record.key, record.value)
+                async for record in reader.up_to(end):
+                    self._take(found, record.offset, record.key, record.value)
             except aiokafka.errors.OffsetOutOfRangeError:
                 self._reader = None
                 continue

@@ -1,12 +1,12 @@
 """The addresses of the web view, and what each of them answers."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
 from app.web import guard, metrics
+from app.web.answers import as_json
 from app.web.overview import Destination, Overview, overview
 from app.web.state import WorkerState
 
@@ -46,7 +46,7 @@ class View:
             return self._unready(missing)
         state = self._state
         worker = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version}
-        return _json({**worker, **msgspec.structs.asdict(self._overview())})
+        return as_json({**worker, **msgspec.structs.asdict(self._overview())})
 
     async def show_partitions(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/partitions: what is known of every partition."""
@@ -65,21 +65,21 @@ class View:
         if found is None:
             report = state.reader.reports.get(number)
             other = f"; {report.progress.worker} was the last to report it" if report is not None else ""
-            return _json({"error": f"this worker does not serve partition {wanted[:DIGITS]}{other}"}, status=404)
+            return as_json({"error": f"this worker does not serve partition {wanted[:DIGITS]}{other}"}, status=404)
         rows = [
             Destination(destination=name, pending=pending, held_since_ms=held_ms)
             for name, (pending, held_ms) in sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
         ]
-        return _json({"at_ms": state.now_ms(), "partition": number, "destinations": rows})
+        return as_json({"at_ms": state.now_ms(), "partition": number, "destinations": rows})
 
     async def show_live(self, _request: web.Request) -> web.Response:
         """Answer GET /health/live: 200 as long as the process answers at all."""
-        return _json({"live": True})
+        return as_json({"live": True})
 
     async def show_ready(self, _request: web.Request) -> web.Response:
         """Answer GET /health/ready: 200 once this worker has recovered and serves, else 503 and why."""
         reason = self._state.ready_reason()
-        return _json({"ready": True}) if reason is None else self._unready(reason)
+        return as_json({"ready": True}) if reason is None else self._unready(reason)
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
         """Answer GET /metrics: this worker's own numbers for Prometheus, also while it recovers."""
@@ -90,7 +90,7 @@ class View:
         if missing is not None:
             return self._unready(missing)
         whole = self._overview()
-        return _json({"at_ms": whole.at_ms, name: getattr(whole, name)})
+        return as_json({"at_ms": whole.at_ms, name: getattr(whole, name)})
 
     def _missing(self) -> str | None:
         reason = self._state.ready_reason()
@@ -100,15 +100,9 @@ class View:
 
     def _unready(self, reason: str) -> web.Response:
         body = {"ready": False, "error": reason, "recovery": self._state.recovery()}
-        return _json(body, status=503, headers=RETRY_AFTER)
+        return as_json(body, status=503, headers=RETRY_AFTER)
 
     def _overview(self) -> Overview:
         state = self._state
         now_ms = state.now_ms()
         return overview(state.reader.reports, state.partitions, now_ms, state.trouble, state.wanted(), state.queues())
-
-
-def _json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    return web.Response(
-        body=msgspec.json.encode(body), status=status, headers=headers, content_type="application/json", charset="utf-8"
-    )

@@ -57,6 +57,14 @@ def parse_seconds(text: str) -> int:
     return int(text) * 1000
 
 
+def moment_of(at_ms: int) -> datetime:
+    """Return the moment that epoch milliseconds say, exactly.
+
+    Raises ValueError, OverflowError or OSError beyond the year 9999.
+    """
+    return datetime.fromtimestamp(at_ms // 1000, UTC).replace(microsecond=at_ms % 1000 * 1000)
+
+
 def write_time(due_ms: int) -> str:
     """Return epoch milliseconds in digits that parse_time reads: zeros keep old ones from looking like seconds."""
     text = str(due_ms)

@@ -5,7 +5,7 @@ from typing import Any
 
 import aiokafka.errors
 
-from app.kafka.metadata.reader import Stored
+from app.kafka.metadata.reader import PartitionReader, Stored
 
 
 class Log:
@@ -24,6 +24,8 @@ class Log:
 
 class Reader:
     """Stands where app.kafka.metadata.reader.PartitionReader stands."""
+
+    up_to = PartitionReader.up_to
 
     def __init__(self, log: Log, offset: int) -> None:
         self._log, self._offset = log, offset

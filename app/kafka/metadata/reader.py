@@ -2,8 +2,8 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, NamedTuple, Self, TypeVar
 
 import aiokafka.errors as kafka
 from aiokafka.protocol.fetch import FetchRequest
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _EARLIEST, _LATEST = -2, -1
-_FETCH_BYTES = 4 << 20
+_FETCH_BYTES, _CHUNK = 4 << 20, 1_000
 _WAIT_MS = 200
 _BACKOFF_S = 0.1
 _ABORT = 0
@@ -44,6 +44,11 @@ class PartitionReader:
         self._position, self._fetch_bytes = offset, fetch_bytes
         self._pending: Iterator[Stored] = iter(())
         self._next_fetch = offset
+
+    @classmethod
+    async def at_end(cls, cluster: Cluster, topic: str, partition: int) -> Self:
+        """Return one that stands behind the last record, committed or not."""
+        return cls(cluster, topic, partition, await cls(cluster, topic, partition).written_end())
 
     async def begin(self) -> int:
         """Return the offset of the first record that is still there."""
@@ -73,6 +78,12 @@ class PartitionReader:
             found = self._drain(limit)
         await asyncio.sleep(0)
         return found
+
+    async def up_to(self, end: int, chunk: int = _CHUNK) -> AsyncIterator[Stored]:
+        """Go through the records before an offset, so many at a time; some beyond it may come with the last."""
+        while await self.position() < end:
+            for record in await self.chunk(chunk):
+                yield record
 
     def _drain(self, limit: int) -> list[Stored]:
         found = []

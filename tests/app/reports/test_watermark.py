@@ -182,6 +182,7 @@ class Written:
     """The progress topic, read as a cluster would have it."""
 
     records: list[bytes]
+    up_to = PartitionReader.up_to
 
     def __init__(self, _cluster: object, _topic: str, _partition: int, offset: int = 0) -> None:
         self._offset = offset

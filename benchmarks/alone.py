@@ -1,0 +1,20 @@
+"""One installation on a broker of its own, measured, and the figures printed with what the machine was like."""
+
+import json
+from collections.abc import Callable, Mapping
+
+from app.embedded import Broker
+from benchmarks.calibration import loop_s
+from benchmarks.installation import Installation
+
+
+def print_measured(name: str, guarantee: str, measure: Callable[[Installation], Mapping[str, object]]) -> None:
+    """Start it with events, have it measured, and print a JSON object."""
+    before = loop_s()
+    with (
+        Broker() as broker,
+        Installation(broker.bootstrap, name, DELAY_GUARANTEE=guarantee, DELAY_EVENTS="on") as here,
+    ):
+        figures = measure(here)
+    calibration = [round(1_000 * one) for one in (before, loop_s())]
+    print(json.dumps({"guarantee": guarantee, "calibration, ms": calibration, **figures}, indent=1))
