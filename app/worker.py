@@ -12,9 +12,12 @@ from aiokafka.errors import KafkaError
 
 from app.acts import routes as acts_routes
 from app.acts.acts import Acts
+from app.acts.job_log import JobLog
 from app.acts.jobs import Jobs
 from app.clock import Clock
 from app.console import console
+from app.dead_letters import routes as dead_letters_routes
+from app.dead_letters.dead_letters import DeadLetters
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.faust_host import commands
@@ -150,9 +153,12 @@ def create_app(settings: Settings) -> Punctual:
     )
     app.engine = Engine(settings, table, app)
     web_app = attach(app, app.engine, settings.web_hosts, read_only=settings.read_only).web_app
-    acts, search = Acts(app.engine), Search(app.engine)
+    job_log, search = JobLog(app.engine), Search(app.engine)
+    acts, dead_letters = Acts(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     search_routes.register(web_app, search)
-    acts_routes.register(web_app, acts, Jobs(app.engine, search, acts.audit))
+    dead_letters_routes.register(web_app, dead_letters, job_log.read)
+    jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
+    acts_routes.register(web_app, acts, jobs, dead_letters)
     console.register(web_app, app.engine, read_only=settings.read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 

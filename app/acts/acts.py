@@ -1,12 +1,20 @@
 """What people do to messages and destinations: each act is written down, done, and its outcome written down."""
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
+from aiokafka.errors import KafkaError
+
 from app.acts.audit import Act, Audit
+from app.acts.job_log import JobLog
 from app.acts.orders import NotGiven, Orders
 from app.acts.outcome import SENT, Outcome
+from app.acts.resend import Correction, resend
+from app.dead_letters.dead_letter import DeadLetter, SentAgain
 from app.engine import Engine
+from app.errors import PunctualError
+from app.kafka.errors import SendError
 from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.contract.destination import destination
@@ -24,9 +32,9 @@ class Actor(NamedTuple):
 class Acts:
     """Acts on an installation."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Act by an engine's own sender."""
-        self._engine = engine
+    def __init__(self, engine: Engine, log: JobLog) -> None:
+        """Act by an engine's own sender; the log says which dead letters were sent again."""
+        self._engine, self._log = engine, log
         self.orders, self.audit = Orders(engine), Audit(engine)
 
     async def order(self, actor: Actor, act: str, request: Request, asked: dict[str, Any]) -> Outcome:
@@ -38,6 +46,23 @@ class Acts:
             raise ValueError("an order from here needs an id")
         target = request.id.decode()
         return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request))
+
+    async def resend(self, actor: Actor, one: DeadLetter, correction: Correction) -> Outcome:
+        """Send a dead letter again, put right perhaps, and return what came of it.
+
+        Raises Incomplete, NotAudited or NotGiven with a sentence if nothing was done.
+        """
+        engine = self._engine
+        topic, partition, request = resend(engine.settings, one, engine.now_ms(), correction)
+        asked = {"headers": sorted(correction.headers), "value": correction.replaces}
+
+        async def do() -> Outcome:
+            outcome = await self.orders.put("resend", request, topic, partition)
+            with contextlib.suppress(SendError, KafkaError, TimeoutError, PunctualError):  # it is in the audit anyway
+                await self._log.resent(one, SentAgain(engine.now_ms(), actor.name))
+            return outcome
+
+        return await self._done(actor, "resend", f"dead letter {one.place}", asked, do)
 
     async def control(self, actor: Actor, act: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
         """Change what holds for a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.

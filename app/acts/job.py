@@ -6,14 +6,17 @@ from typing import Final, Literal
 
 import msgspec
 
+from app.dead_letters.filter import DeadLetterFilter
 from app.search.filter import Filter
 from app.search.row import Row
 from punctual.client.requests import Request, command
 from punctual.contract.times import moment_of
 from tables import keys
 
-JobAct = Literal["cancel", "reschedule", "deliver-now"]
+JobAct = Literal["cancel", "reschedule", "deliver-now", "resend"]
+#: What can be done to pending messages, and to dead letters.
 ACTS: Final = ("cancel", "reschedule", "deliver-now")
+RESEND: Final = "resend"
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +24,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     `ends` has, by partition, where each log ended then that requests and commands come from: whatever was asked for
     beyond is none of the job's business. `due_ms` is the new due time of a reschedule. `counted` matched when it was
-    given, by whom is `by`.
+    given, by whom is `by`. A job that sends dead letters again has a filter of theirs, and the ends of their topic.
     """
 
     job_id: str
@@ -34,6 +37,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     ends: list[dict[str, int]]
     due_ms: int | None = None
     stopped: bool = False
+    dead_letters: DeadLetterFilter | None = None
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +92,7 @@ def standing(job: Job, parts: Iterable[Part], partitions: int) -> Standing:
 
 def order(job: Job, row: Row) -> Request:
     """Return the order for one message: it holds only for what was asked for before the job, and is due as was seen."""
+    assert job.act != RESEND, "that is done to dead letters"
     at = None if job.due_ms is None else moment_of(job.due_ms)
     return command(job.act, row.id, at=at, if_due=moment_of(row.due_ms), asked_at=moment_of(job.at_ms))
 

@@ -8,6 +8,7 @@ import msgspec
 
 from app.acts.job import Job, Part
 from app.acts.writing import write
+from app.dead_letters.dead_letter import DeadLetter, SentAgain
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import passed_over
@@ -17,6 +18,10 @@ _LIMIT_S: Final = 10.0
 
 _job = msgspec.json.Decoder(Job).decode
 _part = msgspec.json.Decoder(Part).decode
+_sent_again = msgspec.json.Decoder(SentAgain).decode
+
+#: What the keys begin with of dead letters that were sent again one by one.
+_RESENT: Final = "resent/"
 
 
 class JobLog:
@@ -28,6 +33,7 @@ class JobLog:
         self._reader: PartitionReader | None = None
         self.jobs: dict[str, Job] = {}
         self.parts: dict[tuple[str, int], Part] = {}
+        self._resent: dict[str, SentAgain] = {}
 
     async def read(self) -> bool:
         """Read to the topic's end; return False if it is not there, or nobody tells."""
@@ -48,6 +54,7 @@ class JobLog:
             self._reader = None  # it was made anew
             self.jobs.clear()
             self.parts.clear()
+            self._resent.clear()
         except (aiokafka.errors.KafkaError, TimeoutError):
             return False
         return True
@@ -56,7 +63,9 @@ class JobLog:
         try:
             if value is None:
                 return
-            if b"/" in key:
+            if key.startswith(_RESENT.encode()):
+                self._resent[key.decode().removeprefix(_RESENT)] = _sent_again(value)
+            elif b"/" in key:
                 part = _part(value)
                 self.parts[part.job_id, part.partition] = part
             else:
@@ -87,5 +96,30 @@ class JobLog:
         await self._write(f"{part.job_id}/{part.partition}", part)
         self.parts[part.job_id, part.partition] = part
 
-    async def _write(self, key: str, value: Job | Part) -> None:
+    async def resent(self, one: DeadLetter, again: SentAgain) -> None:
+        """Write down that a dead letter was sent again. Raises as begin() does."""
+        async with asyncio.timeout(_LIMIT_S):
+            await ensure_jobs(self._engine.settings)
+            await self._write(_RESENT + one.place, again)
+        self._resent[one.place] = again
+
+    def sent_again(self, one: DeadLetter, *, besides: str = "") -> SentAgain | None:
+        """Return when a dead letter was sent again, by itself or by a job other than `besides`; None if it was not."""
+        found = self._resent.get(one.place)
+        if found is not None:
+            return found
+        for job in self.jobs.values():
+            part = self.parts.get((job.job_id, one.partition))
+            if job.dead_letters is None or part is None or job.job_id == besides or one.incomplete:
+                continue
+            if one.offset < int(part.after or 0) and job.dead_letters.fits(one):
+                return SentAgain(part.at_ms, job.by, job.job_id)
+        return None
+
+    def marked(self, one: DeadLetter, *, besides: str = "") -> DeadLetter:
+        """Return a dead letter that says whether it was sent again."""
+        again = self.sent_again(one, besides=besides)
+        return one if again is None else msgspec.structs.replace(one, sent_again=again)
+
+    async def _write(self, key: str, value: Job | Part | SentAgain) -> None:
         await write(self._engine, self._topic, 0, key.encode(), msgspec.json.encode(value))

@@ -19,7 +19,7 @@ from app.kafka.produce.batch import Batch
 from app.search.scan import END, Place, Scan
 from app.search.search import Search
 
-_BATCH: Final = 500
+BATCH: Final = 500
 #: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
 _PATIENCE_S: Final = 30.0
 _LOOK_S, _SOON_S = 0.2, 0.005
@@ -66,7 +66,7 @@ class JobPart:
     async def _batch(self) -> None:
         part = self._part
         after = Place.parse(part.after) if part.after else Place()
-        wanted = Scan(filter=self._job.filter, after=after, limit=_BATCH, most=0)
+        wanted = Scan(filter=self._job.filter, after=after, limit=BATCH, most=0)
         found = await self._search.scans.scan(wanted, part.partition)
         rows = [row for row in found.rows if concerns(self._ends, row)]
         batch = Batch()
@@ -85,13 +85,17 @@ class JobPart:
             told = await self._told(ack.offset, taken)
             outcomes.update(told)
             untold += taken - told.total()
+        await self._note(up_to.text(), part.sent + taken, outcomes, untold, over=up_to >= END)
+
+    async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
+        """Write down how far the part is."""
         self._part = msgspec.structs.replace(
-            part,
-            after=up_to.text(),
-            sent=part.sent + taken,
+            self._part,
+            after=after,
+            sent=sent,
             outcomes=dict(outcomes),
             untold=untold,
-            over=up_to >= END,
+            over=over,
             worker=self._engine.worker_url,
             at_ms=self._engine.now_ms(),
         )
@@ -109,7 +113,7 @@ class JobPart:
                         return Counter()
                     await asyncio.sleep(_SOON_S)
                 while len(found) < count:
-                    for record in await self._events.chunk(_BATCH):
+                    for record in await self._events.chunk(BATCH):
                         raw = record.value or b""
                         if prefix.encode() in raw:
                             event = _decode(raw)

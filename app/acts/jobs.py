@@ -6,14 +6,18 @@ import uuid
 from typing import Final
 
 import aiokafka.errors
+import msgspec
 
 from app.acts.acts import Actor
 from app.acts.audit import Audit
-from app.acts.job import Job, JobAct, Standing, standing
+from app.acts.job import RESEND, Job, JobAct, Standing, standing
 from app.acts.job_log import JobLog
 from app.acts.job_part import JobPart
 from app.acts.orders import NotGiven
 from app.acts.outcome import SENT, Outcome
+from app.acts.resend_part import ResendPart
+from app.dead_letters.dead_letters import DeadLetters
+from app.dead_letters.filter import DeadLetterFilter
 from app.engine import Engine
 from app.errors import PunctualError
 from app.kafka.errors import SendError
@@ -38,13 +42,21 @@ class NotConfirmed(ValueError):
     """A job that is about other messages than its giver has counted: a sentence."""
 
 
+def _confirmed(matching: int, confirm: int, why: str) -> None:
+    """See that as many match as were confirmed; `why` says why not all were counted. Raises NotConfirmed."""
+    if why:
+        raise NotConfirmed(f"not all that match could be counted ({why}): narrow the filter, or ask again")
+    if abs(matching - confirm) > _CLOSE * confirm:
+        raise NotConfirmed(f"{matching:,} match now, and {confirm:,} were confirmed: look again, and confirm that")
+
+
 class Jobs:
     """Takes jobs, does this worker's parts, and tells how they stand."""
 
-    def __init__(self, engine: Engine, search: Search, audit: Audit) -> None:
+    def __init__(self, engine: Engine, search: Search, audit: Audit, log: JobLog, dead_letters: DeadLetters) -> None:
         """Know of no job; run() begins."""
         self._engine, self._search, self._audit = engine, search, audit
-        self._log = JobLog(engine)
+        self._log, self._dead_letters = log, dead_letters
         self._wake = asyncio.Event()
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
 
@@ -54,26 +66,37 @@ class Jobs:
         Raises NotConfirmed with their number if not, NotAudited or NotGiven if it cannot be written down.
         """
         counted = await self._search.count(wanted, _COUNT_S)
-        if not counted.complete:
-            why = "; ".join(missing.why for missing in counted.missing) or f"there are more than {counted.matching:,}"
-            raise NotConfirmed(f"not all that match could be counted ({why}): narrow the filter, or ask again")
-        if abs(counted.matching - confirm) > _CLOSE * confirm:
-            raise NotConfirmed(
-                f"{counted.matching:,} messages match now, and {confirm:,} were confirmed: look again, and confirm that"
-            )
-        job = Job(
+        why = "; ".join(missing.why for missing in counted.missing) or f"there are more than {counted.matching:,}"
+        _confirmed(counted.matching, confirm, "" if counted.complete else why)
+        job = self._job(actor, act, counted.matching, await self._ends())
+        return await self._give(msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
+
+    async def resend(self, actor: Actor, wanted: DeadLetterFilter, confirm: int) -> Standing:
+        """Begin a job that sends all dead letters again that match a filter, as give() does; raises Unreadable too."""
+        counted = await self._dead_letters.count(wanted, _COUNT_S)
+        why = "" if counted.complete else f"there are more than {counted.matching:,}"
+        _confirmed(counted.matching, confirm, why)
+        topic = self._engine.settings.dead_letters
+        ends = [{topic: end} for end in await self._dead_letters.ends()]
+        job = self._job(actor, RESEND, counted.matching, ends)
+        return await self._give(msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
+
+    def _job(self, actor: Actor, act: JobAct, counted: int, ends: list[dict[str, int]]) -> Job:
+        return Job(
             job_id=uuid.uuid4().hex[:12],
             at_ms=self._engine.clock.brokers_ms(),  # orders have the brokers' stamps
             by=actor.name,
             role=actor.role,
             act=act,
-            filter=wanted,
-            counted=counted.matching,
-            ends=await self._ends(),
-            due_ms=due_ms,
+            filter=Filter(),
+            counted=counted,
+            ends=ends,
         )
-        asked = {"filter": wanted.query(), "counted": counted.matching, "due_ms": due_ms}
-        begun = await self._audit.begin(f"{act} all", f"job {job.job_id}", actor.name, actor.role, asked)
+
+    async def _give(self, job: Job, query: dict[str, str]) -> Standing:
+        """Write a job down, and begin it."""
+        asked = {"filter": query, "counted": job.counted, "due_ms": job.due_ms}
+        begun = await self._audit.begin(f"{job.act} all", f"job {job.job_id}", job.by, job.role, asked)
         try:
             await self._log.begin(job)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
@@ -163,7 +186,8 @@ class Jobs:
 
     async def _do(self, job: Job, number: int) -> None:
         try:
-            await JobPart(self._engine, self._search, self._log, job, number).run()
+            kind = ResendPart if job.act == RESEND else JobPart
+            await kind(self._engine, self._search, self._log, job, number).run()
         except (ScanFailed, SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
             log.warning("partition %d: its part of job %s goes on later: %s", number, job.job_id, error)
             await asyncio.sleep(_EVERY_S)

@@ -42,8 +42,12 @@ class Orders:
         Raises NotGiven if Kafka does not take it.
         """
         home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
+        return await self.put(act, request, self._settings.requests, home)
+
+    async def put(self, act: str, request: Request, topic: str, home: int) -> Outcome:
+        """Send an order to an input's partition where its id is at home, and return what came of it, as give() does."""
         reader = await self._events(home)
-        source = await self.send(request, self._settings.requests, home)
+        source = await self.send(request, topic, home)
         if reader is None:
             sentence = "It is sent. What comes of it nobody tells: events are switched off."
             return Outcome(outcome=SENT, sentence=sentence, source=source)
@@ -57,12 +61,12 @@ class Orders:
                 "the page of the workers says who serves it."
             )
             return Outcome(outcome=PENDING, sentence=sentence, source=source)
-        await self._applied(home, source)
+        await self._applied(topic, home, source)
         return of_event(act, source, event, ended)
 
-    async def _applied(self, home: int, source: str) -> None:
+    async def _applied(self, topic: str, home: int, source: str) -> None:
         """Wait until whoever looks sees what has come of an order: its event is told before the table has it."""
-        topic, offset = self._settings.requests, int(source.rpartition("-")[2])
+        offset = int(source.rpartition("-")[2])
         for _ in range(_LOOKS):
             position = self._engine.position(topic, home)
             if position is not None and position > offset:

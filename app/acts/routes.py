@@ -11,11 +11,16 @@ from aiohttp import web
 from app.acts.acts import Actor, Acts
 from app.acts.audit import NotAudited
 from app.acts.body import BadBody, body_of, moment, raw, span, text
-from app.acts.job import ACTS, Standing
+from app.acts.job import ACTS, RESEND, Standing
 from app.acts.jobs import Jobs, NotConfirmed
 from app.acts.orders import NotGiven
 from app.acts.outcome import PENDING, Outcome
+from app.acts.resend import Correction
 from app.clock import Clock
+from app.dead_letters.dead_letters import DeadLetters, Unreadable
+from app.dead_letters.filter import NAMES as OF_DEAD_LETTERS
+from app.dead_letters.filter import DeadLetterFilter
+from app.dead_letters.routes import PLACE
 from app.search.filter import NAMES, Filter
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL
@@ -31,9 +36,9 @@ _ACTS_SHOWN: Final = 200
 _STATUS: Final = {PENDING: 202, "unknown": 404, "conflict": 409, "stale": 409, "refused": 422}
 
 
-def register(web_app: web.Application, acts: Acts, jobs: Jobs) -> None:
+def register(web_app: web.Application, acts: Acts, jobs: Jobs, dead_letters: DeadLetters) -> None:
     """Add the addresses to an application that has not started yet; jobs are done as long as it runs."""
-    view = View(acts, jobs)
+    view = View(acts, jobs, dead_letters)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
         task = asyncio.create_task(jobs.run())
@@ -51,6 +56,7 @@ def register(web_app: web.Application, acts: Acts, jobs: Jobs) -> None:
             web.post("/api/v1/destinations/{to:.+}/pause", view.pause),
             web.post("/api/v1/destinations/{to:.+}/resume", view.resume),
             web.post("/api/v1/destinations/{to:.+}/rate", view.rate),
+            web.post(f"/api/v1/dead-letters/{PLACE}/resend", view.resend),
             web.get("/api/v1/audit", view.audit),
             web.post("/api/v1/jobs", view.give_job),
             web.get("/api/v1/jobs", view.jobs),
@@ -76,7 +82,7 @@ def told(handler: Handler) -> Handler:
             return as_json({"error": str(error)}, 409)
         except ValueError as error:
             return as_json({"error": str(error)}, 400)
-        except (NotAudited, NotGiven, ScanFailed) as error:
+        except (NotAudited, NotGiven, ScanFailed, Unreadable) as error:
             return as_json({"error": str(error)}, 503)
 
     return answer
@@ -85,9 +91,9 @@ def told(handler: Handler) -> Handler:
 class View:
     """Reads acts from requests, and answers with what came of them."""
 
-    def __init__(self, acts: Acts, jobs: Jobs) -> None:
+    def __init__(self, acts: Acts, jobs: Jobs, dead_letters: DeadLetters) -> None:
         """Act by these."""
-        self._acts, self._jobs = acts, jobs
+        self._acts, self._jobs, self._dead_letters = acts, jobs, dead_letters
 
     @told
     async def create(self, request: web.Request) -> web.StreamResponse:
@@ -133,6 +139,21 @@ class View:
         return await self._control(request, "rate", body, {"rate": text(body, "rate")})
 
     @told
+    async def resend(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send one again, put right perhaps."""
+        body = await body_of(request, ("headers", "value"))
+        partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
+        one = await self._dead_letters.original(partition, offset)
+        if one is None:
+            return as_json({"error": "there is no dead letter at this place any more; they are kept for 30 days"}, 404)
+        headers = body.get("headers") or {}
+        if not isinstance(headers, dict):
+            raise BadBody("headers should be an object of names and values; null takes one out")
+        changes = {name: raw(headers, name) for name in headers}
+        correction = Correction(changes, replaces="value" in body, value=raw(body, "value"))
+        return _answer(await self._acts.resend(actor_of(request), one, correction))
+
+    @told
     async def audit(self, _request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit: the newest acts."""
         return as_json({"acts": await self._acts.last(_ACTS_SHOWN)})
@@ -142,20 +163,24 @@ class View:
         """Answer POST /api/v1/jobs: act on all that match a filter."""
         body = await body_of(request, ("act", "filter", "confirm", "at", "after"))
         act, confirm, given = body.get("act"), body.get("confirm"), body.get("filter") or {}
-        if act not in ACTS:
-            raise BadBody(f"act should be one of {', '.join(ACTS)}")
+        if act not in (*ACTS, RESEND):
+            raise BadBody(f"act should be one of {', '.join((*ACTS, RESEND))}")
         if not isinstance(confirm, int) or isinstance(confirm, bool) or confirm < 1:
             raise BadBody("confirm should be the number of messages that match, as they were counted")
-        if not isinstance(given, dict) or set(given) - set(NAMES):
-            raise BadBody(f"filter should be an object with some of {', '.join(NAMES)}")
-        wanted = Filter.from_query({name: str(said) for name, said in given.items()})
+        names = OF_DEAD_LETTERS if act == RESEND else NAMES
+        if not isinstance(given, dict) or set(given) - set(names):
+            raise BadBody(f"filter should be an object with some of {', '.join(names)}")
+        query = {name: str(said) for name, said in given.items()}
         at, after = moment(body, "at"), span(body, "after")
         if (act == "reschedule") != (at is not None or after is not None):
             raise BadBody("a reschedule needs at or after, and nothing else takes them")
+        if act == RESEND:
+            wanted = DeadLetterFilter.from_query(query)
+            return as_json(await self._jobs.resend(actor_of(request), wanted, confirm), 202)
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after is not None:
             due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
-        return as_json(await self._jobs.give(actor_of(request), act, wanted, confirm, due_ms), 202)
+        return as_json(await self._jobs.give(actor_of(request), act, Filter.from_query(query), confirm, due_ms), 202)
 
     @told
     async def jobs(self, _request: web.Request) -> web.StreamResponse:

@@ -127,7 +127,7 @@ async def _told(ask: Any, otherwise: str = "") -> web.Response:
 
 def _asked(query: Mapping[str, str]) -> tuple[Filter, Place, int]:
     after = Place.parse(query["cursor"]) if query.get("cursor") else Place()
-    return Filter.from_query(query), after, int(_number(query, "limit", _USUAL, MOST))
+    return Filter.from_query(query), after, int(number(query, "limit", _USUAL, MOST))
 
 
 def _spans(query: Mapping[str, str], at_ms: int) -> Spans:
@@ -144,10 +144,11 @@ def _spans(query: Mapping[str, str], at_ms: int) -> Spans:
 
 
 def _seconds(query: Mapping[str, str]) -> float:
-    return _number(query, "seconds", _USUAL_S, LONGEST_S)
+    return number(query, "seconds", _USUAL_S, LONGEST_S)
 
 
-def _number(query: Mapping[str, str], name: str, usual: float, most: float) -> float:
+def number(query: Mapping[str, str], name: str, usual: float, most: float) -> float:
+    """Return a parameter that is a number, at most `most`. Raises FilterError."""
     text = query.get(name) or str(usual)
     try:
         number = float(text)

@@ -8,6 +8,8 @@ from tables import Entry, keys
 
 #: Beside value and headers a record has a few dozen bytes of its own.
 _SLACK = 1_024
+#: What the sentence of one says that was too large: it lacks its value, perhaps its key and headers too.
+LEFT_OUT = "left out here: the letter would be too large"
 
 
 def refused(dialect: Dialect, topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> OutgoingRecord:
@@ -38,5 +40,5 @@ def _signed(
         if rest + _SLACK > limit:
             left_out = "Key, value and headers are"
             key, headers = None, []
-        sentence += f" ({left_out} left out here: the letter would be too large.)"
+        sentence += f" ({left_out} {LEFT_OUT}.)"
     return OutgoingRecord(topic, partition, key, value, [*headers, *dialect.failure(reason, sentence, source)])

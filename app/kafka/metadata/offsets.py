@@ -13,7 +13,10 @@ _CONSUMER = -1
 
 
 class Asked(NamedTuple):
-    """Whom to ask for which offset: -2 the earliest, -1 the latest; isolation 0 of all records, 1 of committed ones."""
+    """Whom to ask for which offset: -2 the earliest, -1 the latest, or the first written then or later (epoch ms).
+
+    Isolation 0 stands for all records, 1 for committed ones.
+    """
 
     leader: int
     isolation: int
@@ -40,6 +43,8 @@ class Offsets:
 
         Raises aiokafka.errors.KafkaError if the leader does not answer.
         """
+        if asked.which >= 0:  # moments are many: nobody else asks for the same one
+            return (await self._ask(asked, [tp]))[tp]
         if asked not in self._asking:
             self._asking[asked] = RequestCoalescer(partial(self._ask, asked))
         return await self._asking[asked](tp)

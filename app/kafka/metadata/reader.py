@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
 import aiokafka.errors as kafka
@@ -31,6 +31,7 @@ class Stored(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class PartitionReader:
@@ -65,6 +66,11 @@ class PartitionReader:
         its writer knows to be committed may lie beyond end().
         """
         return await self._offset(_LATEST, _READ_UNCOMMITTED)
+
+    async def after(self, at_ms: int) -> int:
+        """Return the offset of the first record that was written after a moment (epoch ms), or the end."""
+        found = await self._offset(at_ms + 1)
+        return found if found >= 0 else await self.end()
 
     async def position(self) -> int:
         """Return the offset that is read next."""
@@ -127,7 +133,7 @@ class PartitionReader:
                     dead.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in dead):
                 found += [
-                    Stored(record.offset, record.timestamp, record.key, record.value)
+                    Stored(record.offset, record.timestamp, record.key, record.value, record.headers)
                     for record in batch
                     if record.offset >= start
                 ]

@@ -1,0 +1,86 @@
+"""A dead letter becomes a request again: as it was, or put right."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from app.dead_letters.dead_letter import DeadLetter
+from app.settings import Settings
+from punctual.client.requests import Request
+from punctual.contract import headers as names
+from punctual.contract.home import home_partition
+from punctual.contract.request import Refusal
+
+#: What a dead letter says that was accepted once: it speaks of itself in the native format, whatever it was asked in.
+_ACCEPTED: Final = frozenset({names.ID, names.TO, names.AT})
+
+
+class Incomplete(ValueError):
+    """A dead letter that was too large to be kept whole, so that there is nothing to send again: a sentence."""
+
+
+class Correction(NamedTuple):
+    """What is put right: headers, those that are None go; the value, if `replaces` says so."""
+
+    headers: Mapping[str, bytes | None] = {}
+    replaces: bool = False
+    value: bytes | None = None
+
+
+class Resend(NamedTuple):
+    """The record that sends a dead letter again, and where it belongs."""
+
+    topic: str
+    partition: int
+    request: Request
+
+
+class _Record(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
+    """Return the request that a dead letter was, on the input that it came from.
+
+    What was accepted before goes to the requests topic: its headers say in the native format what was asked for. Key,
+    value and headers stay byte for byte but for what is put right. Raises Incomplete.
+    """
+    correction = correction or Correction()
+    if one.incomplete and not correction.replaces:
+        raise Incomplete(
+            f"dead letter {one.place} was too large to keep its value: give one, or send the original again"
+        )
+    headers = _corrected(one.own_headers, correction.headers)
+    value = correction.value if correction.replaces else one.value
+    source = one.source.rpartition("-")[0].rpartition("-")[0]
+    accepted = {name for name, _ in one.headers} >= _ACCEPTED
+    topic = source if source in settings.inputs and not accepted else settings.requests
+    record = _Record(topic, one.partition, 0, now_ms, one.key, value, headers)
+    try:
+        id_ = settings.dialect(topic).decode(record).id
+    except Refusal:
+        id_ = ""  # it will be refused again, where it is
+    automatic = f"{topic}-{one.partition}-0"
+    known = id_ not in ("", automatic)
+    partition = home_partition(id_, settings.inputs, settings.partitions) if known else one.partition
+    return Resend(topic, partition, Request(one.key, value, tuple(headers), id_.encode() if known else None))
+
+
+def _corrected(
+    headers: list[tuple[str, bytes | None]], changes: Mapping[str, bytes | None]
+) -> list[tuple[str, bytes | None]]:
+    """Return headers with other values for some, where the first of the name was; new ones come last."""
+    found, said = list[tuple[str, bytes | None]](), set[str]()
+    for name, value in headers:
+        if name not in changes:
+            found.append((name, value))
+        elif name not in said:
+            said.add(name)
+            if changes[name] is not None:
+                found.append((name, changes[name]))
+    return found + [(name, value) for name, value in changes.items() if name not in said and value is not None]

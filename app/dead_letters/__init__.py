@@ -1,0 +1,1 @@
+"""What has become a dead letter: found by a filter, newest first, by any worker, from Kafka alone."""

@@ -1,0 +1,85 @@
+"""A dead letter as it is shown: what its record holds, its bytes in base64."""
+
+from typing import Any, Final, Self
+
+import msgspec
+
+from app.kafka.metadata.reader import Stored
+from app.steps.dead_letters import LEFT_OUT
+from punctual.contract import headers as names
+
+#: So much of a value is shown; `value_bytes` says how much there is.
+SHOWN: Final = 64 * 1024
+
+
+class SentAgain(msgspec.Struct, frozen=True):
+    """When a dead letter was sent again (epoch ms), by whom, and by which job, if it was one's."""
+
+    at_ms: int
+    by: str
+    job_id: str | None = None
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """One dead letter, at its place on the topic; `at_ms` is when it was written (epoch ms).
+
+    `key`, `value` and headers' values are base64, or null as in Kafka. `id` and `to` are null where its headers do not
+    say them, as those of other systems' formats. `incomplete` says whether what was too large has been left out.
+    """
+
+    partition: int
+    offset: int
+    at_ms: int
+    reason: str
+    error: str
+    source: str
+    id: str | None = None
+    to: str | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    value_bytes: int = 0
+    headers: list[tuple[str, bytes | None]] = []
+    incomplete: bool = False
+    masked: bool = False
+    sent_again: SentAgain | None = None
+
+    @classmethod
+    def of(cls, partition: int, record: Stored, *, most: int | None = SHOWN) -> Self:
+        """Return what is shown of a record of the topic; `most` bytes of its value, None for all."""
+        said: dict[str, str] = {}
+        for name, value in record.headers:
+            said.setdefault(name, (value or b"").decode(errors="replace"))
+        error, value = said.get(names.ERROR, ""), record.value
+        return cls(
+            partition=partition,
+            offset=record.offset,
+            at_ms=record.timestamp_ms,
+            reason=said.get(names.REASON, ""),
+            error=error,
+            source=said.get(names.SOURCE, ""),
+            id=said.get(names.ID),
+            to=said.get(names.TO),
+            key=record.key,
+            value=value if value is None or most is None else value[:most],
+            value_bytes=len(value or b""),
+            headers=[(names.legible(name), value) for name, value in record.headers],
+            incomplete=LEFT_OUT in error,
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it is on the topic, as addresses write it."""
+        return f"{self.partition}-{self.offset}"
+
+    @property
+    def own_headers(self) -> list[tuple[str, bytes | None]]:
+        """The headers without what makes it a dead letter."""
+        return [(name, value) for name, value in self.headers if name not in names.DEAD_LETTER]
+
+
+def masked(one: DeadLetter) -> DeadLetter:
+    """Return a dead letter without what the message says: sizes stay, names of headers, and why it is one."""
+    why = names.DEAD_LETTER | {names.ID, names.TO}
+    headers = [(name, value if name in why else None) for name, value in one.headers]
+    hidden: dict[str, Any] = {"key": None, "value": None, "headers": headers}
+    return msgspec.structs.replace(one, masked=True, **hidden)

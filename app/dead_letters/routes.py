@@ -1,0 +1,74 @@
+"""The addresses at which dead letters are found, on any worker for all."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
+from app.dead_letters.filter import DeadLetterFilter
+from app.search.routes import number
+from app.search.search import LONGEST_S
+from app.web.answers import as_json
+
+#: Where one is on the topic.
+PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
+_USUAL, _USUAL_S = 50, 8.0
+_RETRY: Final = {"Retry-After": "2"}
+
+
+def register(web_app: web.Application, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
+    """Add the addresses to an application that has not started yet; `learn` reads what was sent again."""
+    view = View(dead_letters, learn)
+    web_app.add_routes(
+        [
+            web.get("/api/v1/dead-letters", view.page),
+            web.get("/api/v1/dead-letters/count", view.count),
+            web.get(f"/api/v1/dead-letters/{PLACE}", view.one),
+        ]
+    )
+
+
+class View:
+    """Reads questions from addresses, and writes answers and sentences as JSON."""
+
+    def __init__(self, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
+        """Answer by these."""
+        self._dead_letters, self._learn = dead_letters, learn
+
+    async def page(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/dead-letters: those that fit a filter, the newest first."""
+        query = request.query
+
+        async def ask() -> Any:
+            limit = int(number(query, "limit", _USUAL, MOST_ROWS))
+            return await self._dead_letters.page(DeadLetterFilter.from_query(query), query.get("cursor", ""), limit)
+
+        return await self._told(ask)
+
+    async def count(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/dead-letters/count: how many fit a filter."""
+        query: Mapping[str, str] = request.query
+
+        async def ask() -> Any:
+            seconds = number(query, "seconds", _USUAL_S, LONGEST_S)
+            return await self._dead_letters.count(DeadLetterFilter.from_query(query), seconds)
+
+        return await self._told(ask)
+
+    async def one(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/dead-letters/{partition}-{offset}: one, whole."""
+        partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
+        return await self._told(lambda: self._dead_letters.one(partition, offset))
+
+    async def _told(self, ask: Callable[[], Awaitable[Any]]) -> web.Response:
+        try:
+            await self._learn()
+            found = await ask()
+        except ValueError as error:
+            return as_json({"error": str(error)}, 400)
+        except Unreadable as error:
+            return as_json({"error": str(error)}, 503, _RETRY)
+        if found is None:
+            return as_json({"error": "there is no dead letter at this place any more; they are kept for 30 days"}, 404)
+        return as_json(found)
