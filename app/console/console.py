@@ -3,11 +3,11 @@
 from aiohttp import web
 
 from app.console.create import Create
+from app.console.dead_letters import DeadLetters
 from app.console.desk import Desk
 from app.console.destinations import Destinations
 from app.console.find import Find, Message
 from app.console.home import Home
-from app.console.letters import Letters
 from app.console.live import Live
 from app.console.work import Work
 from app.web.state import WorkerState
@@ -18,7 +18,8 @@ def register(web_app: web.Application, state: WorkerState, *, read_only: bool = 
     desk, live = Desk(web_app, read_only=read_only), Live(state)
     home, find, message, work = Home(desk), Find(desk), Message(desk), Work(desk)
     destinations, create = Destinations(desk), Create(desk, state)
-    one = "/destinations/{name}"
+    dead_letters = DeadLetters(desk)
+    one, dead_letter = "/destinations/{name}", r"/dead-letters/{partition:\d{1,9}}-{offset:\d{1,18}}"
     web_app.add_routes(
         [
             web.get("/", home.show, name="home"),
@@ -32,6 +33,11 @@ def register(web_app: web.Application, state: WorkerState, *, read_only: bool = 
             web.post("/find/all", find.begin, name="form-job"),
             web.get("/messages/{id}", message.show, name="message"),
             web.post("/messages/{id}/{act:cancel|reschedule|deliver-now}", message.act, name="form-act"),
+            web.get("/dead-letters", dead_letters.show, name="dead-letters"),
+            web.get("/dead-letters/all", dead_letters.count, name="dead-letters-all"),
+            web.post("/dead-letters/all", dead_letters.begin, name="form-resend-all"),
+            web.get(dead_letter, dead_letters.show_one, name="dead-letter"),
+            web.post(f"{dead_letter}/resend", dead_letters.resend, name="form-resend"),
             web.get("/new", create.show, name="new"),
             web.post("/new", create.create, name="form-create"),
             web.get("/recurring", work.show_recurring, name="recurring"),
@@ -44,13 +50,4 @@ def register(web_app: web.Application, state: WorkerState, *, read_only: bool = 
             web.get("/static/{name}", desk.renderer.assets.serve, name="static"),
         ]
     )
-    if desk.renderer.has_letters:
-        letters, letter = Letters(desk), r"/dead-letters/{partition:\d+}-{offset:\d+}"
-        web_app.add_routes(
-            [
-                web.get("/dead-letters", letters.show, name="dead-letters"),
-                web.get(letter, letters.show_one, name="dead-letter"),
-                web.post(f"{letter}/resend", letters.resend, name="form-resend"),
-            ]
-        )
     web_app.on_shutdown.append(live.stop)

@@ -14,8 +14,7 @@ class Desk:
 
     def __init__(self, web_app: web.Application, *, read_only: bool) -> None:
         self._web_app = web_app
-        there = {resource.canonical for resource in web_app.router.resources()}
-        self.renderer = Renderer(read_only=read_only, has_letters="/api/v1/dead-letters" in there)
+        self.renderer = Renderer(read_only=read_only)
 
     def api(self, request: web.Request) -> Api:
         """Return the API as this reader may use it."""

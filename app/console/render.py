@@ -30,8 +30,8 @@ NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
 class Renderer:
     """Makes answers of templates; everything that they are given is escaped."""
 
-    def __init__(self, *, read_only: bool, has_letters: bool) -> None:
-        self._read_only, self.has_letters = read_only, has_letters
+    def __init__(self, *, read_only: bool) -> None:
+        self._read_only = read_only
         self.assets = Assets()
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader("app.console"),
@@ -55,8 +55,7 @@ class Renderer:
             relative=wording.relative,
             percentile=wording.percentile,
             DASH=wording.DASH,
-            navigation=[page for page in NAVIGATION if has_letters or page[0] != "/dead-letters"],
-            has_letters=has_letters,
+            navigation=NAVIGATION,
         )
 
     def page(

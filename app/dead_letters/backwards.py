@@ -1,6 +1,5 @@
 """Goes through one partition from its end to its beginning, a block at a time."""
 
-
 from app.dead_letters.dead_letter import DeadLetter
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.reader import PartitionReader

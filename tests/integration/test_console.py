@@ -106,6 +106,8 @@ def _pages(topics: list[str]) -> dict[str, str]:
         "all": f"/find/all?to={topics[0]}&act=cancel",
         "message": "/messages/order-5",
         "message-unknown": "/messages/never-asked-for",
+        "dead-letters": "/dead-letters?reason=unknown-topic",
+        "dead-letters-all": "/dead-letters/all?reason=unknown-topic",
         "new": "/new",
         "recurring": "/recurring",
         "workers": "/workers",
@@ -123,7 +125,9 @@ def test_every_page_is_accessible_and_fits(page: "Page", topics: list[str], shot
     page.emulate_media(color_scheme=theme)
     page.set_viewport_size({"width": width, "height": height})
     found: dict[str, object] = {}
-    for name, address in _pages(topics).items():
+    lost = page.request.get("/api/v1/dead-letters?id_prefix=lost-0").json()["rows"][0]
+    pages = {**_pages(topics), "dead-letter": f"/dead-letters/{lost['partition']}-{lost['offset']}"}
+    for name, address in pages.items():
         page.goto(address)
         if name == "home":
             page.locator(".stacks").first.wait_for()
@@ -299,7 +303,7 @@ def test_a_destination_is_paused_resumed_and_capped(page: "Page", topics: list[s
 def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(page: "Page", topics: list[str]) -> None:
     page.goto(f"/find?to={topics[1]}&header=kind:reminder")
     page.get_by_role("link", name="cancel", exact=True).click()
-    label = page.get_by_text("To go on, type the number of messages:")
+    label = page.get_by_text("To go on, type the number:")
     count = int(label.inner_text().rpartition(" ")[2])
     assert count > 50
     page.get_by_label("To go on").fill(str(count + 20))
@@ -316,6 +320,36 @@ def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(page: 
     assert page.locator("tbody tr").count() == 1
     page.goto("/audit")
     assert "cancel all" in page.locator("tbody").inner_text()
+
+
+def test_a_dead_letter_is_put_right_and_sent_again(page: "Page", installation: "Installation") -> None:
+    to = installation.topic()
+    page.goto("/")
+    page.get_by_role("link", name="Dead letters", exact=True).click()
+    page.get_by_label("Id begins with").fill("lost-1")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("link", name="lost-1", exact=True).click()
+    assert "no-such-topic" in page.locator(".facts").inner_text()
+    page.get_by_label("Headers, one a line").fill(f"delay-to: {to}\ndelay-after: 1\ndelay-id: lost-1")
+    page.get_by_role("textbox", name="Value", exact=True).fill("found")
+    page.get_by_role("button", name="Send again").click()
+    assert "It is accepted" in page.locator(".flash.good").inner_text()
+    (record,) = installation.wait_for(to, 1)
+    assert (record.key, record.value) == (b"lost", b"found")
+    page.goto("/dead-letters?sent_again=yes")
+    assert page.locator("tbody th").all_inner_texts() == ["lost-1"]
+    assert "sent again" in page.locator("tbody").inner_text()
+
+
+def test_all_dead_letters_that_match_are_sent_again(page: "Page") -> None:
+    page.goto("/dead-letters?reason=unknown-topic&sent_again=no")
+    page.get_by_role("link", name="send again").click()
+    count = page.get_by_text("To go on, type the number:").inner_text().rpartition(" ")[2]
+    page.get_by_label("To go on").fill(count)
+    page.locator("main form button").click()
+    eventually(lambda: page.locator("main .badge").first.inner_text() == "done", 60, "the job")
+    page.goto("/dead-letters?id_prefix=lost-2&sent_again=yes")
+    assert page.locator("tbody th").all_inner_texts() == ["lost-2"]
 
 
 def test_an_unknown_message_says_what_to_do_next(page: "Page") -> None:

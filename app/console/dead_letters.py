@@ -1,0 +1,141 @@
+"""The pages of dead letters: searched, put right, and sent again, one at a time or all that match."""
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.console import flash, payload
+from app.console.desk import Desk
+from app.console.find import begin_job
+from app.console.forms import address, for_input, moment_ms
+
+FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")
+_LIMIT: Final = "50"
+#: What the worker has added to the headers of the request.
+_ADDED: Final = ("delay-reason", "delay-error", "delay-source")
+
+
+class DeadLetters:
+    """Answers /dead-letters and what lies below."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer GET /dead-letters: the newest first."""
+        chosen = _chosen(request.query)
+        query = {**chosen, "limit": _LIMIT, "cursor": request.query.get("cursor", "")}
+        found = await self._desk.api(request).get("/dead-letters", query)
+        return await self._desk.show(
+            request,
+            "dead-letters.html",
+            found=found,
+            chosen=chosen,
+            shown={name: for_input(text) for name, text in chosen.items() if name.startswith("written_")},
+            twin=address("/api/v1/dead-letters", chosen),
+            status=200 if found.well else min(found.status, 503),
+        )
+
+    async def show_one(self, request: web.Request) -> web.Response:
+        """Answer GET /dead-letters/{partition}-{offset}: one, and the form that puts it right."""
+        place = _place(request)
+        found = await self._desk.api(request).get(f"/dead-letters/{place}")
+        row: dict[str, Any] | None = found.body if found.well else None
+        return await self._desk.show(
+            request,
+            "dead-letter.html",
+            place=place,
+            found=found,
+            row=row,
+            headers=_lines_of(row) if row else "",
+            value=payload.payload(row.get("value"), request.query.get("view", "")) if row else None,
+            text=_editable(row.get("value")) if row else None,
+            plain=payload.plain,
+            status=200 if row else found.status,
+        )
+
+    async def resend(self, request: web.Request) -> web.Response:
+        """Answer POST /dead-letters/{partition}-{offset}/resend: what was left as it was goes byte for byte."""
+        place = _place(request)
+        given = await self._desk.form(request)
+        found = await self._desk.api(request).get(f"/dead-letters/{place}")
+        body: dict[str, Any] = {}
+        if found.well and not found.get("masked"):
+            was, said = _named(_lines_of(found.body)), _named(given.get("headers", ""))
+            changed = {name: said.get(name) for name in was | said if said.get(name) != was.get(name)}
+            if changed:
+                body["headers"] = changed
+            value = given.get("value", "").replace("\r\n", "\n")
+            if "value" in given and value != (_editable(found.get("value")) or ""):
+                body["value"] = value
+        return await self._desk.act(request, f"/dead-letters/{place}/resend", body, f"/dead-letters/{place}")
+
+    async def count(self, request: web.Request) -> web.Response:
+        """Answer GET /dead-letters/all: how many match, and the form that sends them again once that is typed."""
+        chosen = _chosen(request.query)
+        return await self._desk.show(
+            request,
+            "all.html",
+            act="resend",
+            acts={"resend": "Send again"},
+            noun="dead letter",
+            action="/dead-letters/all",
+            count="/api/v1/dead-letters/count",
+            chosen=chosen,
+            counted=await self._desk.api(request).get("/dead-letters/count", chosen),
+            back=address("/dead-letters", chosen),
+        )
+
+    async def begin(self, request: web.Request) -> web.Response:
+        """Answer POST /dead-letters/all: begin the job, and go to its page."""
+        given = await self._desk.form(request)
+        chosen = _chosen(given)
+        again = address("/dead-letters/all", chosen)
+        try:
+            confirm = int(given.get("confirm", "").replace(",", "").strip())
+        except ValueError:
+            return flash.see_other(again, well=False, sentence="type the number that was counted, to confirm")
+        return await begin_job(self._desk, request, {"act": "resend", "filter": chosen, "confirm": confirm}, again)
+
+
+def _place(request: web.Request) -> str:
+    return f"{request.match_info['partition']}-{request.match_info['offset']}"
+
+
+def _chosen(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the filter that an address or a form has; a time that is none is left to the API, which says so."""
+    found = {name: given[name].strip() for name in FILTER if given.get(name, "").strip()}
+    for name in ("written_from", "written_to"):
+        if name in found:
+            try:
+                found[name] = str(moment_ms(found[name]))
+            except ValueError:
+                continue
+    return found
+
+
+def _lines_of(row: Mapping[str, Any]) -> str:
+    """Return the headers that may be put right, one a line: those of the request."""
+    return "\n".join(f"{name}: {payload.plain(value)}" for name, value in row["headers"] if name not in _ADDED)
+
+
+def _named(text: str) -> dict[str, str]:
+    found = dict[str, str]()
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def _editable(encoded: str | None) -> str | None:
+    """Return a value that can be put right in a form: text that stays the same when it is only sent."""
+    if encoded is None:
+        return None
+    try:
+        text = b64decode(encoded).decode()
+    except UnicodeDecodeError:
+        return None
+    return text if b64encode(text.replace("\r\n", "\n").encode()).decode() == encoded else None
