@@ -13,13 +13,13 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-package punctual --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run example demo-pipeline test clients lint check simulate rates format kafka topic bench bench-full chaos \
+.PHONY: help install install-pipeline run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \
 	chaos-queue chaos-pipeline chaos-cold debounce neighbours screenshots lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
 	@echo 'make install-pipeline  the same, and Spark for `python -m pipeline`'
-	@echo 'make run      see it work: a broker, workers and messages that fall due'
+	@echo 'make run      see it work: a broker, a worker and messages that fall due (KAFKA_PORT)'
 	@echo 'make example  run one of docs/examples, with all that it needs (NAME)'
 	@echo 'make kafka    a development broker in the foreground (KAFKA_PORT, KAFKA_DATA)'
 	@echo 'make topic    create the topic NAME, to deliver to'
@@ -28,6 +28,7 @@ help:
 	@echo 'make clients  have other systems'"'"' own clients ask for messages, with Go and a JDK (fetches them; RECORD=1 records them)'
 	@echo 'make lint     format, lint, types and layers'
 	@echo 'make check    the same, and the fast tests'
+	@echo 'make docs     build the documentation as a site, into build/site'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
 	@echo 'make rates    three destinations with caps and a backlog of 100,000, for two minutes with each guarantee'
 	@echo 'make format   format the code'
@@ -48,7 +49,7 @@ install: $(RUN_STAMP)
 install-pipeline: $(PIPELINE_STAMP)
 
 run: $(RUN_STAMP)
-	@$(BIN)/python -m app.demo
+	@$(BIN)/python -m app.demo --kafka-port $(or $(KAFKA_PORT),9092)
 
 example: $(RUN_STAMP)
 	@$(BIN)/python -m app.demo.example $(NAME)
@@ -76,6 +77,10 @@ lint: $(TEST_STAMP)
 
 check: lint
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not kafka'
+
+docs: $(TEST_STAMP)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file docs/site/mkdocs.yml
+	@echo 'build/site/index.html is its first page'
 
 simulate: $(TEST_STAMP)
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --first $(or $(FIRST),0)

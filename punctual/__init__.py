@@ -4,27 +4,31 @@ This is all that a program needs to talk to Punctual, and it is light to import:
 and Kafka's client only when one connects.
 """
 
-from punctual.client.client import DelayClient
-from punctual.client.errors import (
-    ClientClosedError,
-    DelayError,
-    InvalidDestinationError,
-    InvalidDueTimeError,
-    InvalidHeaderError,
-    InvalidIdError,
-    InvalidOptionError,
-    InvalidRequestError,
-    InvalidValueError,
-    KafkaUnreachableError,
-    NotAcknowledgedError,
-    NotAuthorizedError,
-    PartitionCountError,
-    RequestsTopicMissingError,
-    RequestTooLargeError,
-)
-from punctual.client.options import DelayOptions, IfLate
-from punctual.client.retries import exponential
-from punctual.client.sync import SyncDelayClient
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from punctual.client.client import DelayClient
+    from punctual.client.errors import (
+        ClientClosedError,
+        DelayError,
+        InvalidDestinationError,
+        InvalidDueTimeError,
+        InvalidHeaderError,
+        InvalidIdError,
+        InvalidOptionError,
+        InvalidRequestError,
+        InvalidValueError,
+        KafkaUnreachableError,
+        NotAcknowledgedError,
+        NotAuthorizedError,
+        PartitionCountError,
+        RequestsTopicMissingError,
+        RequestTooLargeError,
+    )
+    from punctual.client.options import DelayOptions, IfLate
+    from punctual.client.retries import exponential
+    from punctual.client.sync import SyncDelayClient
 
 __all__ = [
     "ClientClosedError",
@@ -48,3 +52,24 @@ __all__ = [
     "SyncDelayClient",
     "exponential",
 ]
+
+_FROM = {
+    "DelayClient": "client",
+    "DelayOptions": "options",
+    "IfLate": "options",
+    "SyncDelayClient": "sync",
+    "exponential": "retries",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        msg = f"module 'punctual' has no attribute {name!r}"
+        raise AttributeError(msg)
+    found = getattr(importlib.import_module(f"punctual.client.{_FROM.get(name, 'errors')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

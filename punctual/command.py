@@ -1,30 +1,38 @@
-"""The command `punctual`: it starts the worker where that is installed."""
+"""The command `punctual`: it asks workers and Kafka, and starts a worker where that is installed."""
 
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import NoReturn
 
-USAGE = """usage: punctual [--help | --version] worker [OPTIONS]
+from punctual.cli import main as cli
+from punctual.cli.exits import Exit
 
-worker   start a worker; its options are those of `faust worker`, its settings are environment variables"""
+USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
+
+  worker  start a worker; its options are those of `faust worker`, its settings are environment variables
+
+{cli.overview()}
+
+`punctual COMMAND --help` shows what a command takes."""
 NO_WORKER = "The worker is not installed here: run `pip install punctual-worker`, best in an environment of its own."
 
 
 def main() -> int:
-    """Run what the arguments ask for; 0 is success, 2 a wrong use, 1 a worker that is not here."""
-    arguments = sys.argv[1:]
-    match arguments:
+    """Run what the arguments ask for, and return what to exit with (punctual.cli.exits)."""
+    match sys.argv[1:]:
         case ["worker", *options]:
             _worker(options)
         case ["--version"]:
             print(version("punctual"))  # noqa: T201 - this is what was asked for
-            return 0
+            return Exit.DONE
         case ["--help" | "-h"]:
             print(USAGE)  # noqa: T201 - this is what was asked for
-            return 0
+            return Exit.DONE
+        case [name, *arguments] if not name.startswith("-"):
+            return cli.run(name, arguments)
     print(USAGE, file=sys.stderr)  # noqa: T201 - a command reports on its standard error
-    return 2
+    return Exit.WRONG_USE
 
 
 def _worker(options: list[str]) -> NoReturn:

@@ -56,7 +56,7 @@ def installation(options: Options, say: Say, **settings: str) -> Iterator[Instal
         with ExitStack() as running:
             given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
             data = home / "kafka" if keep else None
-            broker = None if given else running.enter_context(Broker(data, say=say))
+            broker = None if given else running.enter_context(Broker(data, options.kafka_port, say=say))
             defaults = DEFAULTS | settings | ({"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap} if broker else {})
             env = {name: os.environ.get(name) or value for name, value in defaults.items()}
             ports = range(options.port, options.port + options.workers)

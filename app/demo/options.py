@@ -17,6 +17,7 @@ class Options:
     seconds: float | None
     workers: int
     port: int
+    kafka_port: int | None
     data: Path | None
 
 
@@ -37,6 +38,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metavar="N",
         help=f"web port of the first worker; further ones count on (default: $PORT or {DEFAULT_PORT})",
     )
+    parser.add_argument("--kafka-port", type=_port, metavar="N", help="Kafka's port (default: a free one)")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="keep all data here across runs (default: a temporary directory)"
     )

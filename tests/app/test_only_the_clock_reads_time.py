@@ -11,6 +11,7 @@ ELSEWHERE = {
     "app/demo": "shows a worker to a person",
     "app/embedded": "starts the development broker",
     "app/engine.py": "housekeeping, once a minute and once an hour",
+    "punctual/cli": "runs in a terminal of its users",
     "punctual/queue": "runs in programs of its users",
     "app/process/watchdog.py": "a thread that looks at the loop from outside",
 }

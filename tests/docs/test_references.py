@@ -55,3 +55,12 @@ def test_decisions_that_code_refers_to_are_there() -> None:
     there = {page.name[:4] for page in (_TREE / "docs/decisions").glob("*.md")}
 
     assert not [(path, one) for path, text in _sources() for one in _DECISION.findall(text) if one not in there]
+
+
+def test_the_list_of_decisions_has_all_of_them_by_their_names() -> None:
+    directory = _TREE / "docs/decisions"
+    titles = {page.name: page.read_text().partition("\n")[0].partition(". ")[2] for page in directory.glob("0*.md")}
+
+    listed = re.findall(r"^- \[\d{4}\]\((\S+)\) (.+)$", (directory / "index.md").read_text(), re.MULTILINE)
+    assert dict(listed) == titles
+    assert listed == sorted(listed)

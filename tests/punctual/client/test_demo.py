@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 def test_without_options_it_runs_one_worker_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PORT", raising=False)
-    assert parse([]) == Options(rate=2.0, seconds=None, workers=1, port=6066, data=None)
+    assert parse([]) == Options(rate=2.0, seconds=None, workers=1, port=6066, kafka_port=None, data=None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,188 @@
+"""A worker's HTTP API: one connection, kept open, and what cannot be had as errors with what to do next."""
+
+import base64
+import os
+import time
+from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Final, Self
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from punctual.cli.errors import CommandError, Incomplete, NotAllowed, NotFound, Unreachable, WrongUse
+from punctual.cli.parser import Options
+from punctual.cli.terminal import can_ask, say
+
+DEFAULT_URL: Final = "http://127.0.0.1:6066"
+_BASE: Final = "/api/v1"
+#: What takes longest, a count for a job, is over within half a minute.
+_PATIENCE_S: Final = 75.0
+_AGAIN_S: Final = 1.0
+_OK: Final = range(200, 300)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a worker answers: a status, and an object."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def error(self) -> str:
+        """What it says is wrong."""
+        return str(self.body.get("error") or self.body.get("sentence") or f"it answers {self.status}")
+
+
+class Api:
+    """Asks one worker, which answers for all of them."""
+
+    def __init__(self, url: str, authorization: str | None = None) -> None:
+        """Ask at an address. Raises WrongUse if it is none."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise WrongUse(f"--url {url!r} is no address of a worker: write {DEFAULT_URL}, or https://…")
+        self.url = url.rstrip("/")
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._connection = kind(parts.hostname, parts.port, timeout=_PATIENCE_S)
+        self._path = parts.path.rstrip("/")
+        self._headers = {"Authorization": authorization} if authorization else {}
+        self._headers |= {"Accept": "application/json"}
+
+    @classmethod
+    def of(cls, options: Options) -> Self:
+        """Return the API that options name. Raises WrongUse."""
+        return cls(options.url, _authorization(options.user))
+
+    def __enter__(self) -> Self:
+        """Connect with the first question."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def get(self, path: str, query: Mapping[str, object] | None = None, *, patience_s: float = 0.0) -> dict[str, Any]:
+        """Return what is answered to a question, which may be asked again for so long while nobody can answer.
+
+        Raises a CommandError.
+        """
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                answer = self.ask("GET", path, query)
+                return self._good(answer)
+            except Unreachable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_AGAIN_S)
+
+    def post(self, path: str, body: Mapping[str, object]) -> Answer:
+        """Have something done, and return the answer; of what is wrong with it, only that the caller may not do it.
+
+        Raises NotAllowed, or Unreachable.
+        """
+        answer = self.ask("POST", path, None, msgspec.json.encode(body))
+        if answer.status in (401, 403, 405, 421):
+            self._good(answer)
+        return answer
+
+    def ask(
+        self, method: str, path: str, query: Mapping[str, object] | None = None, body: bytes | None = None
+    ) -> Answer:
+        """Return the answer, whatever it says. Raises Unreachable, or CommandError if it is no worker's."""
+        given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+        where = f"{self._path}{_BASE}{path}" + (f"?{urlencode(given)}" if given else "")
+        headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
+        try:
+            response, raw = self._exchange(method, where, body, headers)
+        except (OSError, HTTPException) as error:
+            self._connection.close()
+            why = str(error) or type(error).__name__
+            raise Unreachable(
+                f"cannot reach {self.url} ({why}): start a worker there, or name another by --url or PUNCTUAL_URL"
+            ) from error
+        try:
+            found = msgspec.json.decode(raw)
+        except msgspec.DecodeError:
+            found = None
+        if isinstance(found, dict):
+            return Answer(response.status, found)
+        if response.status in (401, 403) or response.status in range(300, 400):
+            return Answer(401, {"error": "it wants you to sign in"})
+        raise CommandError(
+            f"what answers at {self.url} is no worker of Punctual ({response.status} {response.reason}): "
+            "name one by --url or PUNCTUAL_URL"
+        )
+
+    def _exchange(
+        self, method: str, where: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[HTTPResponse, bytes]:
+        kept = self._connection.sock is not None
+        try:
+            self._connection.request(method, where, body, dict(headers))
+            response = self._connection.getresponse()
+        except (ConnectionError, HTTPException):
+            self._connection.close()
+            if not kept or method != "GET":
+                raise
+            # What was open since the question before may have been closed meanwhile.
+            self._connection.request(method, where, body, dict(headers))
+            response = self._connection.getresponse()
+        return response, response.read()
+
+    def _good(self, answer: Answer) -> dict[str, Any]:
+        """Return what a good answer says. Raises a CommandError for any other."""
+        if answer.status in _OK:
+            return answer.body
+        raise self.failure(answer)
+
+    def failure(self, answer: Answer) -> CommandError:
+        """Return the error that an answer is."""
+        said = answer.error
+        match answer.status:
+            case 401:
+                sentence = f"{self.url} does not know you ({said}): give --user NAME, or a token in PUNCTUAL_TOKEN"
+                return NotAllowed(sentence)
+            case 403 | 421:
+                return NotAllowed(f"{self.url} does not allow it: {said}")
+            case 400:
+                return WrongUse(said)
+            case 404:
+                return NotFound(said)
+            case 502 | 503 | 504:
+                return Unreachable(f"{self.url} cannot answer at the moment: {said}. Ask again, or another worker")
+            case _:
+                return CommandError(f"{self.url}: {said}")
+
+
+def escaped(name: str) -> str:
+    """Return an id or a destination as a part of an address."""
+    return quote(name, safe="")
+
+
+def missing(told: Mapping[str, Any]) -> Incomplete | None:
+    """Return what an answer lacks, None if it is whole."""
+    found = told.get("missing") or []
+    if not found:
+        return None
+    numbers = sorted(number for one in found for number in one["partitions"])
+    why = "; ".join(sorted({f"{one['worker'] or 'no worker'}: {one['why']}" for one in found}))
+    named = ", ".join(map(str, numbers))
+    return Incomplete(f"nothing is known of {len(numbers)} partitions ({named}): {why}. Ask again when they are served")
+
+
+def _authorization(user: str | None) -> str | None:
+    token = os.environ.get("PUNCTUAL_TOKEN")
+    if user is None:
+        return f"Bearer {token}" if token else None
+    password = os.environ.get("PUNCTUAL_PASSWORD")
+    if password is None:
+        if not can_ask():
+            raise WrongUse("--user needs a password, and there is no terminal to ask at: put it into PUNCTUAL_PASSWORD")
+        from getpass import getpass  # noqa: PLC0415 - few are asked
+
+        password = getpass(f"Password of {user}: ")
+    elif token:
+        say("PUNCTUAL_TOKEN is left alone, since --user is given")
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

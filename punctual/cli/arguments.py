@@ -1,0 +1,66 @@
+"""Arguments that several commands take."""
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Callable
+from typing import Final
+
+from punctual.cli.api import DEFAULT_URL
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import JSON, TABLE
+from punctual.cli.times import moment_ms, seconds
+
+_WATCH_S: Final = 2.0
+_FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix")
+
+
+def add_worker(parser: Parser) -> None:
+    """Take which worker to ask, and as whom."""
+    group = parser.add_argument_group("the worker that is asked, any of the installation")
+    url = os.environ.get("PUNCTUAL_URL") or DEFAULT_URL
+    group.add_argument("--url", default=url, help=f"its address (PUNCTUAL_URL, or {DEFAULT_URL})")
+    what = "who asks; the password is PUNCTUAL_PASSWORD, or asked for. PUNCTUAL_TOKEN is a token instead"
+    group.add_argument("--user", metavar="NAME", help=what)
+
+
+def add_form(parser: Parser) -> None:
+    """Take how to write what is found."""
+    said = "table for people, or JSON: an object a line (table)"
+    parser.add_argument("--format", choices=(TABLE, JSON), default=TABLE, help=said)
+
+
+def add_watch(parser: Parser) -> None:
+    """Take whether to show it again and again."""
+    said = f"show it again every so many seconds ({_WATCH_S:g}), until Ctrl-C"
+    parser.add_argument("--watch", nargs="?", type=seconds, const=_WATCH_S, metavar="SECONDS", help=said)
+
+
+def add_filter(parser: Parser) -> None:
+    """Take which messages."""
+    group = parser.add_argument_group("which messages: those that fit all that is given")
+    group.add_argument("--to", metavar="TOPIC", help="for this topic, or this URL or what it begins with")
+    when = "RFC 3339, epoch milliseconds, now, or a span from now on: 15m, 2h, 1d"
+    group.add_argument("--due-from", type=moment_ms, metavar="TIME", help=f"due then or later: {when}")
+    group.add_argument("--due-to", type=moment_ms, metavar="TIME", help="due then or earlier")
+    group.add_argument("--key", help="with this key")
+    group.add_argument("--header", metavar="NAME[:VALUE]", help="with this header, and perhaps this value")
+    said = "asked for by this topic, topic-partition, or topic-partition-offset"
+    group.add_argument("--source", metavar="SOURCE", help=said)
+    group.add_argument("--id-prefix", metavar="TEXT", help="with an id that begins so")
+
+
+def filter_of(options: Options) -> dict[str, str]:
+    """Return the filter that options say, as the API has it."""
+    given = {name: getattr(options, name) for name in _FILTER}
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def count_of(least: int) -> Callable[[str], int]:
+    """Return what reads a whole number of at least so much."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or int(text) < least:
+            raise ArgumentTypeError(f"{text[:64]!r} should be a whole number, {least} or more")
+        return int(text)
+
+    return read

@@ -1,0 +1,72 @@
+"""`punctual forecast`: how many messages are due when."""
+
+from typing import Any, Final
+
+from punctual.cli.api import Api, missing
+from punctual.cli.arguments import add_form, add_watch, add_worker
+from punctual.cli.errors import WrongUse
+from punctual.cli.exits import Exit
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import JSON, Column, Table, write_json
+from punctual.cli.terminal import say
+from punctual.cli.times import moment_ms, span, written
+from punctual.cli.watch import shown
+
+_BAR: Final = 30
+_ROWS: Final = 3
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take a span, or nothing for all there is."""
+    said = "begin there: RFC 3339, epoch milliseconds, now, or a span from now on: 15m, 2h, 1d (what is late first)"
+    parser.add_argument("--from", dest="since", type=moment_ms, metavar="TIME", help=said)
+    parser.add_argument("--until", type=moment_ms, metavar="TIME", help="end before then; --from needs it")
+    parser.add_argument("--step", type=span, metavar="SPAN", help="count by steps of so long: 1s, 15m, 1h (round ones)")
+    add_form(parser)
+    add_watch(parser)
+    add_worker(parser)
+
+
+def run(options: Options) -> Exit:
+    """Count it."""
+    if (options.since is None) != (options.until is None):
+        raise WrongUse("--from and --until belong together: give both, or neither for all there is")
+    if options.step is not None and options.since is None:
+        raise WrongUse("--step needs --from and --until, the times between which to count")
+    with Api.of(options) as api:
+        return shown(options, lambda: _show(api, options))
+
+
+def _show(api: Api, options: Options) -> Exit:
+    step = None if options.step is None else round(options.step.total_seconds() * 1_000)
+    told = api.get("/timeline", {"from": options.since, "to": options.until, "step": step})
+    if options.format == JSON:
+        write_json(told)
+    else:
+        _write_table(told)
+    lacks = missing(told)
+    if lacks is not None:
+        raise lacks
+    return Exit.DONE
+
+
+def _write_table(told: dict[str, Any]) -> None:
+    buckets = told["buckets"]
+    most = max((bucket["total"] for bucket in buckets), default=0) or 1
+    columns = (
+        Column("FROM", lambda bucket: written(bucket["from_ms"])),
+        Column("UNTIL", lambda bucket: written(bucket["to_ms"])),
+        Column("DUE", lambda bucket: f"{'' if bucket['exact'] else '≥ '}{bucket['total']:,}", number=True),
+        Column("", lambda bucket: "▇" * -(-bucket["total"] * _BAR // most)),
+        Column("MOST TO", lambda bucket: _largest(bucket["by"])),
+    )
+    Table(columns).add(buckets)
+    total = sum(bucket["total"] for bucket in buckets)
+    least = "" if all(bucket["exact"] for bucket in buckets) else "at least "
+    say(f"{least}{total:,} due, {told['overdue']:,} overdue")
+
+
+def _largest(by: dict[str, int]) -> str:
+    names = sorted(by, key=lambda name: -by[name])
+    more = f" and {len(names) - _ROWS} more" if len(names) > _ROWS else ""
+    return ", ".join(names[:_ROWS]) + more

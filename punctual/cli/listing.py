@@ -1,0 +1,71 @@
+"""`punctual list`: pending messages that match a filter, by due time."""
+
+import base64
+from typing import Any, Final
+
+from punctual.cli.api import Api, missing
+from punctual.cli.arguments import add_filter, add_form, add_watch, add_worker, count_of, filter_of
+from punctual.cli.exits import Exit
+from punctual.cli.pages import pages
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import Column, Table
+from punctual.cli.terminal import say
+from punctual.cli.times import now_ms, relative, written
+from punctual.cli.watch import shown
+
+_LIMIT: Final = 50
+_LONGEST_KEY: Final = 24
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take a filter, and how many."""
+    said = f"so many at most ({_LIMIT}); 0 for all"
+    parser.add_argument("--limit", type=count_of(0), default=_LIMIT, metavar="COUNT", help=said)
+    add_form(parser)
+    add_watch(parser)
+    add_filter(parser)
+    add_worker(parser)
+
+
+def run(options: Options) -> Exit:
+    """List them."""
+    with Api.of(options) as api:
+        return shown(options, lambda: _list(api, options))
+
+
+def _list(api: Api, options: Options) -> Exit:
+    left, found, at_ms = options.limit or None, 0, now_ms()
+    columns = (
+        Column("DUE", lambda row: written(row["due_ms"])),
+        Column("", lambda row: relative(row["due_ms"], at_ms)),
+        Column("ID", lambda row: row["id"]),
+        Column("TO", goes_to),
+        Column("KEY", _key),
+        Column("BYTES", lambda row: f"{row['value_bytes']:,}", number=True),
+    )
+    table = Table(columns, options.format)
+    for page in pages(api, filter_of(options), limit=left):
+        table.add(page["rows"])
+        found += len(page["rows"])
+        lacks = missing(page)
+        if lacks is not None:
+            raise lacks
+    if not found:
+        say("nothing that is pending matches" if filter_of(options) else "nothing is pending")
+    elif found == left:
+        say(f"these are the first {found:,}: --limit shows more, a filter others")
+    return Exit.DONE
+
+
+def goes_to(row: dict[str, Any]) -> str:
+    """Return where a message goes: a topic, one of another cluster, or a URL."""
+    return f"{row['to']}@{row['cluster']}" if row["cluster"] else str(row["to"])
+
+
+def _key(row: dict[str, Any]) -> str:
+    if row["masked"]:
+        return "masked"
+    if row["key"] is None:
+        return ""
+    text = base64.b64decode(row["key"]).decode(errors="backslashreplace")
+    return text if len(text) <= _LONGEST_KEY else f"{text[: _LONGEST_KEY - 1]}…"

@@ -1,0 +1,64 @@
+"""Runs a command: finds it, reads its arguments, and turns what goes wrong into a sentence and an exit code."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from punctual.cli.errors import CommandError
+from punctual.cli.exits import Exit
+from punctual.cli.parser import Parser
+from punctual.cli.registry import COMMANDS, Command, find
+from punctual.cli.terminal import legible, say
+
+PROG: Final = "punctual"
+
+
+def run(name: str, arguments: Sequence[str], prog: str = PROG) -> int:
+    """Run the command of a name with its arguments, and return what to exit with."""
+    command = find(name)
+    if command is None:
+        say(f"{prog}: there is no command {legible(name[:64])!r}{_meant(name)}: `{prog} --help` lists them")
+        return Exit.WRONG_USE
+    try:
+        return _run(command, arguments, prog)
+    except SystemExit as end:  # argparse ends so when it has shown its help
+        return int(end.code or 0)
+    except KeyboardInterrupt:
+        say("")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Nobody reads on: what is still buffered goes nowhere, so that the end of the process says nothing of it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.PIPE_CLOSED
+
+
+def _run(command: Command, arguments: Sequence[str], prog: str) -> int:
+    try:
+        code = command.load().run(parser_of(command, prog).parse_args(arguments))
+    except CommandError as error:
+        sys.stdout.flush()
+        say(f"{prog} {command.name}: {legible(str(error))}")
+        return error.code
+    sys.stdout.flush()
+    return code
+
+
+def parser_of(command: Command, prog: str = PROG) -> Parser:
+    """Return the parser of a command."""
+    parser = Parser(f"{prog} {command.name}", f"{command.summary[:1].upper()}{command.summary[1:]}.")
+    command.load().add_arguments(parser)
+    return parser
+
+
+def overview() -> str:
+    """Return which commands there are, a line each."""
+    width = max(len(command.name) for command in COMMANDS)
+    return "\n".join(f"  {command.name.ljust(width)}  {command.summary}" for command in COMMANDS)
+
+
+def _meant(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - few mistype
+
+    close = get_close_matches(name, [command.name for command in COMMANDS], 1)
+    return f", perhaps you mean {close[0]}" if close else ""

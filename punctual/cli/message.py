@@ -1,0 +1,116 @@
+"""`punctual show`: a pending message, and what has happened to its id."""
+
+import base64
+import sys
+from typing import Any
+
+import msgspec
+
+from punctual.cli.api import Api, escaped
+from punctual.cli.arguments import add_form, add_worker
+from punctual.cli.errors import NotAllowed
+from punctual.cli.exits import Exit
+from punctual.cli.listing import goes_to
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import JSON, write_json
+from punctual.cli.terminal import legible, say, styled, write
+from punctual.cli.times import duration, now_ms, relative, written
+
+_NOT_FOUND = 404
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take an id."""
+    parser.add_argument("id", metavar="ID", help="of the message")
+    parser.add_argument("--raw", action="store_true", help="write the value alone, byte for byte")
+    add_form(parser)
+    add_worker(parser)
+
+
+def run(options: Options) -> Exit:
+    """Show it; of a message that is not pending any more, how it has ended."""
+    with Api.of(options) as api:
+        answer = api.ask("GET", f"/messages/{escaped(options.id)}", {"life": "1", "whole": "1"})
+        pending = answer.status in range(200, 300)
+        if not pending and (answer.status != _NOT_FOUND or "life" not in answer.body):
+            raise api.failure(answer)
+    told = answer.body
+    if options.raw and pending:
+        _write_value(told)
+    elif options.format == JSON:
+        write_json(told)
+    elif not options.raw:
+        _write_lines(told, pending=pending)
+    if pending:
+        return Exit.DONE
+    say(f"no message with the id {legible(options.id)} is pending{_ending(told['life'])}")
+    return Exit.NOT_FOUND
+
+
+def _write_value(row: dict[str, Any]) -> None:
+    if row["masked"]:
+        raise NotAllowed("this installation shows values to nobody (DELAY_WEB_PAYLOADS=masked)")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(base64.b64decode(row["value"] or ""))
+
+
+def _write_lines(told: dict[str, Any], *, pending: bool) -> None:
+    at_ms = now_ms()
+    lines = _facts(told, at_ms) if pending else []
+    width = max((len(name) for name, _ in lines), default=0)
+    for name, text in lines:
+        write(f"{styled(name.ljust(width), 'bold')}  {legible(text)}")
+    if told["life"]:
+        write(styled("life", "bold"))
+    for event in told["life"]:
+        late = f", {duration(event['late'])} late" if event.get("late") else ""
+        reason = f", {event['reason']}" if event.get("reason") else ""
+        when = f"{written(event['at'])}  {relative(event['at'], at_ms)}"
+        write(f"  {when}  {legible(event['event'] + late + reason)}")
+    if told["looked_back_to_ms"] is not None:
+        say(f"events before {written(told['looked_back_to_ms'])} were not looked through")
+
+
+def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
+    asked = row["asked_ms"]
+    policies = row["policies"].items()
+    found = [
+        ("id", row["id"]),
+        ("to", goes_to(row)),
+        ("due", f"{written(row['due_ms'])}, {relative(row['due_ms'], at_ms)}"),
+        ("asked for", f"{written(asked)}, {relative(asked, at_ms)}" if asked is not None else ""),
+        ("source", row["source"]),
+        ("partition", str(row["partition"])),
+        ("occurrence", str(row["recurring"] or "")),
+        ("attempts", str(row["attempts"] or "")),
+        *((name.removesuffix("_ms").replace("_", "-"), _policy(name, value)) for name, value in policies),
+        ("key", "masked" if row["masked"] else _text(row["key"])),
+        *((f"header {name}", "masked" if row["masked"] else _text(value)) for name, value in row["headers"]),
+        ("bytes", f"{row['value_bytes']:,}"),
+        ("value", "masked" if row["masked"] else _text(row["value"])),
+    ]
+    return [(name, text) for name, text in found if text]
+
+
+def _policy(name: str, value: Any) -> str:
+    return duration(value) if name.endswith("_ms") else str(value)
+
+
+def _text(encoded: str | None) -> str:
+    if encoded is None:
+        return "null"
+    raw = base64.b64decode(encoded)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return f"no text: --raw writes its {len(raw):,} bytes"
+    try:
+        return msgspec.json.format(text, indent=0) if text[:1] in "{[" else text
+    except msgspec.DecodeError:
+        return text
+
+
+def _ending(life: list[dict[str, Any]]) -> str:
+    endings = ("delivered", "cancelled", "dropped", "rejected", "parked")
+    last = next((event for event in reversed(life) if event["event"] in endings), None)
+    return "" if last is None else f": it was {last['event']} {relative(last['at'], now_ms())}"

@@ -1,0 +1,81 @@
+"""`punctual pending`: how many messages wait, by destination, and whether they are on time."""
+
+from typing import Any
+
+from punctual.cli.api import Api
+from punctual.cli.arguments import add_form, add_watch, add_worker
+from punctual.cli.errors import Incomplete
+from punctual.cli.exits import Exit
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import JSON, Column, Table, write_json
+from punctual.cli.terminal import say
+from punctual.cli.times import duration, relative, written
+from punctual.cli.watch import shown
+
+_KEPT = (
+    *("app_id", "at_ms", "pending", "pending_unnamed", "overdue", "retrying", "next_due_ms", "lateness"),
+    *("partitions_expected", "partitions_stale", "partitions_missing", "destinations"),
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take nothing but how to show it."""
+    add_form(parser)
+    add_watch(parser)
+    add_worker(parser)
+
+
+def run(options: Options) -> Exit:
+    """Count it."""
+    with Api.of(options) as api:
+        return shown(options, lambda: _show(api, options.format))
+
+
+def _show(api: Api, form: str) -> Exit:
+    told = api.get("/overview")
+    at_ms = told["at_ms"]
+    if form == JSON:
+        write_json({name: told[name] for name in _KEPT if name in told})
+    else:
+        columns = (
+            Column("DESTINATION", lambda row: row["destination"]),
+            Column("PENDING", lambda row: f"{row['pending']:,}", number=True),
+            Column("CAP", lambda row: "" if row["rate_per_s"] is None else f"{row['rate_per_s']:g}/s", number=True),
+            Column("STATE", lambda row: _state(row, at_ms)),
+        )
+        rows = list(told["destinations"])
+        if told["pending_unnamed"]:
+            rows.append({"destination": "(others)", "pending": told["pending_unnamed"], **_OTHERS})
+        Table(columns).add(rows)
+        say(_verdict(told))
+    for name, what in (("partitions_stale", "counted as last reported"), ("partitions_missing", "not counted")):
+        if told[name]:
+            say(f"no report lately from partitions {', '.join(map(str, told[name]))}: {what}")
+    if told["partitions_missing"]:
+        raise Incomplete("not everything is counted: start a worker, or ask again when all partitions have reported")
+    return Exit.DONE
+
+
+_OTHERS: dict[str, Any] = dict.fromkeys(("rate_per_s", "paused", "held_since_ms", "held_because", "paced_since_ms"))
+
+
+def _state(row: dict[str, Any], at_ms: int) -> str:
+    if row["paused"] is not None:
+        paused = row["paused"]
+        by = f" by {paused['by']}" if paused.get("by") else ""
+        why = f": {paused['reason']}" if paused.get("reason") else ""
+        until = f" until {written(paused['until_ms'])}" if paused.get("until_ms") else ""
+        return f"paused{by}{until}{why}"
+    if row["held_since_ms"] is not None:
+        why = f": {row['held_because']}" if row["held_because"] else ""
+        return f"held for {duration(max(0, at_ms - row['held_since_ms']))}{why}"
+    if row["paced_since_ms"] is not None:
+        return f"over its cap for {duration(max(0, at_ms - row['paced_since_ms']))}"
+    return ""
+
+
+def _verdict(told: dict[str, Any]) -> str:
+    following = told["next_due_ms"]
+    soon = "" if following is None else f", the next due {relative(following, told['at_ms'])}"
+    overdue = f", {told['overdue']:,} overdue" if told["overdue"] else ", none overdue"
+    return f"{told['pending']:,} pending{overdue}{soon}"

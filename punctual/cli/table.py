@@ -1,0 +1,68 @@
+"""Rows as people read them, in columns, or as programs do, an object a line."""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from punctual.cli.terminal import legible, styled, write
+
+TABLE, JSON = "table", "json"
+_GAP: Final = "  "
+
+
+class Column(NamedTuple):
+    """A column: its title, what it says of a row, and whether it is numbers."""
+
+    title: str
+    text: Callable[[Any], str]
+    number: bool = False
+
+
+class Table:
+    """Writes rows to stdout, some at a time; columns keep their places as far as they can."""
+
+    def __init__(self, columns: Sequence[Column], form: str = TABLE) -> None:
+        """Write as a table, or with the form `json` an object a line."""
+        self._columns, self._form = columns, form
+        self._widths: list[int] = []
+
+    def add(self, rows: Iterable[Any]) -> None:
+        """Write rows."""
+        if self._form == JSON:
+            for row in rows:
+                write_json(row)
+            return
+        cells = [[legible(column.text(row)) for column in self._columns] for row in rows]
+        if not cells:
+            return
+        titles = [column.title for column in self._columns]
+        began = bool(self._widths)
+        known = self._widths or [len(title) for title in titles]
+        columns = zip(known, zip(*cells, strict=True), strict=True)
+        self._widths = [max(width, *map(_width, column)) for width, column in columns]
+        if not began:
+            write(styled(self._line(titles), "bold"))
+        for line in cells:
+            write(self._line(line))
+
+    def _line(self, cells: list[str]) -> str:
+        padded = (
+            " " * (width - _width(cell)) + cell if column.number else cell + " " * (width - _width(cell))
+            for cell, column, width in zip(cells, self._columns, self._widths, strict=True)
+        )
+        return _GAP.join(padded).rstrip()
+
+
+def write_json(told: Any) -> None:
+    """Write an object as a line."""
+    write(msgspec.json.encode(told).decode())
+
+
+def _width(text: str) -> int:
+    """Return how many cells a terminal needs for a text: wide characters take two, combining ones none."""
+    if text.isascii():
+        return len(text)
+    marks = sum(unicodedata.category(char) in ("Mn", "Me") for char in text)
+    return len(text) + sum(unicodedata.east_asian_width(char) in "WF" for char in text) - marks

@@ -1,0 +1,54 @@
+"""Where a command writes: data to stdout, everything else to stderr, colour only where somebody looks."""
+
+import os
+import sys
+import unicodedata
+from typing import Final, Literal
+
+Style = Literal["bold", "dim", "red", "green", "yellow"]
+
+_CODES: Final[dict[Style, str]] = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+def write(text: str) -> None:
+    """Write a line of data."""
+    sys.stdout.write(f"{text}\n")
+
+
+def say(text: str) -> None:
+    """Tell whoever runs the command something that is no data."""
+    sys.stdout.flush()
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def is_watched() -> bool:
+    """Whether stderr is a terminal: somebody waits, and may answer."""
+    return sys.stderr.isatty()
+
+
+def can_ask() -> bool:
+    """Whether there is somebody to ask: stdin is a terminal too."""
+    return sys.stdin is not None and sys.stdin.isatty() and is_watched()
+
+
+def styled(text: str, style: Style) -> str:
+    """Return text for stdout in a style, or as it is: not at a terminal, or with NO_COLOR, there is none."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty():
+        return text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+def legible(text: str) -> str:
+    """Return text without what would move the cursor or change the terminal: such characters are written as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(char if _is_shown(char) else _escaped(char) for char in text)
+
+
+def _is_shown(char: str) -> bool:
+    return char == " " or unicodedata.category(char)[0] not in "CZ"
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode()

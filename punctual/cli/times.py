@@ -1,0 +1,98 @@
+"""Times and spans as people write and read them on a command line."""
+
+import time
+from argparse import ArgumentTypeError
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from punctual.contract.retry import parse_span
+from punctual.contract.times import moment_of, parse_time
+
+_SECOND_MS: Final = 1_000
+_UNITS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", _SECOND_MS))
+
+
+def now_ms() -> int:
+    """Return this machine's time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def moment_ms(text: str) -> int:
+    """Return the epoch milliseconds of a time, or of a span from now on: RFC 3339, epoch milliseconds, `now`, `15m`.
+
+    Raises ArgumentTypeError with a sentence.
+    """
+    if text == "now":
+        return now_ms()
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        try:
+            return now_ms() + parse_span(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{error}; or a span from now on: 90s, 15m, 2h, 1d") from error
+
+
+def moment(text: str) -> datetime:
+    """Return a time as a moment. Raises ArgumentTypeError with a sentence."""
+    try:
+        return moment_of(moment_ms(text))
+    except (ValueError, OverflowError, OSError) as error:
+        raise ArgumentTypeError(f"{text[:64]!r} is beyond the year 9999") from error
+
+
+def span(text: str) -> timedelta:
+    """Return a length of time: `500ms`, `90s`, `15m`, `2h`, `1d`, milliseconds, or ISO 8601.
+
+    Raises ArgumentTypeError with a sentence.
+    """
+    try:
+        return timedelta(milliseconds=parse_span(text))
+    except (ValueError, OverflowError) as error:
+        raise ArgumentTypeError(f"{error}, or 90s, 15m, 2h, 1d") from error
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds above 0, written as such or as a span. Raises ArgumentTypeError with a sentence."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = span(text).total_seconds()
+    if not 0.1 <= found < 1e6:  # noqa: PLR2004 - neither a flood of questions nor a wait for ever
+        raise ArgumentTypeError(f"{text[:64]!r} should be seconds, 0.1 or more")
+    return found
+
+
+def written(moment_ms: int) -> str:
+    """Return a moment to the millisecond, as arguments take it: 2026-05-04T13:37:00.120Z; beyond 9999 as milliseconds.
+
+    Whole seconds have no fraction.
+    """
+    try:
+        whole = f"{datetime.fromtimestamp(moment_ms // _SECOND_MS, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return str(moment_ms)
+    part = moment_ms % _SECOND_MS
+    return f"{whole}.{part:03d}Z" if part else f"{whole}Z"
+
+
+def relative(moment_ms: int, at_ms: int) -> str:
+    """Return how far a moment is from another: in 5 min 20 s, 3 s ago; now, if less than a second."""
+    if abs(moment_ms - at_ms) < _SECOND_MS:
+        return "now"
+    if moment_ms > at_ms:
+        return f"in {duration(moment_ms - at_ms)}"
+    return f"{duration(at_ms - moment_ms)} ago"
+
+
+def duration(span_ms: int) -> str:
+    """Return a span in its two largest units: 3 d 4 h, 5 min 20 s; whole milliseconds below one second."""
+    if span_ms < _SECOND_MS:
+        return f"{span_ms} ms"
+    index = next(index for index, (_, unit_ms) in enumerate(_UNITS_MS) if span_ms >= unit_ms)
+    parts = []
+    for name, unit_ms in _UNITS_MS[index : index + 2]:
+        whole, span_ms = divmod(span_ms, unit_ms)
+        if whole:
+            parts.append(f"{whole} {name}")
+    return " ".join(parts)

@@ -1,0 +1,67 @@
+"""The documentation is built as a site, from which no link leads nowhere, and which loads nothing from elsewhere."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+from tests.harness.worker import ROOT
+
+#: Elements that make a browser fetch something, and the attribute that says what.
+_FETCHES = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+
+
+def build(tree: Path, site: Path) -> "subprocess.CompletedProcess[str]":
+    command = [str(Path(sys.executable).with_name("mkdocs")), "build", "--site-dir", str(site)]
+    command += ["--config-file", str(tree / "docs/site/mkdocs.yml")]
+    env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(command, env=env, check=False, capture_output=True, text=True, timeout=120)
+
+
+class Fetched(HTMLParser):
+    """Collects what a page has a browser fetch."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = dict(attrs)
+        if tag in _FETCHES and said.get("rel") != "canonical":
+            self.addresses.append(said.get(_FETCHES[tag]) or "")
+
+
+def test_it_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    built = build(ROOT, tmp_path)
+    assert built.returncode == 0, built.stderr
+
+    pages = {page.relative_to(tmp_path).as_posix(): page.read_text("utf-8") for page in tmp_path.rglob("*.html")}
+    assert {"index.html", "tutorial.html", "CHANGELOG.html", "decisions/index.html"} <= set(pages)
+    fetched = {address for page in pages.values() for address in Fetched(page).addresses}
+    assert "images/home-light.png" in fetched
+    assert not [address for address in fetched if re.match(r"\w+:|//", address)]
+    sheets = [sheet.read_text("utf-8") for sheet in tmp_path.rglob("*.css")]
+    assert sheets
+    assert not [sheet for sheet in sheets if re.search(r"@import|url\([\"']?(?:\w+:)?//", sheet)]
+
+
+def test_a_link_a_heading_and_a_page_that_are_not_there_end_the_build(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for page in ROOT.glob("*"):
+        if page.is_file():
+            shutil.copy(page, tmp_path)
+    broken = ["how-to/nowhere.md", *(f"{page}#nothing" for page in ("how-to/retry.md", "../README.md"))]
+    (tmp_path / "docs/explanation/lost.md").write_text("# Lost\n")
+    with (tmp_path / "docs/tutorial.md").open("a") as tutorial:
+        tutorial.write("".join(f"[there]({link})\n" for link in broken))
+
+    said = build(tmp_path, tmp_path / "site")
+
+    assert said.returncode != 0
+    warnings = [line for line in said.stderr.splitlines() if line.startswith("WARNING")]
+    assert len([line for line in warnings if "how-to/nowhere.md" in line or "#nothing" in line]) == 3
+    assert "explanation/lost.md" in said.stderr

@@ -1,0 +1,97 @@
+"""The command line without a worker: what it loads, and how it writes."""
+
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from punctual.cli import main, times
+from punctual.cli.exits import Exit
+from punctual.cli.registry import COMMANDS
+from punctual.cli.table import Column, Table
+
+HEAVY = {"aiohttp", "aiokafka", "app", "faust", "asyncio"}
+BUDGET_MS = 300
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_a_command_loads_nothing_heavy(name: str) -> None:
+    script = (
+        "import sys; from punctual import command; from punctual.cli import main\n"
+        f"code = main.run({name!r}, ['--help'])\n"
+        f"sys.exit(code or ', '.join({HEAVY!r} & sys.modules.keys()) or 0)"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.startswith(f"usage: punctual {name} ")
+
+
+def test_help_takes_less_than_its_budget_of_processor_time() -> None:
+    script = "import time; from punctual import command; print(time.process_time() * 1000)"
+    ran = [
+        subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True) for _ in range(3)
+    ]
+
+    assert min(float(one.stdout) for one in ran) < BUDGET_MS
+
+
+class _Stranger(BaseHTTPRequestHandler):
+    """Answers as servers do that are no worker's: a status by the path, and a page."""
+
+    def do_GET(self) -> None:
+        status = int(self.path.split("/")[1])
+        self.send_response(status)
+        body = b'{"error": "says why"}' if status in (401, 403, 503) else b"<p>hello</p>"
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "says"),
+    [
+        (200, Exit.FAILED, "is no worker of Punctual (200 OK)"),
+        (302, Exit.NOT_ALLOWED, "give --user NAME, or a token in PUNCTUAL_TOKEN"),
+        (401, Exit.NOT_ALLOWED, "does not know you (says why)"),
+        (403, Exit.NOT_ALLOWED, "does not allow it: says why"),
+        (503, Exit.UNREACHABLE, "cannot answer at the moment: says why"),
+    ],
+)
+def test_an_answer_of_no_use_is_told_with_what_to_do(
+    status: int, code: Exit, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Stranger) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            assert main.run("pending", ["--url", f"http://127.0.0.1:{server.server_port}/{status}"]) == code
+        finally:
+            server.shutdown()
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert says in said.err
+
+
+def test_what_would_change_a_terminal_is_written_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
+    Table([Column("ID", str), Column("N", lambda _: "1", number=True)]).add(["a\x1b[2J", "日本"])
+
+    assert capsys.readouterr().out.splitlines() == ["ID        N", "a\\x1b[2J  1", "日本      1"]
+
+
+@pytest.mark.parametrize(
+    ("moment_ms", "text"),
+    [
+        (1_777_901_820_120, "2026-05-04T13:37:00.120Z"),
+        (1_777_901_820_000, "2026-05-04T13:37:00Z"),
+        (999_999_999_999_999, "999999999999999"),
+    ],
+)
+def test_a_time_is_written_as_arguments_take_it(moment_ms: int, text: str) -> None:
+    assert times.written(moment_ms) == text
+    assert times.moment_ms(text) == moment_ms
