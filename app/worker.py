@@ -15,6 +15,7 @@ from app.acts.acts import Acts
 from app.acts.jobs import Jobs
 from app.clock import Clock
 from app.console import console
+from app.doctor.command import doctor
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.faust_host import commands
@@ -216,7 +217,7 @@ def credentials(settings: Settings) -> Any:
     )
 
 
-commands.install()
+commands.install(doctor)
 try:
     app = create_app(Settings.from_env())
 except PunctualError as error:
