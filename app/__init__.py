@@ -20,6 +20,7 @@ These serve the others:
     web         the server, what guards it, the sums of all reports, metrics and health checks
     search      finds pending messages on all workers, by a process of its own
     acts        orders over HTTP and what comes of them, jobs on all that match a filter, the audit
+    doctor      looks for what is wrong with an installation, for the command line
     console     the pages
     process     the data directory, the log, the end of a process
 

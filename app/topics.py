@@ -11,12 +11,13 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app.errors import TopicMismatch
 from app.settings import Settings
+from app.topic_rules import mismatches, risks
 
 log = logging.getLogger(__name__)
 
 _MIB = 1 << 20
 #: Kafka's default limit (message.max.bytes), and what a held message may need beside what the input took.
-_INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
+INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
 #: What a changelog batch may hold beside its largest row: a step's 512 KiB, and its marks.
 _BESIDE_BYTES = _MIB * 3 // 4
 TOMBSTONES_MS = 7 * 86_400_000
@@ -40,7 +41,7 @@ class TopicLimits:
 
 
 def plan(
-    settings: Settings, input_bytes: int = _INPUT_BYTES, *, cold: bool = False
+    settings: Settings, input_bytes: int = INPUT_BYTES, *, cold: bool = False
 ) -> dict[str, tuple[int, dict[str, str]]]:
     """Return the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
     large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
@@ -68,6 +69,15 @@ def plan(
     }
 
 
+def when_needed(settings: Settings) -> dict[str, tuple[int, dict[str, str]]]:
+    """Return the topics that are created with the first act or job: partitions and settings."""
+    safe = _safe(settings)
+    return {
+        settings.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),
+        settings.jobs: (1, {**safe, "cleanup.policy": "compact,delete", "retention.ms": _DAYS_30}),
+    }
+
+
 def _safe(settings: Settings) -> dict[str, str]:
     # The brokers' time, not ours: a worker whose clock is off would have its records refused.
     safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
@@ -90,7 +100,7 @@ async def ensure(settings: Settings) -> TopicLimits:
         configs = await _configs(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
         input_bytes = max(
             (int(configs[topic]["max.message.bytes"]) for topic in settings.inputs if topic in configs),
-            default=_INPUT_BYTES,
+            default=INPUT_BYTES,
         )
         wanted = plan(settings, input_bytes, cold=cold)
         await _create(admin, settings, {topic: spec for topic, spec in wanted.items() if topic not in there})
@@ -116,7 +126,7 @@ async def ensure_audit(settings: Settings) -> None:
 
     Raises TopicMismatch if the brokers do not let us.
     """
-    await _ensure(settings, settings.audit, {"cleanup.policy": "delete", "retention.ms": _DAYS_365})
+    await _ensure(settings, settings.audit)
 
 
 async def ensure_jobs(settings: Settings) -> None:
@@ -124,15 +134,15 @@ async def ensure_jobs(settings: Settings) -> None:
 
     Raises TopicMismatch if the brokers do not let us.
     """
-    await _ensure(settings, settings.jobs, {"cleanup.policy": "compact,delete", "retention.ms": _DAYS_30})
+    await _ensure(settings, settings.jobs)
 
 
-async def _ensure(settings: Settings, topic: str, config: dict[str, str]) -> None:
+async def _ensure(settings: Settings, topic: str) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
         if topic not in await admin.list_topics():
-            await _create(admin, settings, {topic: (1, {**_safe(settings), **config})})
+            await _create(admin, settings, {topic: when_needed(settings)[topic]})
             await _settled(admin, [topic])
     finally:
         await admin.close()
@@ -200,53 +210,7 @@ async def _create(
 def _check(
     settings: Settings, topic: str, there: int, partitions: int, config: dict[str, str], wanted: dict[str, str]
 ) -> None:
-    if there != partitions:
-        raise TopicMismatch(_other_number(settings, topic, there, partitions))
-    if topic in (settings.changelog, settings.progress) and config["cleanup.policy"] != "compact":
-        msg = (
-            f"topic {topic} has cleanup.policy={config['cleanup.policy']}, which deletes messages that still wait. "
-            f"Set cleanup.policy=compact."
-        )
-        raise TopicMismatch(msg)
-    if topic == settings.controls and config["cleanup.policy"] != "compact":
-        msg = (
-            f"topic {topic} has cleanup.policy={config['cleanup.policy']}, which forgets pauses that still hold. Set "
-            "cleanup.policy=compact."
-        )
-        raise TopicMismatch(msg)
-    if topic in (settings.changelog, settings.progress) and config["message.timestamp.type"] != "LogAppendTime":
-        msg = (
-            f"topic {topic} has message.timestamp.type={config['message.timestamp.type']}. Without the brokers' time "
-            "no worker's clock is ever confirmed, and nothing is delivered. Set message.timestamp.type=LogAppendTime."
-        )
-        raise TopicMismatch(msg)
-    least = int(wanted.get("max.message.bytes", 0))
-    if int(config["max.message.bytes"]) < least:
-        msg = (
-            f"topic {topic} has max.message.bytes={config['max.message.bytes']}, the inputs take messages that need "
-            f"{least} there. Set max.message.bytes={least}."
-        )
-        raise TopicMismatch(msg)
-    if config["unclean.leader.election.enable"] == "true":
-        log.warning("topic %s has unclean.leader.election.enable=true: brokers may lose what it holds", topic)
-    if int(config["min.insync.replicas"]) < int(wanted.get("min.insync.replicas", 0)):
-        log.warning(
-            "topic %s has min.insync.replicas=%s, DELAY_MIN_INSYNC_REPLICAS is %s: brokers may lose what it holds",
-            topic,
-            config["min.insync.replicas"],
-            wanted["min.insync.replicas"],
-        )
-
-
-def _other_number(settings: Settings, topic: str, there: int, partitions: int) -> str:
-    """Return a sentence about a topic that has another number of partitions."""
-    msg = f"topic {topic} has {there} partitions, {partitions} are needed (DELAY_PARTITIONS)."
-    if topic in settings.inputs and topic != settings.requests:
-        return (
-            f"{msg} If it is another system's, copy it into an input of its own (docs/how-to/foreign-topics.md); "
-            f"a new installation can also have DELAY_PARTITIONS={there}."
-        )
-    return (
-        f"{msg} It is fixed for the life of an installation: set DELAY_PARTITIONS={there} if that is what it was, or "
-        f"recreate the topic."
-    )
+    for sentence in mismatches(settings, topic, there, partitions, config, wanted):
+        raise TopicMismatch(sentence)
+    for sentence in risks(topic, config, wanted):
+        log.warning("%s", sentence)

@@ -18,6 +18,7 @@ from app.clock import Clock
 from app.console import console
 from app.dead_letters import routes as dead_letters_routes
 from app.dead_letters.dead_letters import DeadLetters
+from app.doctor.command import doctor
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.faust_host import commands
@@ -222,7 +223,7 @@ def credentials(settings: Settings) -> Any:
     )
 
 
-commands.install()
+commands.install(doctor)
 try:
     app = create_app(Settings.from_env())
 except PunctualError as error:

@@ -1,4 +1,4 @@
-"""The command `punctual`: it asks workers and Kafka, and starts a worker where that is installed."""
+"""The command `punctual`: it asks workers and Kafka, and starts a worker or its doctor where that is installed."""
 
 import os
 import sys
@@ -11,6 +11,7 @@ from punctual.cli.exits import Exit
 USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
 
   worker  start a worker; its options are those of `faust worker`, its settings are environment variables
+  doctor  say what is wrong with an installation; it needs what the worker needs
 
 {cli.overview()}
 
@@ -22,7 +23,9 @@ def main() -> int:
     """Run what the arguments ask for, and return what to exit with (punctual.cli.exits)."""
     match sys.argv[1:]:
         case ["worker", *options]:
-            _worker(options)
+            _run("worker", options or ["-l", "info"])
+        case ["doctor", *options]:
+            _run("doctor", options)
         case ["--version"]:
             print(version("punctual"))  # noqa: T201 - this is what was asked for
             return Exit.DONE
@@ -35,10 +38,10 @@ def main() -> int:
     return Exit.WRONG_USE
 
 
-def _worker(options: list[str]) -> NoReturn:
+def _run(command: str, options: list[str]) -> NoReturn:
     try:
         version("punctual-worker")
     except PackageNotFoundError:
         sys.exit(NO_WORKER)
-    command = [sys.executable, "-m", "faust", "-A", "app", "worker", *(options or ["-l", "info"])]
-    os.execv(sys.executable, command)  # noqa: S606 - the worker takes this process's place, and so its signals
+    line = [sys.executable, "-m", "faust", "-A", "app", command, *options]
+    os.execv(sys.executable, line)  # noqa: S606 - the worker takes this process's place, and so its signals

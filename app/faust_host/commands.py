@@ -32,14 +32,19 @@ _INSTEAD = {
 _SEE = "What a worker holds is on its page (docs/how-to/see-what-is-pending.md)."
 
 
-def install() -> None:
-    """Make `faust -A app` Punctual's; to be called when the app is loaded, which Faust does before it looks for one."""
+def install(*own: click.Command) -> None:
+    """Make `faust -A app` Punctual's, with commands of its own.
+
+    To be called when the app is loaded, which Faust does before it looks for one.
+    """
     cli.help = _HELP
     cli.commands["worker"].help = _WORKER_HELP
     for option in (*cli.params, *cli.commands["worker"].params):
         option.hidden = getattr(option, "hidden", False) or option.name in _HIDDEN
     for name in cli.commands.keys() - {"worker"}:
         cli.commands[name] = _refused(name)
+    for command in own:
+        cli.add_command(command)
     worker_command.banner = lambda self, _: banner(self.app.settings)
     CaseInsensitiveChoice.convert = _accept_level_names
 

@@ -24,7 +24,7 @@ def test_help_is_punctuals() -> None:
     assert "Punctual: delayed messages for Kafka" in said.stdout
     assert "docs/reference/settings.md" in said.stdout
     _, _, commands = said.stdout.partition("Commands:\n")
-    assert [line.split()[0] for line in commands.splitlines() if line.strip()] == ["worker"]
+    assert [line.split()[0] for line in commands.splitlines() if line.strip()] == ["doctor", "worker"]
 
 
 def test_a_workers_help_has_what_the_environment_does_not_say() -> None:

@@ -1,0 +1,77 @@
+"""Checks the brokers: whether they answer, their versions, the controller."""
+
+from collections.abc import Iterator
+
+from app.doctor.facts import ClusterFacts, Versions
+from app.doctor.finding import Finding
+
+CHECK, REACHED = "brokers", "cluster"
+#: An installation works whose brokers take longer than this to connect to, but restores and starts are slow.
+_SLOW_MS = 1_000
+#: What tells releases apart that do not tell their number: an API, the version of it that came, with which release.
+#: (Kafka's protocol guide; KIP-664, KIP-516, KIP-903, KIP-951, KIP-853.)
+_LIST_TRANSACTIONS, _FETCH = 66, 1
+_CAME = (
+    ("3.0", _LIST_TRANSACTIONS, 0),
+    ("3.1", _FETCH, 13),
+    ("3.5", _FETCH, 15),
+    ("3.7", _FETCH, 16),
+    ("3.9", _FETCH, 17),
+)
+#: Kafka 4.0 has dropped all versions of Fetch below this (KIP-896).
+_FETCH_OF_4 = 4
+
+
+def release(versions: Versions) -> str | None:
+    """Return the release that a broker is of at least, None if it is older than 3.0."""
+    if versions.get(_FETCH, (0, 0))[0] >= _FETCH_OF_4:
+        return "4.0"
+    found = [name for name, key, newest in _CAME if versions.get(key, (0, -1))[1] >= newest]
+    return found[-1] if found and found[0] == "3.0" else None
+
+
+def check(cluster: ClusterFacts, name: str = "") -> Iterator[Finding]:
+    """Yield how a cluster stands; `name` is what DELAY_CLUSTERS calls it, empty for our own."""
+    where = f"the cluster {name} at {cluster.bootstrap}" if name else f"Kafka at {cluster.bootstrap}"
+    subject = name or cluster.bootstrap
+    if cluster.error:
+        said = cluster.error.rstrip(".")
+        mend = "DELAY_CLUSTERS" if name else "KAFKA_BOOTSTRAP_SERVERS, the security settings"
+        lost = " What is for its topics is held until it answers." if name else ""
+        sentence = f"{where} cannot be reached: {said}.{lost} Check {mend} and that the brokers run."
+        yield Finding("error", REACHED, subject, sentence)
+        return
+    if cluster.answered_ms >= _SLOW_MS:
+        sentence = (
+            f"{where} took {cluster.answered_ms} ms to connect to. Check the network, and names that resolve slowly."
+        )
+        yield Finding("warning", REACHED, subject, sentence)
+    else:
+        sentence = f"{where} answered within {cluster.answered_ms} ms; it has {len(cluster.brokers)} broker(s)."
+        yield Finding("ok", REACHED, subject, sentence)
+    if cluster.controller < 0:
+        sentence = (
+            f"{where} has no controller: no topic can be created and no leader elected. See its controllers' logs."
+        )
+        yield Finding("error", CHECK, subject, sentence)
+    yield from _each(cluster, subject)
+
+
+def _each(cluster: ClusterFacts, subject: str) -> Iterator[Finding]:
+    releases = set()
+    for node, versions in cluster.brokers.items():
+        if versions is None:
+            sentence = f"broker {node} does not answer. See that it runs, and is reached at its advertised listener."
+            yield Finding("warning", CHECK, f"broker {node}", sentence)
+            continue
+        found = release(versions)
+        releases.add(found)
+        if found is None:
+            sentence = f"broker {node} is older than Kafka 3.0, which is what has been tested. Upgrade it."
+            yield Finding("error", CHECK, f"broker {node}", sentence)
+    if len(releases) > 1:
+        names = ", ".join(sorted(name or "older than 3.0" for name in releases))
+        sentence = f"the brokers are of different releases, at least {names}. Upgrade those that are behind."
+        yield Finding("warning", CHECK, subject, sentence)
+    elif releases and None not in releases:
+        yield Finding("ok", CHECK, subject, f"the brokers are of Kafka {releases.pop()} or newer.")

@@ -1,0 +1,53 @@
+"""`faust -A app doctor`: what is wrong with an installation, without changing anything."""
+
+import asyncio
+import os
+import sys
+
+import click
+
+from app.doctor import render
+from app.doctor.acl_lines import FORMS
+from app.doctor.examination import Examination, examine
+from app.faust_host.library_logs import silent
+from app.settings import Settings
+
+_HELP = """Look for what is wrong: brokers, topics, rights, clocks, workers, disk, settings. Nothing is written.
+
+Run it with a worker's environment. Exit codes: 0 nothing is wrong, or warnings alone; 1 there are errors; 2 wrong use;
+3 the cluster cannot be reached. docs/reference/doctor.md has all checks.
+"""
+_FOUND, _UNREACHABLE = 1, 3
+
+
+@click.command("doctor", help=_HELP)
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--acls", type=click.Choice(list(FORMS)), help="Print the rights that a worker needs, and do no more.")
+@click.option("--principal", default="", help="Whom --acls is for, such as User:punctual.")
+def doctor(form: str, acls: str | None, principal: str) -> None:
+    """Examine the installation of the environment, and end with a code that says how it stands."""
+    settings = Settings.from_env()
+    if acls is not None:
+        click.echo(FORMS[acls](settings, _principal(settings, principal)))
+        return
+    with silent("aiokafka"):
+        found = asyncio.run(examine(settings, os.environ))
+    click.echo(render.as_json(found) if form == "json" else render.table(found))
+    click.echo(render.summary(found), err=True)
+    sys.exit(exit_code(found))
+
+
+def exit_code(examination: Examination) -> int:
+    """Return 0 if nothing is wrong but warnings, 1 if there are errors, 3 if our cluster cannot be reached."""
+    if not examination.reached:
+        return _UNREACHABLE
+    return _FOUND if examination.level == "error" else 0
+
+
+def _principal(settings: Settings, given: str) -> str:
+    """Return whom rights are for: who is named, or the user of the settings."""
+    principal = given or (f"User:{settings.sasl_username}" if settings.sasl_username else "")
+    kind, colon, name = principal.partition(":")
+    if not (kind and colon and name):
+        raise click.UsageError("--principal says whom the rights are for, such as --principal User:punctual")
+    return principal

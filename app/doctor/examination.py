@@ -1,0 +1,100 @@
+"""Gathers what is known of an installation, and checks all of it."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from app.clock import Clock
+from app.doctor import brokers, clocks, destinations, disk, lag, machine, process, rights, topics, workers
+from app.doctor.cluster import ask
+from app.doctor.facts import ClockFacts, ClusterFacts, Facts
+from app.doctor.finding import Finding, Level, ordered, worst
+from app.reports.reader import ProgressReader, Report
+from app.settings import Settings
+
+#: Reading the reports of all partitions takes some hundred milliseconds, more over a slow network.
+_REPORTS_S = 10.0
+_FETCH_MS = 100
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """What was found at a moment, the worst first; `reached` says whether our own cluster has answered."""
+
+    at_ms: int
+    level: Level
+    reached: bool
+    findings: list[Finding]
+
+
+async def examine(
+    settings: Settings,
+    env: Mapping[str, str],
+    *,
+    reports: Mapping[int, Report] | None = None,
+    clock: ClockFacts | None = None,
+) -> Examination:
+    """Look at the cluster, the workers and this machine; nothing is written.
+
+    A worker gives the `reports` that it has read, and its `clock`; others read the reports.
+    """
+    options = settings.kafka_options()
+    named = destinations.named(settings)
+    own, *others = await asyncio.gather(
+        ask(settings.bootstrap, [*topics.names(settings), *named], options, settings.app_id),
+        *(ask(bootstrap, named, options) for bootstrap in settings.clusters.values()),
+    )
+    here = await asyncio.to_thread(machine.look, settings.data_path)
+    if reports is None:
+        reports = await _read(settings, own)
+    facts = Facts(
+        now_ms=Clock.wall_ms(),
+        cluster=own,
+        machine=here,
+        others=dict(zip(settings.clusters, others, strict=True)),
+        reports=dict(reports),
+        clock=clock,
+        own_url="" if clock is None else settings.url,
+        env=env,
+    )
+    found = ordered(findings(settings, facts))
+    return Examination(facts.now_ms, worst(found), not own.error, found)
+
+
+def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield what all checks find in the facts."""
+    yield from brokers.check(facts.cluster)
+    for name, cluster in facts.others.items():
+        yield from brokers.check(cluster, name)
+    if not facts.cluster.error:
+        yield from topics.check(settings, facts)
+        yield from lag.check(settings, facts)
+        yield from destinations.check(settings, facts)
+        yield from rights.check(settings, facts)
+        yield from clocks.check(facts)
+        yield from workers.check(settings, facts)
+    yield from disk.check(settings, facts.machine)
+    yield from process.check(settings, facts)
+
+
+async def _read(settings: Settings, cluster: ClusterFacts) -> Mapping[int, Report]:
+    """Return the last report of each partition; none if they cannot be read."""
+    topic = cluster.topics.get(settings.progress)
+    if topic is None or not topic.there:
+        return {}
+    reader = ProgressReader(
+        settings.bootstrap,
+        settings.progress,
+        partitions=settings.partitions,
+        fetch_max_wait_ms=_FETCH_MS,
+        **settings.kafka_options(),
+    )
+    await reader.start()
+    try:
+        async with asyncio.timeout(_REPORTS_S):
+            await reader.caught_up.wait()
+    except TimeoutError:
+        pass  # what has come until now is told
+    finally:
+        await reader.stop()
+    return reader.reports

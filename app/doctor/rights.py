@@ -1,0 +1,65 @@
+"""Checks what the user of these settings may do, as far as the brokers tell (KIP-430)."""
+
+import fnmatch
+from collections.abc import Iterator
+
+from app.doctor.facts import Facts, Topic
+from app.doctor.finding import Finding
+from app.process.acl import Acl, worker_acls
+from app.settings import Settings
+
+CHECK = "rights"
+_SOMEBODY = "this user"
+
+
+def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield what is lacking of what a worker needs on its own cluster, and what cannot be told."""
+    user = settings.sasl_username or _SOMEBODY
+    acls, told = worker_acls(settings), False
+    for topic in facts.cluster.topics.values():
+        wanted = {operation for acl in acls if _covers(acl, topic.name) for operation in acl.operations} - {"Create"}
+        if not wanted or topic.absent:
+            continue
+        granted = _granted(topic)
+        told = told or granted is not None
+        yield from _lacking("topic", topic.name, user, wanted, granted)
+    group = facts.cluster.group_operations
+    yield from _lacking("group", settings.app_id, user, {"Read"}, group)
+    if settings.exactly_once:
+        sentence = (
+            f"whether {user} may use the transactional ids that begin with {settings.app_id}- is not known: brokers do "
+            "not tell. A worker that may not ends at its start, with a sentence."
+        )
+        yield Finding("ok", CHECK, f"{settings.app_id}-", sentence)
+    if not told and group is None:
+        yield Finding("ok", CHECK, user, f"what {user} may do is not known: the brokers do not tell.")
+
+
+def _covers(acl: Acl, topic: str) -> bool:
+    if acl.resource != "topic":
+        return False
+    if acl.pattern == "prefixed":
+        return topic.startswith(acl.name)
+    return fnmatch.fnmatchcase(topic, acl.name) if acl.name == "*" else topic == acl.name
+
+
+def _granted(topic: Topic) -> frozenset[str] | None:
+    return frozenset() if topic.error == "TopicAuthorizationFailedError" else topic.operations
+
+
+def _lacking(kind: str, name: str, user: str, wanted: set[str], granted: frozenset[str] | None) -> Iterator[Finding]:
+    if granted is None:
+        return
+    lacking = sorted(wanted - granted)
+    if lacking:
+        sentence = (
+            f"{user} lacks {', '.join(lacking)} on {kind} {name}. Grant it: `faust -A app doctor --acls kafka-acls "
+            f"--principal User:{_principal(user)}` prints all that a worker needs."
+        )
+        yield Finding("error", CHECK, name, sentence)
+    else:
+        yield Finding("ok", CHECK, name, f"{user} may do what a worker does with {kind} {name}.")
+
+
+def _principal(user: str) -> str:
+    return "…" if user == _SOMEBODY else user

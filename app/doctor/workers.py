@@ -1,0 +1,91 @@
+"""Checks the workers against each other: what they were told, their versions, whether they still report."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from app.doctor.facts import Facts
+from app.doctor.finding import Finding
+from app.reports.agreement import fingerprint
+from app.reports.reader import STALE_AFTER_MS, Report
+from app.settings import Settings
+
+CHECK = "workers"
+
+
+def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield how the workers stand that have reported, and which partitions nobody serves."""
+    if not facts.reports:
+        sentence = "no worker has reported yet: nothing is delivered. Start one with `faust -A app worker`."
+        yield Finding("warning", CHECK, settings.app_id, sentence)
+        return
+    fresh = [report for report in facts.reports.values() if _age_ms(facts, report) <= STALE_AFTER_MS]
+    before = len(fresh) < len(facts.reports)
+    yield from _silent(settings, facts, fresh)
+    told = {report.progress.worker: report.progress.settings for report in fresh if report.progress.settings}
+    differing = list(_differing(fingerprint(settings), told, facts.own_url))
+    yield from differing
+    versions = {report.progress.worker: report.progress.version for report in fresh}
+    if len(set(versions.values())) > 1:
+        listed = ", ".join(f"{worker} {version}" for worker, version in sorted(versions.items()))
+        sentence = f"workers are of different versions: {listed}. End the upgrade: restart those of the older version."
+        yield Finding("warning", CHECK, settings.app_id, sentence)
+    if versions and not before and not differing and len(set(versions.values())) == 1:
+        served = f"{len(versions)} worker(s) of version {next(iter(versions.values()))} report"
+        yield Finding("ok", CHECK, settings.app_id, f"{served}, with the same settings.")
+
+
+def _age_ms(facts: Facts, report: Report) -> int:
+    """Return how old what a report says is; what is repeated is as old as its first telling."""
+    said_ms = report.appended_ms if report.progress.state is None else report.progress.at_ms
+    return facts.now_ms - said_ms
+
+
+def _silent(settings: Settings, facts: Facts, fresh: list[Report]) -> Iterator[Finding]:
+    served = {report.progress.partition for report in fresh}
+    by: Counter[str] = Counter()
+    for number in set(range(settings.partitions)) - served:
+        report = facts.reports.get(number)
+        by["" if report is None else report.progress.worker] += 1
+    for worker, count in sorted(by.items()):
+        if not worker:
+            sentence = f"{count} partition(s) have never been reported. See /health/ready of the workers."
+            yield Finding("warning", CHECK, settings.app_id, sentence)
+            continue
+        sentence = (
+            f"the worker at {worker} was the last to report {count} partition(s), and has been silent for over "
+            f"{STALE_AFTER_MS // 1000} s: what is due there waits. Start it again, or see /health/ready of the others."
+        )
+        yield Finding("error", CHECK, worker, sentence)
+
+
+def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], own_url: str) -> Iterator[Finding]:
+    """Yield workers that were told something else than most, and settings of this process that are not theirs."""
+    for worker, theirs in sorted(told.items()):
+        usual = _usual(told, ours)
+        names = sorted(name for name in usual.keys() & theirs.keys() if usual[name] != theirs[name])
+        if names:
+            sentence = (
+                f"the worker at {worker} has other settings: {', '.join(names)}. What becomes of a message depends on "
+                "them: set them alike, and restart it."
+            )
+            yield Finding("error", CHECK, worker, sentence)
+    if told and own_url not in told:
+        usual = _usual(told, ours)
+        names = sorted(name for name in ours.keys() & usual.keys() if ours[name] != usual[name])
+        if names:
+            sentence = (
+                f"the settings here are not those of the workers: {', '.join(names)}. Topics and rights were judged by "
+                "the settings here: run the doctor with a worker's environment."
+            )
+            yield Finding("warning", CHECK, "this environment", sentence)
+
+
+def _usual(told: Mapping[str, Mapping[str, str]], ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the hash of each setting that most workers have; where as many have each, what was told here counts."""
+    usual = {}
+    for name in {name for theirs in told.values() for name in theirs}:
+        counts = Counter(theirs[name] for theirs in told.values() if name in theirs)
+        most = max(counts.values())
+        best = [value for value, count in counts.items() if count == most]
+        usual[name] = ours[name] if ours.get(name) in best else min(best)
+    return usual

@@ -1,0 +1,110 @@
+"""Asks what topics and a group are like, and what the asker may do with them (KIP-430), which aiokafka does not."""
+
+from collections.abc import Collection
+
+from aiokafka.protocol.admin import DescribeGroupsResponse_v3
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
+
+#: What stands in place of operations that the broker does not tell.
+_NOT_TOLD = -(1 << 31)
+#: Codes of operations (org.apache.kafka.common.acl.AclOperation), by the names that tools of Kafka have for them.
+_CODES = {
+    "Read": 3,
+    "Write": 4,
+    "Create": 5,
+    "Delete": 6,
+    "Alter": 7,
+    "Describe": 8,
+    "ClusterAction": 9,
+    "DescribeConfigs": 10,
+    "AlterConfigs": 11,
+    "IdempotentWrite": 12,
+}
+
+
+def operations(bits: int) -> frozenset[str] | None:
+    """Return the operations that a field of bits stands for; None if the broker has not told any."""
+    if bits == _NOT_TOLD:
+        return None
+    return frozenset(name for name, code in _CODES.items() if bits >> code & 1)
+
+
+class _Topics(Response):
+    API_KEY = 3
+    API_VERSION = 8
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("brokers", Array(("node_id", Int32), ("host", String("utf-8")), ("port", Int32), ("rack", String("utf-8")))),
+        ("cluster_id", String("utf-8")),
+        ("controller_id", Int32),
+        (
+            "topics",
+            Array(
+                ("error_code", Int16),
+                ("topic", String("utf-8")),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    Array(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", Array(Int32)),
+                        ("in_sync", Array(Int32)),
+                        ("offline", Array(Int32)),
+                    ),
+                ),
+                ("operations", Int32),
+            ),
+        ),
+        ("operations", Int32),
+    )
+
+
+class _TopicsStruct(RequestStruct):
+    API_KEY = 3
+    API_VERSION = 8
+    RESPONSE_TYPE = _Topics
+    SCHEMA = Schema(
+        ("topics", Array(String("utf-8"))),
+        ("allow_auto_topic_creation", Boolean),
+        ("cluster_operations", Boolean),
+        ("topic_operations", Boolean),
+    )
+
+
+class DescribeTopics(Request[_TopicsStruct]):
+    """Asks for the brokers and for topics, which it never creates, and what may be done with each."""
+
+    API_KEY = 3
+
+    def __init__(self, topics: Collection[str]) -> None:
+        """Ask about these topics."""
+        self.topics = list(topics)
+
+    def build(self, request_struct_class: type[_TopicsStruct]) -> _TopicsStruct:
+        """Return what goes over the wire."""
+        return request_struct_class(self.topics, False, False, True)  # noqa: FBT003 - as the schema has them
+
+
+class _GroupStruct(RequestStruct):
+    API_KEY = 15
+    API_VERSION = 3
+    RESPONSE_TYPE = DescribeGroupsResponse_v3  # aiokafka's own has that of version 2, without the operations
+    SCHEMA = Schema(("groups", Array(String("utf-8"))), ("operations", Boolean))
+
+
+class DescribeGroup(Request[_GroupStruct]):
+    """Asks a group's coordinator for the group, and what may be done with it."""
+
+    API_KEY = 15
+
+    def __init__(self, group: str) -> None:
+        """Ask about a group."""
+        self.group = group
+
+    def build(self, request_struct_class: type[_GroupStruct]) -> _GroupStruct:
+        """Return what goes over the wire."""
+        return request_struct_class([self.group], True)  # noqa: FBT003 - as the schema has them

@@ -1,0 +1,69 @@
+"""The rights on a cluster with ACLs that a worker, who sends requests, and who reads deliveries need: these alone.
+
+Read, Write and Delete imply Describe, so that it stands only where nothing implies it.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
+
+from app.settings import Settings
+
+_WILDCARD: Final = re.compile(r"[*?[]")
+_EXACTLY_ONCE: Final = "exactly once"
+_ALWAYS: Final = "always"
+
+
+class Acl(NamedTuple):
+    """What a principal may do with resources: operations as Kafka names them, when it is needed in words."""
+
+    resource: Literal["topic", "group", "transactional id"]
+    name: str
+    pattern: Literal["literal", "prefixed"]
+    operations: tuple[str, ...]
+    when: str = _ALWAYS
+
+
+def worker_acls(settings: Settings) -> list[Acl]:
+    """Return what a worker with these settings needs on its own cluster."""
+    own = f"{settings.app_id}-"
+    acls = [
+        Acl("topic", own, "prefixed", ("Create", "DescribeConfigs", "Read", "Write")),
+        *(Acl("topic", name, "literal", ("DescribeConfigs", "Read")) for name in settings.extra_inputs),
+        *_destinations(settings, ("Write",), _ALWAYS),
+        Acl("group", settings.app_id, "literal", ("Read",)),
+    ]
+    if settings.exactly_once:
+        acls.append(Acl("transactional id", own, "prefixed", ("Write",), _EXACTLY_ONCE))
+        # Whether a transaction is left open there is asked by an API that wants to be allowed to read.
+        acls += _destinations(settings, ("Read",), _EXACTLY_ONCE)
+    return acls
+
+
+def producer_acls(settings: Settings) -> list[Acl]:
+    """Return what who sends requests and commands needs, on all inputs."""
+    return [Acl("topic", name, "literal", ("Write",)) for name in settings.inputs]
+
+
+def consumer_acls(settings: Settings, group: str) -> list[Acl]:
+    """Return what who reads deliveries as a group needs, on all topics that may be delivered to."""
+    return [*_destinations(settings, ("Read",), _ALWAYS), Acl("group", group, "literal", ("Read",))]
+
+
+def _destinations(settings: Settings, operations: tuple[str, ...], when: str) -> Iterable[Acl]:
+    """Yield a right on all topics that a pattern of destinations means, of more if ACLs cannot say it: `*-late`."""
+    patterns = dict.fromkeys(pattern for listed in settings.destinations.values() for pattern in listed)
+    named = dict.fromkeys(_topics(pattern) for pattern in patterns)
+    if ("*", "literal") in named:  # it includes the others
+        named = {("*", "literal"): None}
+    for name, pattern in named:
+        yield Acl("topic", name, pattern, operations, when)
+
+
+def _topics(pattern: str) -> tuple[str, Literal["literal", "prefixed"]]:
+    """Return the narrowest name and pattern type of an ACL that has all topics of a pattern of destinations."""
+    wildcard = _WILDCARD.search(pattern)
+    if wildcard is None:
+        return pattern, "literal"
+    before = pattern[: wildcard.start()]
+    return (before, "prefixed") if before else ("*", "literal")

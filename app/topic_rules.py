@@ -1,0 +1,65 @@
+"""What a topic that is there must be like: what would lose messages, and what puts them at risk."""
+
+from collections.abc import Iterator, Mapping
+
+from app.settings import Settings
+
+Config = Mapping[str, str]
+
+
+def mismatches(
+    settings: Settings, topic: str, there: int, partitions: int, config: Config, wanted: Config
+) -> Iterator[str]:
+    """Yield a sentence for each thing that would lose messages: it stops a worker that starts.
+
+    `there` is the number of partitions that the topic has, `partitions` and `wanted` what it would be created with.
+    """
+    if there != partitions:
+        yield _other_number(settings, topic, there, partitions)
+    policy, kept = config["cleanup.policy"], (settings.changelog, settings.progress)
+    if topic in kept and policy != "compact":
+        yield (
+            f"topic {topic} has cleanup.policy={policy}, which deletes messages that still wait. "
+            f"Set cleanup.policy=compact."
+        )
+    if topic == settings.controls and policy != "compact":
+        yield (
+            f"topic {topic} has cleanup.policy={policy}, which forgets pauses that still hold. Set "
+            "cleanup.policy=compact."
+        )
+    if topic in kept and config["message.timestamp.type"] != "LogAppendTime":
+        yield (
+            f"topic {topic} has message.timestamp.type={config['message.timestamp.type']}. Without the brokers' time "
+            "no worker's clock is ever confirmed, and nothing is delivered. Set message.timestamp.type=LogAppendTime."
+        )
+    least = int(wanted.get("max.message.bytes", 0))
+    if int(config["max.message.bytes"]) < least:
+        yield (
+            f"topic {topic} has max.message.bytes={config['max.message.bytes']}, the inputs take messages that need "
+            f"{least} there. Set max.message.bytes={least}."
+        )
+
+
+def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
+    """Yield a sentence for each thing by which brokers may lose what a topic holds."""
+    if config["unclean.leader.election.enable"] == "true":
+        yield f"topic {topic} has unclean.leader.election.enable=true: brokers may lose what it holds"
+    if int(config["min.insync.replicas"]) < int(wanted.get("min.insync.replicas", 0)):
+        yield (
+            f"topic {topic} has min.insync.replicas={config['min.insync.replicas']}, DELAY_MIN_INSYNC_REPLICAS is "
+            f"{wanted['min.insync.replicas']}: brokers may lose what it holds"
+        )
+
+
+def _other_number(settings: Settings, topic: str, there: int, partitions: int) -> str:
+    """Return a sentence about a topic that has another number of partitions."""
+    msg = f"topic {topic} has {there} partitions, {partitions} are needed (DELAY_PARTITIONS)."
+    if topic in settings.inputs and topic != settings.requests:
+        return (
+            f"{msg} If it is another system's, copy it into an input of its own (docs/how-to/foreign-topics.md); "
+            f"a new installation can also have DELAY_PARTITIONS={there}."
+        )
+    return (
+        f"{msg} It is fixed for the life of an installation: set DELAY_PARTITIONS={there} if that is what it was, or "
+        f"recreate the topic."
+    )

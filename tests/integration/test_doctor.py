@@ -1,0 +1,64 @@
+"""The doctor on a real broker: a healthy installation has no error, and each thing that is wrong is found."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.harness.worker import ROOT
+from tests.integration.installation import PARTITIONS, Installation
+
+Finding = dict[str, str]
+
+
+def doctor(bootstrap: str, app_id: str, *options: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command with an installation's settings."""
+    aside = ("DELAY_", "KAFKA_")
+    settings = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(aside)},
+        "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
+        "DELAY_APP_ID": app_id,
+        "DELAY_PARTITIONS": str(PARTITIONS),
+        "DELAY_REPLICATION_FACTOR": "1",
+        "DELAY_DESTINATIONS": "*",
+        "PYTHONPATH": str(ROOT),
+        **env,
+    }
+    command = [sys.executable, "-m", "faust", "-A", "app", "doctor", *options]
+    return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=60, check=False)
+
+
+def found(said: "subprocess.CompletedProcess[str]", *levels: str) -> list[Finding]:
+    findings: list[Finding] = json.loads(said.stdout)["findings"]
+    return [one for one in findings if one["level"] in levels]
+
+
+def test_a_healthy_installation_has_no_error(installation: Installation, tmp_path: Path) -> None:
+    said = doctor(installation.bootstrap, installation.app_id, "--format", "json", DATADIR=str(tmp_path))
+
+    assert (said.returncode, found(said, "error")) == (0, [])
+    well = {(one["check"], one["subject"]) for one in found(said, "ok")}
+    assert {("topics", f"{installation.app_id}-delays-changelog"), ("clock", installation.worker.url)} <= well
+    assert ("workers", installation.app_id) in well
+    assert list(tmp_path.iterdir()) == []  # nothing is written
+
+
+def test_each_thing_that_is_wrong_is_found_in_one_run(installation: Installation, tmp_path: Path) -> None:
+    missing, small = f"{installation.app_id}-never-made", installation.topic(max_message_bytes="1000")
+    installation.alter(f"{installation.app_id}-delays-changelog", cleanup_policy="delete")
+    try:
+        env = {"DELAY_DESTINATIONS": f"{missing},{small}", "DELAY_PARTITIONS": "8", "DATADIR": str(tmp_path)}
+        said = doctor(installation.bootstrap, installation.app_id, "--format", "json", **env)
+    finally:
+        installation.alter(f"{installation.app_id}-delays-changelog", cleanup_policy="compact")
+
+    assert said.returncode == 1
+    errors = {one["subject"]: one["sentence"] for one in found(said, "error") if "cleanup.policy" in one["sentence"]}
+    assert "Set cleanup.policy=compact" in errors[f"{installation.app_id}-delays-changelog"]
+    few = [one for one in found(said, "error") if "has 4 partitions, 8 are needed" in one["sentence"]]
+    assert f"{installation.app_id}-requests" in {one["subject"] for one in few}
+    warned = {one["subject"]: one["sentence"] for one in found(said, "warning")}
+    assert "does not exist" in warned[missing]
+    assert "takes 1000 bytes" in warned[small]
+    assert "DELAY_DESTINATIONS, DELAY_PARTITIONS" in warned["this environment"]
