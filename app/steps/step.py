@@ -1,9 +1,11 @@
 """One unit of work on a partition: rows to put and remove, records to send, positions (how-it-works.md#a-step)."""
 
+from collections import defaultdict
 from collections.abc import Sequence  # noqa: TC003 - needed for annotations
 from typing import Any, NamedTuple
 
 from app.steps import events
+from punctual.contract.request import Reason
 from tables import Changes, Entry
 from tables.destination import told
 from tables.entry import VERSION
@@ -35,7 +37,9 @@ class Step:
         "fired",
         "ids",
         "now_ms",
+        "rejects",
         "sends",
+        "told",
         "version",
     )
 
@@ -48,6 +52,8 @@ class Step:
         self.version, self._sent_bytes = version, 0
         self.events: list[tuple[bytes, bytes]] = []
         self.sends: list[OutgoingRecord] = []
+        #: How many events of each kind, and dead letters by reason.
+        self.told, self.rejects = defaultdict[events.Kind, int](int), dict[Reason, int]()
         self.ids: dict[str, bytes | None] = {}
         self.fired: list[bytes] = []
         #: Rows that stay where they are and are tried again, and when.
@@ -73,11 +79,17 @@ class Step:
         headers = sum(len(name) + len(value or b"") + 4 for name, value in out.headers)
         self._sent_bytes += len(out.key or b"") + len(out.value or b"") + headers + 32
 
+    def reject(self, letter: OutgoingRecord, reason: Reason) -> None:
+        """Add a dead letter."""
+        self.send(letter)
+        self.rejects[reason] = self.rejects.get(reason, 0) + 1
+
     def tell(self, event: events.Event) -> None:
         """Add an event; of a URL it names the origin alone."""
         to = event.to
         if to is not None and "/" in to:  # no topic has one in its name
             event.to = told(to)
+        self.told[event.event] += 1
         self.events.append((event.id.encode(), events.encode(event)))
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:

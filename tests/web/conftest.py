@@ -9,6 +9,7 @@ import pytest
 
 from app.reports.queues import Said
 from app.reports.reader import ProgressReader, Report, decode_progress
+from app.web.measures import Measures
 from app.web.overview import Wanted
 from app.web.state import Recovery
 
@@ -65,6 +66,7 @@ class FakeState:
     waiting: dict[int, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     wants: Wanted = field(default_factory=Wanted)
     said: list[Said] = field(default_factory=list)
+    measures: Measures | None = None
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 
     def ready_reason(self) -> str | None:
