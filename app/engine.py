@@ -29,6 +29,7 @@ from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.tasks import telling
 from app.process.watchdog import Watchdog
+from app.reports.agreement import Agreement
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
 from app.reports.queues import Queues, Said
@@ -41,6 +42,7 @@ from app.throttle.controls import Controls
 from app.throttle.throttle import Throttle
 from app.topics import TopicLimits, ensure
 from app.version import VERSION
+from app.web.measures import Measures
 from app.web.overview import Wanted
 from app.web.state import Recovery
 from tables import DelayTable
@@ -60,6 +62,7 @@ class Engine:
         self.targets: dict[str | None, Target] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
+        self.measures: Measures | None = None
 
     def claim(self) -> None:
         """Take the data directory, before anything is written to it.
@@ -137,15 +140,18 @@ class Engine:
             self.due.notify,
             end_process,
         )
-        watchdog = Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat})
+        agreement = Agreement(settings, self.clock.wall_ms())
+        self.measures = Measures(
+            settings, self.clock, self.journal.tally, self.due.lateness.since_start, partitions, intake, agreement
+        )
         for work in (
             self.due.run(),
             progress.run(),
             watermark.run(),
             self.controls.run(),
             self._queues.run(),
-            Housekeeping(self, self._app, self._lock).run(),
-            watchdog.run(),
+            Housekeeping(self, self._app, self._lock, agreement).run(),
+            Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat}).run(),
         ):
             self._spawn(work)
         self._started = True

@@ -26,15 +26,17 @@ _IDLE_S = 3_600.0
 class Housekeeping:
     """Serves one engine."""
 
-    def __init__(self, engine: "Engine", app: Any, lock: IO[bytes]) -> None:
-        """Look after `engine`, the consumer of the Faust `app`, and the data directory that is held by `lock`."""
-        self._engine, self._app, self._lock = engine, app, lock
+    def __init__(self, engine: "Engine", app: Any, lock: IO[bytes], agreement: Agreement) -> None:
+        """Look after `engine`, the consumer of the Faust `app`, and the data directory that is held by `lock`.
+
+        `agreement` hears of what workers report.
+        """
+        self._engine, self._app, self._lock, self._agreement = engine, app, lock, agreement
 
     async def run(self) -> None:
         """Go on until cancelled."""
         engine, now = self._engine, asyncio.get_running_loop().time
         learned = swept = now()
-        agreement = Agreement(engine.settings, engine.clock.wall_ms())
         readiness = Readiness(engine.settings)
         while True:
             await asyncio.sleep(_EVERY_S)
@@ -42,7 +44,7 @@ class Housekeeping:
             self._mind_the_disk()
             self._mind_the_group()
             readiness.look(engine.owned, engine.ready_reason())
-            agreement.look(engine.reader.reports.values(), engine.clock.wall_ms())
+            self._agreement.look(engine.reader.reports.values(), engine.clock.wall_ms())
             if now() - learned > _METADATA_S:
                 learned = now()
                 await self._refresh_destinations()

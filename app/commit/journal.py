@@ -10,6 +10,7 @@ import itertools
 import logging
 from collections.abc import Sequence
 
+from app.commit.tally import Tally
 from app.errors import NotOwner, PartitionStopped
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.metadata.reader import PartitionReader
@@ -33,6 +34,8 @@ class Journal:
     def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, table: DelayTable) -> None:
         """Write to the changelog of `table` through `sender`."""
         self._settings, self._cluster, self._sender, self._table = settings, cluster, sender, table
+        #: What the steps come to that were committed.
+        self.tally = Tally()
 
     #: Whether deliveries are part of steps: of their transactions, exactly once.
     delivers = False
@@ -53,6 +56,12 @@ class Journal:
 
         Raises NotOwner if another worker has taken the partition; any SendError of these topics is as final.
         """
+        began = asyncio.get_running_loop().time()
+        await self._append_step(partition, step)
+        self.tally.add(step, asyncio.get_running_loop().time() - began)
+
+    async def _append_step(self, partition: int, step: Step) -> None:
+        """Send what a step has, and write it down."""
         store = self._table.stores[partition]
         self.reached("before-events", step)
         sent = [self._sender.submit(*outgoing) for outgoing in self._outgoing(partition, step)]

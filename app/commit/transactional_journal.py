@@ -84,11 +84,8 @@ class TransactionalJournal(Journal):
         self.reached("acked", None)
         return [taken for taken in map(_told, deliveries, acks) if taken is not None]
 
-    async def commit(self, partition: int, step: Step) -> None:
-        """Commit a step in one transaction: that which deliver() has begun, or one of its own.
-
-        Raises NotOwner if another worker has taken the partition.
-        """
+    async def _append_step(self, partition: int, step: Step) -> None:
+        """Commit a step in one transaction: that which deliver() has begun, or one of its own."""
         store = self._table.stores[partition]
         with _owning(partition):
             end = await self._id_pools[partition].run(lambda transactions: self._once(transactions, partition, step))

@@ -35,6 +35,12 @@ class GroupIntake:
         """Return whether records have been fetched that are not in the table yet."""
         return bool(self._app.consumer._ahead.get(TP(topic, partition), 0))
 
+    def end(self, topic: str, partition: int) -> int | None:
+        """Return where a topic's partition ended when it was last fetched; None if it has not been yet."""
+        state = self._app.consumer.state_of(TP(topic, partition))
+        end: int | None = None if state is None else state.highwater
+        return end
+
     def heard(self, topic: str, partition: int) -> float | None:
         """Return when a broker last said what there is to read; None if it isn't to be read now."""
         consumer = self._app.consumer

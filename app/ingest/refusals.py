@@ -24,7 +24,7 @@ class Refusals:
         dead_letter = dead_letters.refused(
             dialect, topic, self._limits.dead_letter, record, refusal.reason, refusal.sentence
         )
-        step.send(dead_letter._replace(partition=self._number))
+        step.reject(dead_letter._replace(partition=self._number), refusal.reason)
         source = f"{record.topic}-{record.partition}-{record.offset}"
         self._call_back(step, dialect, record, source, refusal)
         step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
@@ -35,17 +35,16 @@ class Refusals:
         Its dead letter can be sent again as it is: what the tier says of it is left out. The `key` of the row that it
         does not get says when it is due.
         """
-        step.send(
-            dead_letters.rejected(
-                self._settings.dead_letters,
-                self._limits.dead_letter,
-                self._number,
-                key,
-                entry,
-                refusal.reason,
-                refusal.sentence,
-            )
+        letter = dead_letters.rejected(
+            self._settings.dead_letters,
+            self._limits.dead_letter,
+            self._number,
+            key,
+            entry,
+            refusal.reason,
+            refusal.sentence,
         )
+        step.reject(letter, refusal.reason)
         if self._may_call(entry.on_failure):  # anyone can write what looks like the tier's
             callbacks.queue(step, key, entry, refusal.reason, refusal.sentence, self._limits.row)
         step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))

@@ -57,19 +57,24 @@ class Agreement:
     def __init__(self, settings: Settings, started_ms: int) -> None:
         """Compare with what is reported from `started_ms` on: before, all may have been told something else."""
         self._ours, self._url, self._started_ms = fingerprint(settings), settings.url, started_ms
-        self._differing: dict[str, list[str]] = {}
+        #: The settings that each other worker has otherwise, by its address.
+        self.differing: dict[str, list[str]] = {}
 
     def look(self, reports: Iterable[Report], now_ms: int) -> None:
         """Compare with the latest reports."""
-        since = max(self._started_ms, now_ms - STALE_AFTER_MS)
+        since, heard = max(self._started_ms, now_ms - STALE_AFTER_MS), set[str]()
         for report in reports:
             worker, theirs = report.progress.worker, report.progress.settings
-            if worker == self._url or report.appended_ms < since or not theirs:
+            if worker == self._url or report.appended_ms < since:
+                continue
+            heard.add(worker)
+            if not theirs:
                 continue
             differing = sorted(name for name in self._ours.keys() & theirs.keys() if self._ours[name] != theirs[name])
-            if differing != self._differing.get(worker, []):
-                self._differing[worker] = differing
+            if differing != self.differing.get(worker, []):
+                self.differing[worker] = differing
                 self._warn(worker, differing)
+        self.differing = {worker: names for worker, names in self.differing.items() if names and worker in heard}
 
     @staticmethod
     def _warn(worker: str, differing: list[str]) -> None:

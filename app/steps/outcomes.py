@@ -175,17 +175,16 @@ class Outcomes:
     def _rejected(self, step: Step, outcome: Rejected, entry: Entry) -> None:
         step.remove(outcome.row, entry)
         message = occurrences.occurrence(entry, keys.due_of(outcome.row))
-        step.send(
-            dead_letters.rejected(
-                self._settings.dead_letters,
-                self._limits.dead_letter,
-                self._number,
-                outcome.row,
-                message,
-                outcome.reason,
-                outcome.sentence,
-            )
+        letter = dead_letters.rejected(
+            self._settings.dead_letters,
+            self._limits.dead_letter,
+            self._number,
+            outcome.row,
+            message,
+            outcome.reason,
+            outcome.sentence,
         )
+        step.reject(letter, outcome.reason)
         self._call_back(step, outcome, message)
         ended(step, "rejected", keys.due_of(outcome.row), entry, reason=outcome.reason.value)
         self._end(step, outcome.row, entry)

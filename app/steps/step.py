@@ -4,6 +4,7 @@ from collections.abc import Sequence  # noqa: TC003 - needed for annotations
 from typing import Any, NamedTuple
 
 from app.steps import events
+from punctual.contract.request import Reason
 from tables import Changes, Entry
 from tables.destination import told
 from tables.entry import VERSION
@@ -26,7 +27,9 @@ class Step:
     """
 
     __slots__ = (
+        "_others",
         "_sent_bytes",
+        "_usual",
         "again",
         "broker_ms",
         "changes",
@@ -35,6 +38,7 @@ class Step:
         "fired",
         "ids",
         "now_ms",
+        "rejects",
         "sends",
         "version",
     )
@@ -48,6 +52,11 @@ class Step:
         self.version, self._sent_bytes = version, 0
         self.events: list[tuple[bytes, bytes]] = []
         self.sends: list[OutgoingRecord] = []
+        #: Dead letters by reason.
+        self.rejects = dict[Reason, int]()
+        #: Most steps tell one kind of event: only what is of another kind than the first is counted one by one.
+        self._usual: events.Kind | None = None
+        self._others = dict[events.Kind, int]()
         self.ids: dict[str, bytes | None] = {}
         self.fired: list[bytes] = []
         #: Rows that stay where they are and are tried again, and when.
@@ -73,12 +82,33 @@ class Step:
         headers = sum(len(name) + len(value or b"") + 4 for name, value in out.headers)
         self._sent_bytes += len(out.key or b"") + len(out.value or b"") + headers + 32
 
+    def reject(self, letter: OutgoingRecord, reason: Reason) -> None:
+        """Add a dead letter."""
+        self.send(letter)
+        self.rejects[reason] = self.rejects.get(reason, 0) + 1
+
     def tell(self, event: events.Event) -> None:
         """Add an event; of a URL it names the origin alone."""
         to = event.to
         if to is not None and "/" in to:  # no topic has one in its name
             event.to = told(to)
+        if event.event is not self._usual:
+            self._another(event.event)
         self.events.append((event.id.encode(), events.encode(event)))
+
+    def _another(self, kind: events.Kind) -> None:
+        if self._usual is None:
+            self._usual = kind
+        else:
+            self._others[kind] = self._others.get(kind, 0) + 1
+
+    @property
+    def kinds(self) -> dict[events.Kind, int]:
+        """How many events of each kind there are."""
+        found = dict(self._others)
+        if self._usual is not None:
+            found[self._usual] = found.get(self._usual, 0) + len(self.events) - sum(self._others.values())
+        return found
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
         """Add a new row."""

@@ -37,6 +37,8 @@ class WorkerCollector(Collector):
         built.add_metric([], {"version": state.version})
         yield built
         left = sum(row["total"] - row["done"] for row in state.recovery())
+        if state.measures is not None:
+            yield from state.measures.collect()
         yield from _wanted(state.wanted())
         yield from _queues(queue_rows(state.queues(), state.now_ms()))
         yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)

@@ -7,6 +7,7 @@ from app.reports.queues import Said
 from app.reports.reader import ProgressReader
 
 if TYPE_CHECKING:
+    from app.web.measures import Measures
     from app.web.overview import Wanted
 
 
@@ -42,6 +43,10 @@ class WorkerState(Protocol):
     @property
     def version(self) -> str:
         """The version of this worker."""
+
+    @property
+    def measures(self) -> "Measures | None":
+        """What the worker counts of its own; None until it has started."""
 
     @property
     def reader(self) -> ProgressReader:

@@ -243,7 +243,7 @@ BUGS: dict[str, list[Bug]] = {
     ],
     "what a zombie has written is not set right": [(Journal, "rewrite", _no_rewrite)],
     "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
-    "exactly once, the local write comes before the commit": [(TransactionalJournal, "commit", _local_first)],
+    "exactly once, the local write comes before the commit": [(TransactionalJournal, "_append_step", _local_first)],
     "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
     "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
     "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],

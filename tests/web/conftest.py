@@ -2,13 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from app.clock import Clock
+from app.commit.tally import Tally
+from app.histogram import Histogram
+from app.reports.agreement import Agreement
 from app.reports.queues import Said
 from app.reports.reader import ProgressReader, Report, decode_progress
+from app.settings import Settings
+from app.web.measures import Measures
 from app.web.overview import Wanted
 from app.web.state import Recovery
 
@@ -65,6 +72,7 @@ class FakeState:
     waiting: dict[int, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     wants: Wanted = field(default_factory=Wanted)
     said: list[Said] = field(default_factory=list)
+    measures: Measures | None = None
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 
     def ready_reason(self) -> str | None:
@@ -98,3 +106,23 @@ def state() -> FakeState:
     fake = FakeState()
     fake.reader.caught_up.set()
     return fake
+
+
+class FakeInputs:
+    """Inputs of which all has been read."""
+
+    def position(self, _topic: str, _partition: int) -> int | None:
+        return 7
+
+    def end(self, _topic: str, _partition: int) -> int | None:
+        return 7
+
+
+@pytest.fixture
+def measures(tmp_path: Path) -> Measures:
+    """What a worker counts that has no partition yet."""
+    settings = Settings.from_env({"DATADIR": str(tmp_path), "DELAY_APP_ID": "delay"})
+    settings.data_path.mkdir(parents=True, exist_ok=True)
+    clock = Clock()
+    lateness = Histogram((0.001, 1.0))
+    return Measures(settings, clock, Tally(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS))

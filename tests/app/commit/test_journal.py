@@ -16,6 +16,7 @@ from app.kafka.errors import TooLarge
 from app.settings import Settings
 from app.steps.events import Event
 from app.steps.step import OutgoingRecord, Step
+from punctual.contract.request import Reason
 from tables import PartitionStore, keys
 from tables.restore import EPOCHS
 from tests.tables.rows import NOW, entry, key, put
@@ -180,3 +181,20 @@ async def test_a_step_without_changes_leaves_the_changelog_alone(tmp_path: Path)
     await journal.commit(0, step)
 
     assert (len(journal.topics.logs[FORWARDS]), len(journal.topics.logs[CHANGELOG])) == (1, 1)
+
+
+async def test_a_step_is_counted_once_when_it_is_committed(tmp_path: Path) -> None:
+    journal = Written(tmp_path)
+    await journal.claim(0, NOW)
+    step = step_of()
+    step.reject(OutgoingRecord("delay-dead-letters", 0, b"c", b"raw", []), Reason.MALFORMED)
+    journal.topics.refused.add(CHANGELOG)
+    with pytest.raises(TooLarge):
+        await journal.commit(0, step)
+    assert not any(journal.tally.events.values())
+    assert journal.tally.commits.buckets()[-1] == ("+Inf", 0)
+    journal.topics.refused.clear()
+    await journal.commit(0, step)
+    assert {kind for kind, number in journal.tally.events.items() if number == 1} == {"accepted"}
+    assert journal.tally.dead_letters["malformed"] == sum(journal.tally.dead_letters.values()) == 1
+    assert journal.tally.commits.buckets()[-1] == ("+Inf", 1)
