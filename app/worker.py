@@ -18,6 +18,7 @@ from app.clock import Clock
 from app.console import console
 from app.dead_letters import routes as dead_letters_routes
 from app.dead_letters.dead_letters import DeadLetters
+from app.doctor import findings
 from app.doctor.command import doctor
 from app.engine import Engine
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
@@ -158,6 +159,7 @@ def create_app(settings: Settings) -> Punctual:
     acts, dead_letters = Acts(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     search_routes.register(web_app, search)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
+    findings.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
     acts_routes.register(web_app, acts, jobs, dead_letters)
     console.register(web_app, app.engine, read_only=settings.read_only)

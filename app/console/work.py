@@ -16,8 +16,9 @@ class Work:
 
     async def show_workers(self, request: web.Request) -> web.Response:
         """Answer GET /workers: who owns what, how far each is, and what a check of the installation has found."""
-        findings = await self._desk.api(request).get("/findings")
-        return await self._desk.show(request, "workers.html", live=True, findings=findings)
+        findings = await self._desk.api(request).get("/findings", {"wait": "0"})
+        wrong = [one for one in findings.get("findings", []) if one["level"] != "ok"]
+        return await self._desk.show(request, "workers.html", live=True, findings=findings, wrong=wrong)
 
     async def show_jobs(self, request: web.Request) -> web.Response:
         """Answer GET /jobs: the newest first."""

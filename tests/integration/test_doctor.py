@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.worker import ROOT
+from tests.harness.worker import ROOT, Worker, eventually
 from tests.integration.installation import PARTITIONS, Installation
+from tests.integration.test_acts import get
 
 Finding = dict[str, str]
 
@@ -62,3 +63,30 @@ def test_each_thing_that_is_wrong_is_found_in_one_run(installation: Installation
     assert "does not exist" in warned[missing]
     assert "takes 1000 bytes" in warned[small]
     assert "DELAY_DESTINATIONS, DELAY_PARTITIONS" in warned["this environment"]
+
+
+def test_a_running_worker_tells_the_same(installation: Installation) -> None:
+    status, answer = get(installation, "/findings")
+    assert (status, answer["reached"]) == (200, True)
+    assert [one for one in answer["findings"] if one["level"] == "error"] == []
+    assert ("clock", installation.worker.url) in {(one["check"], one["subject"]) for one in answer["findings"]}
+    assert get(installation, "/findings?wait=0") == (200, answer)
+
+
+def test_workers_that_have_other_settings_are_found(installation: Installation, tmp_path: Path) -> None:
+    env = {**installation.worker.env, "DELAY_MAX_DELAY": "P7D"}
+    with Worker(installation.bootstrap, installation.app_id, tmp_path / "other", env=env) as other:
+        other.start().wait_ready()
+
+        def named() -> bool:
+            said = doctor(installation.bootstrap, installation.app_id, "--format", "json", DATADIR=str(tmp_path))
+            wrong = [one["sentence"] for one in found(said, "warning", "error") if one["check"] == "workers"]
+            return any("DELAY_MAX_DELAY" in sentence for sentence in wrong)
+
+        eventually(named, 30, "the difference")
+
+
+def test_a_cluster_that_is_away_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    said = doctor("127.0.0.1:1", "nobody", "--format", "json", DATADIR=str(tmp_path))
+    assert said.returncode == 3
+    assert "127.0.0.1:1" in said.stdout
