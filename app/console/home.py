@@ -13,6 +13,7 @@ from app.console.timeline import timeline
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
 #: The page must come at once: what takes longer than this is shown by the next refresh.
 _PATIENCE_S: Final = 0.05
+_MINUTES: Final = 60
 _LATER: Final = "what is due when is being counted, and appears here by itself"
 #: Readers and spans of whom the last timeline is kept.
 _KEPT: Final = 100
@@ -82,12 +83,13 @@ def _charts(history: Answer) -> dict[str, lines.Lines | None]:
     minutes: list[dict[str, Any]] = history.get("minutes", [])
     if not minutes:
         return {"rates": None, "lateness": None}
-    return {
-        "rates": lines.lines({"in": [_of(one, "in") for one in minutes], "out": [_of(one, "out") for one in minutes]}),
-        "lateness": lines.lines(
-            {"p50": [_of(one, "p50_ms") for one in minutes], "p99": [_of(one, "p99_ms") for one in minutes]}
-        ),
-    }
+    return {"rates": _chart(minutes, in_="in", out="out"), "lateness": _chart(minutes, p50="p50_ms", p99="p99_ms")}
+
+
+def _chart(minutes: list[dict[str, Any]], **names: str) -> lines.Lines:
+    """Return the chart of an hour, the newest minute last."""
+    before = [None] * (_MINUTES - len(minutes))
+    return lines.lines({text.strip("_"): before + [_of(one, name) for one in minutes] for text, name in names.items()})
 
 
 def _of(minute: dict[str, Any], name: str) -> float | None:

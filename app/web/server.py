@@ -11,7 +11,7 @@ from faust.web.drivers import aiohttp as driver
 
 from app.errors import WebPortUnusable
 from app.process.fatal import end_process
-from app.web import connections, guard
+from app.web import connections, guard, history
 from app.web.routes import register
 from app.web.state import WorkerState
 
@@ -56,6 +56,7 @@ def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()
         raise RuntimeError("attach the web view before anything asks the Faust app for its web server (app.web)")
     server = Web(faust_app)
     register(server.web_app, state)
+    history.register(server.web_app, state)
     own = urlsplit(state.worker_url).hostname or ""
     names = ("localhost", "*.localhost", socket.gethostname(), faust_app.conf.web_bind, own, *hosts)
     server.web_app.middlewares.append(guard.only_under(names))
