@@ -108,6 +108,7 @@ class Settings:
     web_oidc_issuer: str = _setting("DELAY_WEB_OIDC_ISSUER", "", web_address)
     web_oidc_client_id: str = _setting("DELAY_WEB_OIDC_CLIENT_ID", "")
     web_oidc_client_secret_file: str = _setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
+    web_oidc_scopes: tuple[str, ...] = _setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)
     web_oidc_roles: str = _setting("DELAY_WEB_OIDC_ROLES", "")
     web_url: str = _setting("DELAY_WEB_URL", "", web_address)
     web_metrics: str = _setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))

@@ -10,6 +10,7 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
+from app.access import access
 from app.acts import routes as acts_routes
 from app.acts.acts import Acts
 from app.acts.jobs import Jobs
@@ -95,6 +96,7 @@ class Punctual(DelayMethods, faust.App):
     async def on_first_start(self) -> None:
         """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
         try:
+            access.check(self.settings)
             self.engine.claim()
             await super().on_first_start()
             for doubt in doubts(self.settings, os.environ):
@@ -151,6 +153,7 @@ def create_app(settings: Settings) -> Punctual:
     app.engine = Engine(settings, table, app)
     web_app = attach(app, app.engine, settings.web_hosts, read_only=settings.read_only).web_app
     acts, search = Acts(app.engine), Search(app.engine)
+    access.register(web_app, settings, search.tell_signed_out)
     search_routes.register(web_app, search)
     acts_routes.register(web_app, acts, Jobs(app.engine, search, acts.audit))
     console.register(web_app, app.engine, read_only=settings.read_only)

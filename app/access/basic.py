@@ -7,12 +7,14 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections import OrderedDict
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from app.access.failures import Failures
-from app.access.password import Hash
 from app.access.roles import Asker
 from app.access.users import User, UsersFile
+
+if TYPE_CHECKING:
+    from app.access.password import Hash
 
 #: So long a password that was right is not hashed again, and so many are known.
 _KNOWN_S: Final = 300.0
@@ -20,6 +22,7 @@ _MOST_KNOWN: Final = 1_000
 #: One hash takes a core for a while; more requests than this do not wait for it.
 _MOST_WAITING: Final = 50
 _LONGEST: Final = 1_024
+_PRINTABLE_FROM: Final = 32
 CHALLENGE: Final = 'Basic realm="Punctual", charset="UTF-8"'
 
 
@@ -97,5 +100,7 @@ def _read(credentials: str) -> tuple[str, str]:
     try:
         name, _, password = b64decode(credentials, validate=True).decode().partition(":")
     except (Base64Error, ValueError):
+        return "", ""
+    if any(ord(one) < _PRINTABLE_FROM for one in name + password):  # RFC 7617 has none; a hash ignores a last NUL
         return "", ""
     return name, password

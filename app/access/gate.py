@@ -5,13 +5,15 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from app.access.basic import CHALLENGE, Basic, TooManyFailures
 from app.access.needs import NEEDS, Need, place_of
 from app.access.oidc import Oidc
 from app.access.refusals import SIGN_IN, refused, see_sign_in
-from app.access.roles import ANYBODY, ASKER, Asker, enough, put
+from app.access.roles import ANYBODY, ASKER, Asker, Role, enough, put
 from app.settings import Settings
+from app.web.guard import SAFE, told_whence
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
 _METRICS: Final = "GET /metrics"
@@ -26,32 +28,42 @@ class Gate:
         """Ask these who is who."""
         self._basic, self._oidc = basic, oidc
         self._between = bool(settings.web_secret)
-        self._needs = {**NEEDS, **({_METRICS: "open"} if settings.web_metrics == "open" else {})}
+        self._needs = dict(NEEDS)
+        if settings.web_metrics == "open":
+            self._needs[_METRICS] = "open"
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, or say why not."""
         place = place_of(request)
         need: Need | None = "viewer" if place is None else self._needs.get(place)
-        if need is None:
-            return refused(request, 403, f"no role is known to be enough for {place}, so nobody may do it")
-        if need in ("open", "workers"):
-            return await self._without_name(request, handler, need)
+        match need:
+            case None:
+                return refused(request, 403, f"no role is known to be enough for {place}, so nobody may do it")
+            case "open" | "workers":
+                return await self._unnamed(request, handler, need)
+            case role:
+                return await self._named(request, handler, place, role)
+
+    async def _named(self, request: web.Request, handler: Handler, place: str | None, need: Role) -> web.StreamResponse:
+        """Answer somebody, if it is known who asks, and their role is enough."""
         try:
-            asker = request.get(ASKER) or await self._asker(request)
+            asker = request.get(ASKER) or await self._asker(request)  # a page asks the API as whoever asks for the page
         except TooManyFailures as error:
             return refused(request, 429, str(error), {"Retry-After": str(math.ceil(error.wait_s))})
         if asker is None:
             return self._challenge(request, place)
+        if asker.session and request.method not in SAFE and not told_whence(request):
+            return refused(request, 403, "a session acts from a browser alone; programs show a token or a password")
         if not enough(asker.role, need):
             return refused(request, 403, f"this needs the role {need}, and {asker.name} is {asker.role}")
-        inner = ASKER in request  # a page asks the API for whoever has asked for the page
         put(request, asker)
         answer = await handler(request)
-        if self._oidc is not None and not inner:
+        if self._oidc is not None:
             self._oidc.sessions.renew(request, answer)
         return answer
 
-    async def _without_name(self, request: web.Request, handler: Handler, need: Need) -> web.StreamResponse:
+    async def _unnamed(self, request: web.Request, handler: Handler, need: Need) -> web.StreamResponse:
+        """Answer everybody, or a worker, whose secret is looked at in app/search/between.py."""
         if need == "workers" and (self._basic or self._oidc) and not self._between:
             sentence = "this is for the installation's workers: give all of them the same DELAY_WEB_SECRET"
             return refused(request, 401, sentence)
@@ -82,7 +94,7 @@ class Gate:
         return refused(request, 401, sentence, {"WWW-Authenticate": challenge})
 
 
-def middleware(gate: Gate) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+def middleware(gate: Gate) -> Middleware:
     """Return a gate as aiohttp takes it."""
 
     @web.middleware

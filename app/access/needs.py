@@ -44,6 +44,8 @@ _VIEWER: Final = (
     "GET /api/v1/history",
     "GET /api/v1/findings",
     "GET /api/v1/dead-letters",
+    "GET /api/v1/dead-letters/count",
+    "GET /api/v1/dead-letters/{partition}-{offset}",
     "GET /api/v1/jobs",
     "GET /api/v1/jobs/{id}",
     "GET /api/v1/events",
@@ -65,7 +67,7 @@ _OPERATOR: Final = (
     "POST /api/v1/messages/{id}/cancel",
     "POST /api/v1/messages/{id}/reschedule",
     "POST /api/v1/messages/{id}/deliver-now",
-    "POST /api/v1/dead-letters/{place}/resend",
+    "POST /api/v1/dead-letters/{partition}-{offset}/resend",
     "POST /api/v1/jobs/{id}/stop",
     "GET /new",
     "POST /new",
@@ -76,7 +78,6 @@ _OPERATOR: Final = (
 #: To act on many messages at once, or on whole destinations, and to see who has done what.
 _ADMIN: Final = (
     "POST /api/v1/jobs",
-    "POST /api/v1/dead-letters/resend",
     "POST /api/v1/destinations/{to}/pause",
     "POST /api/v1/destinations/{to}/resume",
     "POST /api/v1/destinations/{to}/rate",
@@ -86,6 +87,8 @@ _ADMIN: Final = (
     "POST /destinations/{name}/rate",
     "GET /find/all",
     "POST /find/all",
+    "GET /dead-letters/all",
+    "POST /dead-letters/all",
     "GET /audit",
 )
 

@@ -20,7 +20,9 @@ _LN, _R, _P = 14, 8, 5
 _MOST_LN, _MOST_R, _MOST_P = 16, 8, 16
 _BYTES: Final = 32
 _LEAST: Final = 8
-_FORM: Final = re.compile(r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{16,64})\$([A-Za-z0-9+/]{43})")
+_FORM: Final = re.compile(
+    r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{16,64})\$([A-Za-z0-9+/]{43})"
+)
 
 
 class Hash(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,12 +74,16 @@ def _bytes(text: str) -> bytes:
 
 
 def _asked() -> str:
-    """Return the password that is typed twice on the terminal, or that comes on stdin."""
-    if not sys.stdin.isatty():
-        return sys.stdin.readline().rstrip("\n")
-    password = getpass.getpass("Password: ")
-    if getpass.getpass("Once more: ") != password:
+    """Return the password that is typed twice on the terminal, or that comes on stdin.
+
+    Raises ValueError with a sentence if it is none.
+    """
+    typed = sys.stdin.isatty()
+    password = getpass.getpass("Password: ") if typed else sys.stdin.readline().rstrip("\n")
+    if typed and getpass.getpass("Once more: ") != password:
         raise ValueError("these are two different passwords; nothing was written")
+    if len(password) < _LEAST:
+        raise ValueError(f"a password has at least {_LEAST} characters")
     return password
 
 
@@ -94,8 +100,6 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("a name has 1 to 64 characters, none of them a space, ':' or '#'")
     try:
         password = _asked()
-        if len(password) < _LEAST:
-            raise ValueError(f"a password has at least {_LEAST} characters")
     except ValueError as error:
         parser.error(str(error))
     sys.stdout.write(f"{given.name}:{given.role}:{Hash.of(password)}\n")

@@ -16,6 +16,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
+from app.access.errors import ProviderFailed, TokenRefused
 from app.access.flow import Flow
 from app.clock import Clock
 
@@ -28,14 +29,6 @@ _LARGEST: Final = 1 << 20
 _KEPT_S, _AGAIN_S = 3_600.0, 30.0
 _LEEWAY_S: Final = 60
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-
-
-class ProviderFailed(Exception):
-    """The provider does not answer, or not as it should: a sentence."""
-
-
-class TokenRefused(Exception):
-    """A token that is not the provider's, not for us, or over: a sentence."""
 
 
 class Provider:
@@ -91,7 +84,10 @@ class Provider:
         return await self.verified(token, nonce=flow.nonce, access_token=access if isinstance(access, str) else "")
 
     async def verified(self, token: str, nonce: str = "", access_token: str = "") -> Mapping[str, Any]:
-        """Return a token's claims: it is the provider's, for us, and not over. Raises ProviderFailed or TokenRefused."""
+        """Return a token's claims: it is the provider's, for us, and not over.
+
+        Raises ProviderFailed or TokenRefused.
+        """
         await self._known()
         try:
             decoded = await self._decoded(token)

@@ -32,4 +32,3 @@ def enough(role: Role, need: Role) -> bool:
 def put(request: web.Request, asker: Asker) -> None:
     """Write into a request who asks; acts and pages read it there."""
     request[ASKER] = asker
-    request["user"], request["role"] = asker.name, asker.role

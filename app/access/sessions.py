@@ -91,5 +91,3 @@ def put_cookie(answer: web.StreamResponse, name: str, text: str, kept_s: int, *,
 
 def _now_s() -> int:
     return Clock.wall_ms() // 1_000
-
-
