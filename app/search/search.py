@@ -133,7 +133,7 @@ class Search:
 
     async def tell_signed_out(self, session: str) -> None:
         """Tell the other workers that a session has ended; one that does not answer accepts it until it expires."""
-        await self.ask_others(f"{LOCAL}/signed-out", {"id": session})
+        await self._peers.tell_all(f"{LOCAL}/signed-out", {"id": session})
 
     # one message -----------------------------------------------------------------------------------------------------
     def home(self, id_: str) -> int:
