@@ -18,6 +18,7 @@ These serve the others:
     kafka       record batches, transactions and metadata on the wire
     reports     what workers tell each other and everyone: progress records
     web         the server, what guards it, the sums of all reports, metrics and health checks
+    access      who may do what over HTTP: passwords, a provider, sessions, roles
     search      finds pending messages on all workers, by a process of its own
     acts        orders over HTTP and what comes of them, jobs on all that match a filter, the audit
     doctor      looks for what is wrong with an installation, for the command line

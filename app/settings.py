@@ -1,5 +1,6 @@
 """Settings: environment variables, typed and checked at start. docs/reference/settings.md documents each of them."""
 
+import ipaddress
 import os
 import socket
 import ssl
@@ -22,6 +23,7 @@ from app.settings_values import (
     topic_name,
     url_patterns,
     urls,
+    web_address,
     whole,
     words,
 )
@@ -35,7 +37,6 @@ from tables.entry import VERSION
 _GUARANTEES = ("at_least_once", "exactly_once")
 _MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
-_LOOPBACK = ("localhost", "::1")
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
@@ -103,6 +104,15 @@ class Settings:
     web_payloads: str = _setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
     web_read_only: str = _setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
     web_secret: str = _setting("DELAY_WEB_SECRET", "")
+    web_users_file: str = _setting("DELAY_WEB_USERS_FILE", "")
+    web_oidc_issuer: str = _setting("DELAY_WEB_OIDC_ISSUER", "", web_address)
+    web_oidc_client_id: str = _setting("DELAY_WEB_OIDC_CLIENT_ID", "")
+    web_oidc_client_secret_file: str = _setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
+    web_oidc_scopes: tuple[str, ...] = _setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)
+    web_oidc_roles: str = _setting("DELAY_WEB_OIDC_ROLES", "")
+    web_url: str = _setting("DELAY_WEB_URL", "", web_address)
+    web_metrics: str = _setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
+    web_insecure: str = _setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
     port: int = _setting("PORT", "6066", whole(1, 65_535))
 
     @classmethod
@@ -239,11 +249,29 @@ class Settings:
         return Path(self.datadir or f".data/{self.app_id}-{self.port}")
 
     @property
+    def public(self) -> bool:
+        """Whether others than this machine reach the web view."""
+        try:
+            return not ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host != "localhost"
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether people have to sign in."""
+        return bool(self.web_users_file or self.web_oidc_issuer)
+
+    @property
     def read_only(self) -> bool:
-        """Whether nothing can be changed over HTTP: by default wherever others than this machine reach the port."""
+        """Whether nothing can be changed over HTTP: by default where others reach the port and nobody signs in."""
         if self.web_read_only == "auto":
-            return self.host not in _LOOPBACK and not self.host.startswith("127.")
+            return self.public and not self.signs_in
         return self.web_read_only == "on"
+
+    @property
+    def people_url(self) -> str:
+        """The address at which people open the web view."""
+        return (self.web_url or self.url).rstrip("/")
 
     @property
     def url(self) -> str:

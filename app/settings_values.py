@@ -47,6 +47,14 @@ def servers(text: str) -> str:
     return ",".join(words(text))
 
 
+def web_address(text: str) -> str:
+    """Return an address of http or https, without what follows its path."""
+    if text and not re.fullmatch(r"https?://[^\s/?#@\\]+(/[^\s?#\\]*)?", text):
+        msg = "an address such as https://punctual.example.com is needed"
+        raise ValueError(msg)
+    return text
+
+
 def urls(text: str) -> tuple[str, ...]:
     """Return the patterns of addresses that are listed; each but `*` names its scheme, http or https."""
     listed = words(text)

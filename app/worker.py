@@ -10,6 +10,7 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
+from app.access import access
 from app.acts import routes as acts_routes
 from app.acts.acts import Acts
 from app.acts.job_log import JobLog
@@ -100,6 +101,7 @@ class Punctual(DelayMethods, faust.App):
     async def on_first_start(self) -> None:
         """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
         try:
+            access.check(self.settings)
             self.engine.claim()
             await super().on_first_start()
             for doubt in doubts(self.settings, os.environ):
@@ -157,6 +159,7 @@ def create_app(settings: Settings) -> Punctual:
     web_app = attach(app, app.engine, settings.web_hosts, read_only=settings.read_only).web_app
     job_log, search = JobLog(app.engine), Search(app.engine)
     acts, dead_letters = Acts(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
+    access.register(web_app, settings, search.tell_signed_out)
     search_routes.register(web_app, search)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
     findings.register(web_app, app.engine)

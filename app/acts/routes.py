@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from app.access.roles import ASKER
 from app.acts.acts import Actor, Acts
 from app.acts.audit import NotAudited
 from app.acts.body import BadBody, body_of, moment, raw, span, text
@@ -68,8 +69,9 @@ def register(web_app: web.Application, acts: Acts, jobs: Jobs, dead_letters: Dea
 
 
 def actor_of(request: web.Request) -> Actor:
-    """Return who asks, as the server's sign-in has found."""
-    return Actor(request.get("user", "anonymous"), request.get("role", "admin"))
+    """Return who asks, as the gate has found (app/access): nobody acts without having passed it."""
+    asker = request[ASKER]
+    return Actor(asker.name, asker.role)
 
 
 def told(handler: Handler) -> Handler:

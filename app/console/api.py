@@ -10,6 +10,8 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from app.access.roles import ASKER, put
+
 _OF_A_BODY: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
 _NO_ANSWER: Final = "this worker has no answer to {asked}; its log may say why"
 
@@ -67,6 +69,8 @@ class OwnApi:
 
     async def _ask(self, method: str, path: str, body: bytes) -> Answer:
         request = _derived(self._request, method, f"/api/v1{path}", body)
+        if ASKER in self._request:
+            put(request, self._request[ASKER])  # nobody else than who asks for the page
         # What aiohttp does with a request from outside (web_app.py, Application._handle): resolve, check, answer.
         try:
             response = await self._web_app._handle(request)  # noqa: SLF001 - there is no public way in without a socket

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from app.access.roles import ANYBODY, ASKER
 from app.console import lines
 from app.console.api import Answer
 from app.console.desk import Desk
@@ -49,7 +50,7 @@ class Home:
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
         """Return the timeline if it is there at once, else the one before; each reader has their own."""
-        who = (request.get("user"), request.get("role"), *zoom.items())
+        who = (request.get(ASKER, ANYBODY), *zoom.items())
         task = self._asked.get(who)
         if task is None:
             task = asyncio.create_task(self._desk.api(request).get("/timeline", zoom))

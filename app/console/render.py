@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 import jinja2
 from aiohttp import web
 
+from app.access.roles import ANYBODY, ASKER, enough
 from app.console import flash, wording
 from app.console.api import Answer
 from app.console.assets import Assets
@@ -13,7 +14,6 @@ from app.console.verdict import verdict
 from app.route import described
 
 RETRY_AFTER: Final = {"Retry-After": "2"}
-ROLES: Final = ("viewer", "operator", "admin")
 #: The pages in their order: address, name.
 NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
     ("/", "Home"),
@@ -64,7 +64,7 @@ class Renderer:
         """Return a page; while there is no overview, the one that says why, and how long that will take."""
         ready = overview.well
         whole = overview.body if ready else {}
-        role = request.get("role") or ROLES[-1]
+        asker = request.get(ASKER, ANYBODY)
         frame = {
             "assets": self.assets.addresses,
             "whole": whole,
@@ -73,8 +73,11 @@ class Renderer:
             "path": request.path,
             "live": live or not ready,
             "csrf": request.get("csrf") or "",
-            "user": request.get("user") or "",
-            "operates": role in ROLES[1:] and not self._read_only,
+            "user": "" if asker is ANYBODY else asker.name,
+            "role": asker.role,
+            "session": bool(asker.session),
+            "operates": enough(asker.role, "operator") and not self._read_only,
+            "administers": enough(asker.role, "admin") and not self._read_only,
             "flash": flash.read(request),
         }
         if not ready:

@@ -23,6 +23,11 @@ def doubts(settings: Settings, env: Mapping[str, str]) -> Iterable[str]:
             near = difflib.get_close_matches(name.removeprefix(_PREFIX), names, 1)
             meant = f"{names[near[0]]} is meant, perhaps" if near else "nothing reads it"
             yield f"{name} is set, but there is no such setting: {meant}. docs/reference/settings.md lists them all."
+    if settings.signs_in and not settings.web_secret:
+        yield (
+            "people have to sign in, and DELAY_WEB_SECRET is not set: the workers of an installation tell each other "
+            "nothing without it, and sessions end with their worker. Give all workers the same 32 random characters."
+        )
     if settings.http_destinations and not settings.http_secrets_file:
         yield (
             "DELAY_HTTP_DESTINATIONS is set, and DELAY_HTTP_SECRETS_FILE is not: what is posted is not signed, so no "

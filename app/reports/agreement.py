@@ -26,9 +26,18 @@ OF_A_WORKER = frozenset(
         "DELAY_ROW_VERSION",
         "DELAY_SKIP_RECORDS",
         "DELAY_WEB_HOSTS",
+        "DELAY_WEB_INSECURE",
+        "DELAY_WEB_METRICS",
+        "DELAY_WEB_OIDC_CLIENT_ID",
+        "DELAY_WEB_OIDC_CLIENT_SECRET_FILE",
+        "DELAY_WEB_OIDC_ISSUER",
+        "DELAY_WEB_OIDC_ROLES",
+        "DELAY_WEB_OIDC_SCOPES",
         "DELAY_WEB_PAYLOADS",
         "DELAY_WEB_READ_ONLY",
         "DELAY_WEB_SECRET",  # not even its hash is told
+        "DELAY_WEB_URL",
+        "DELAY_WEB_USERS_FILE",
     }
 )
 

@@ -63,6 +63,11 @@ class Peers:
                 missing.append(Missing(gone, url, "it is being handed over"))
         return found, missing
 
+    async def tell_all(self, path: str, query: Mapping[str, str]) -> None:
+        """Tell every other worker something; whether one has heard it nobody learns."""
+        urls = set(self._owners().values()) - {self._own_url}
+        await asyncio.gather(*(self.ask(url, path, query) for url in urls), return_exceptions=True)
+
     async def ask(self, url: str, path: str, query: Mapping[str, str], seconds: float = 0.0) -> Any:
         """Return a worker's answer, which may take so many seconds; None if it has not what is asked for.
 

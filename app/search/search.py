@@ -131,6 +131,10 @@ class Search:
         """Have the other workers look for jobs at once; one that does not hear of it looks by itself within a while."""
         await self.ask_others(f"{LOCAL}/jobs", {})
 
+    async def tell_signed_out(self, session: str) -> None:
+        """Tell the other workers that a session has ended; one that does not answer accepts it until it expires."""
+        await self._peers.tell_all(f"{LOCAL}/signed-out", {"id": session})
+
     # one message -----------------------------------------------------------------------------------------------------
     def home(self, id_: str) -> int:
         """Return the partition in which an id lives."""

@@ -8,7 +8,10 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Methods that change nothing.
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Changes nothing but who is signed in.
+_OUT: Final = "/sign-out"
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -62,10 +65,10 @@ def no_strangers(*, read_only: bool) -> Any:
     async def check(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        if request.method in _SAFE:
+        if request.method in SAFE:
             return await handler(request)
         sentence = ""
-        if read_only:
+        if read_only and request.path != _OUT:
             sentence = "nothing can be changed here (DELAY_WEB_READ_ONLY)"
         elif _from_elsewhere(request):
             sentence = "this comes from a page of another site: open the page here, and act on it"
@@ -79,6 +82,11 @@ def no_strangers(*, read_only: bool) -> Any:
         return web.Response(text=sentence, status=status)
 
     return check
+
+
+def told_whence(request: web.Request) -> bool:
+    """Return whether a request says where it comes from, as every browser does that changes anything."""
+    return "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
 
 
 def _from_elsewhere(request: web.Request) -> bool:

@@ -65,6 +65,15 @@ GOOD = {
     "DELAY_WEB_PAYLOADS": ("masked", "masked"),
     "DELAY_WEB_READ_ONLY": ("on", "on"),
     "DELAY_WEB_SECRET": ("between us", "between us"),
+    "DELAY_WEB_USERS_FILE": ("/etc/punctual/users", "/etc/punctual/users"),
+    "DELAY_WEB_OIDC_ISSUER": ("https://id.example/realm", "https://id.example/realm"),
+    "DELAY_WEB_OIDC_CLIENT_ID": ("punctual", "punctual"),
+    "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": ("/run/secret", "/run/secret"),
+    "DELAY_WEB_OIDC_SCOPES": ("openid, groups", ("openid", "groups")),
+    "DELAY_WEB_OIDC_ROLES": ("groups:sre=admin", "groups:sre=admin"),
+    "DELAY_WEB_URL": ("https://punctual.example", "https://punctual.example"),
+    "DELAY_WEB_METRICS": ("open", "open"),
+    "DELAY_WEB_INSECURE": ("on", "on"),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
@@ -100,6 +109,10 @@ BAD = {
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),
     "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked is needed"),
+    "DELAY_WEB_OIDC_ISSUER": ("id.example", "an address such as https://punctual.example.com is needed"),
+    "DELAY_WEB_URL": ("https://user@punctual.example", "an address such as https://punctual.example.com is needed"),
+    "DELAY_WEB_METRICS": ("closed", "one of signed-in, open is needed"),
+    "DELAY_WEB_INSECURE": ("yes", "one of on, off is needed"),
     "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
 }
 
@@ -324,6 +337,7 @@ def test_a_pattern_of_addresses_that_none_can_match_stops_the_start(name: str) -
         ("worker-0.punctual", "auto", True),
         ("0.0.0.0", "off", False),  # noqa: S104
         ("127.0.0.1", "on", True),
+        ("127.example.com", "", True),  # a name like another
     ],
 )
 def test_who_can_be_reached_by_others_lets_nothing_be_changed_unless_told_so(
@@ -332,3 +346,10 @@ def test_who_can_be_reached_by_others_lets_nothing_be_changed_unless_told_so(
     read_only: bool,  # noqa: FBT001 - a case
 ) -> None:
     assert Settings.from_env({"HOST": host, "DELAY_WEB_READ_ONLY": said}).read_only == read_only
+
+
+def test_where_people_sign_in_their_roles_say_what_they_may_change() -> None:
+    signed = {"DELAY_WEB_USERS_FILE": "/etc/punctual/users", "HOST": "10.0.0.1"}
+    assert not Settings.from_env(signed).read_only
+    assert Settings.from_env(signed | {"DELAY_WEB_READ_ONLY": "on"}).read_only
+    assert Settings.from_env({"HOST": "10.0.0.1", "DELAY_WEB_INSECURE": "on"}).read_only

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from app.access.roles import Asker, put
 from app.console import console
 from app.throttle.control import Control
 from app.web import guard
@@ -216,7 +217,8 @@ async def test_a_form_of_a_strangers_page_does_nothing(client: Client, headers: 
 async def test_a_viewer_sees_no_form_that_acts(state: "FakeState", record: Record) -> None:
     @web.middleware
     async def viewer(request: web.Request, handler: Any) -> web.StreamResponse:
-        request._state |= {"role": request.headers["X-Role"], "csrf": "token"}
+        role: Any = request.headers["X-Role"]
+        put(request, Asker("ann", role, "a session" if role == "viewer" else ""))
         answer: web.StreamResponse = await handler(request)
         return answer
 
@@ -228,9 +230,14 @@ async def test_a_viewer_sees_no_form_that_acts(state: "FakeState", record: Recor
         for page in ("/new", "/destinations/orders"):
             seen = Page(await (await client.get(page, headers={"X-Role": "viewer"})).text())
             assert "textarea" not in seen.tags
-            assert "form" not in seen.tags
-            text = await (await client.get(page, headers={"X-Role": "operator"})).text()
-            assert '<input type="hidden" name="_csrf" value="token">' in text
+            assert seen.tags.count("form") == 1  # to sign out
+            assert ["Sign out" in seen.texts, "Audit" in seen.texts] == [True, False]
+            text = await (await client.get(page, headers={"X-Role": "admin"})).text()
+            assert f'<form method="post" action="{page}' in text
+            assert 'ann <span class="note">admin</span>' in text
+            assert ["Sign out" in text, '<a href="/audit"' in text] == [False, True]
+        operator = Page(await (await client.get("/destinations/orders", headers={"X-Role": "operator"})).text())
+        assert "form" not in operator.tags
 
 
 async def test_live_events_tell_the_verdict(client: Client, state: "FakeState", record: Record) -> None:

@@ -134,3 +134,21 @@ def test_workers_whose_settings_differ_warn_of_each_other(bootstrap: str, tmp_pa
         for worker, neighbour in ((one, other), (other, one)):
             said = f"the worker at {neighbour.url} has other settings: DELAY_MAX_DELAY."
             eventually(lambda: said in worker.log, 20, "a warning")  # noqa: B023 - it is over before the next one
+
+
+def test_a_web_view_that_others_reach_and_nobody_signs_in_to_is_refused(tmp_path: Path) -> None:
+    [words] = last_words(environment("127.0.0.1:1", tmp_path, HOST="0.0.0.0")).splitlines()  # noqa: S104 - refused
+
+    assert "nobody has to sign in" in words
+    assert "DELAY_WEB_USERS_FILE" in words
+
+
+def test_users_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "users").write_text("ann:admin:secret\n")
+    [words] = last_words(
+        environment("127.0.0.1:1", tmp_path, DELAY_WEB_USERS_FILE=str(tmp_path / "users"))
+    ).splitlines()
+
+    assert "DELAY_WEB_USERS_FILE" in words
+    assert "line 1" in words
+    assert "secret" not in words

@@ -60,3 +60,11 @@ def test_what_is_posted_and_not_signed_is_told() -> None:
 
     assert "is not signed" in sentence
     assert said(urls | {"DELAY_HTTP_SECRETS_FILE": "/dev/null"}) == []
+
+
+def test_who_signs_people_in_without_a_secret_between_workers_is_told() -> None:
+    signed = FINE | {"DELAY_WEB_USERS_FILE": "/etc/punctual/users"}
+    [sentence] = said(signed)
+
+    assert "DELAY_WEB_SECRET is not set" in sentence
+    assert said(signed | {"DELAY_WEB_SECRET": "x"}) == []

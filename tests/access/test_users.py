@@ -1,0 +1,61 @@
+"""The file of users: what a line may be, and that a change holds."""
+
+from pathlib import Path
+
+import pytest
+
+from app.access.users import UsersFile
+from tests.access.conftest import hashed
+
+#: A salt of its own each time: tests are named by what they expect.
+HASH = str(hashed("ann"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "it has no user"),
+        ("# nobody\n\n", "it has no user"),
+        (f"ann:viewer:{HASH}\nann:admin:{HASH}\n", "line 2 names ann a second time"),
+        (f"ann:{HASH}", "line 1 is not of the form name:role:hash"),
+        (f"ann:owner:{HASH}", "line 1: a role is one of viewer, operator, admin, not 'owner'"),
+        (f":viewer:{HASH}", "line 1: a name has 1 to 64 characters"),
+        (f"a\u200bnn:viewer:{HASH}", "line 1: a name has 1 to 64 characters"),
+        ("ann:viewer:secret123", "line 1: the hash is none"),
+        ("ann:viewer", "line 1 is not of the form"),
+    ],
+    ids=[str(number) for number in range(9)],
+)
+def test_a_file_that_makes_no_sense_says_where_and_never_shows_a_hash(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "users").write_text(text)
+    with pytest.raises(ValueError, match=says.replace("(", r"\(")) as raised:
+        UsersFile(str(tmp_path / "users"))
+    assert HASH not in str(raised.value)
+    assert "secret123" not in str(raised.value)
+
+
+def test_a_file_that_is_not_there_is_told() -> None:
+    with pytest.raises(ValueError, match="cannot be read: No such file"):
+        UsersFile("/no/such/file")
+
+
+def test_a_change_holds_within_a_second_and_nonsense_does_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "users"
+    path.write_text(f"ann:viewer:{HASH}\n")
+    users = UsersFile(str(path))
+    assert users.of("ann", 0.0) is not None
+    _replaced(path, f"bob:admin:{HASH}\n")
+    assert users.of("ann", 0.9) is not None
+    assert users.of("ann", 1.1) is None
+    assert users.of("bob", 1.1) is not None
+    _replaced(path, "nonsense\n")
+    assert users.of("bob", 2.2) is not None
+    assert "is not used: line 1" in caplog.text
+    path.unlink()
+    assert users.of("bob", 3.3) is not None
+
+
+def _replaced(path: Path, text: str) -> None:
+    other = path.with_suffix(".new")
+    other.write_text(text)
+    other.replace(path)

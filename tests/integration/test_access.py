@@ -1,0 +1,81 @@
+"""Users with passwords on a real worker: each role acts as far as it may, and the audit says who it was."""
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import encode_basic_auth
+
+from app.access.password import Hash
+from app.access.roles import ROLES
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation
+
+SECRET = "between these workers, and nobody else"  # noqa: S105 - of these tests
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A worker that all reach who can reach this machine, and where everybody has to sign in."""
+    users = tmp_path_factory.mktemp("access") / "users"
+    users.write_text("".join(f"{role}:{role}:{Hash.of(f'{role}-word')}\n" for role in ROLES))
+    env = {"HOST": "0.0.0.0", "DELAY_WEB_USERS_FILE": str(users), "DELAY_WEB_SECRET": SECRET}  # noqa: S104 - on purpose
+    with run("access", env=lambda _: env) as made:
+        yield made
+
+
+def asked(installation: Installation, role: str, path: str, body: object = None) -> tuple[int, str]:
+    """Ask as a user of a role, by POST if there is a body; return the status and the answer."""
+    headers = {"Content-Type": "application/json"}
+    if role:
+        headers["Authorization"] = encode_basic_auth(role, f"{role}-word")
+    raw = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(installation.worker.url + path, raw, headers)  # noqa: S310 - our own worker
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_nobody_without_a_name_sees_anything(installation: Installation) -> None:
+    for path in ("/", "/metrics", "/api/v1/overview", "/api/v1/messages", "/api/v1/local/messages", "/nothing"):
+        assert asked(installation, "", path)[0] == 401
+    assert asked(installation, "", "/health/ready")[0] == 200
+
+
+def test_each_role_acts_as_far_as_it_may_and_the_audit_says_who_it_was(installation: Installation) -> None:
+    to = installation.topic()
+    wanted = {"to": to, "after": "PT1H", "id": "one", "value": "v"}
+    pause: dict[str, Any] = {"reason": "a test"}
+    for role, create, pausing in (("viewer", 403, 403), ("operator", 200, 403), ("admin", 200, 200)):
+        assert asked(installation, role, "/api/v1/messages", {**wanted, "id": role})[0] == create
+        assert asked(installation, role, f"/api/v1/destinations/{to}/pause", pause)[0] == pausing
+        assert asked(installation, role, "/api/v1/messages")[0] == 200
+    assert asked(installation, "operator", "/api/v1/audit")[0] == 403
+    acts = json.loads(asked(installation, "admin", "/api/v1/audit")[1])["acts"]
+    told = {(act["act"], act["by"], act["role"]) for act in acts}
+    assert told == {("create", "operator", "operator"), ("create", "admin", "admin"), ("pause", "admin", "admin")}
+
+
+def test_pages_ask_the_api_as_whoever_asks_for_the_page(installation: Installation) -> None:
+    status, page = asked(installation, "viewer", "/")
+    assert status == 200
+    assert 'viewer <span class="note">viewer</span>' in page
+    assert 'href="/audit"' not in page
+    assert 'href="/new"' not in page
+    assert asked(installation, "viewer", "/audit")[0] == 403
+    assert 'href="/new"' in asked(installation, "operator", "/")[1]
+    status, page = asked(installation, "admin", "/audit")
+    assert (status, "operator" in page) == (200, True)
+
+
+def test_other_addresses_of_the_machine_are_served_too(installation: Installation) -> None:
+    with socket.create_connection((socket.gethostname(), installation.worker.port), timeout=5) as connection:
+        connection.sendall(f"GET /api/v1/overview HTTP/1.0\r\nHost: {socket.gethostname()}\r\n\r\n".encode())
+        assert b" 401 " in connection.recv(100)
