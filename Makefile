@@ -123,7 +123,7 @@ screenshots: $(TEST_STAMP)
 	@SCREENSHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
 
 lock: $(LOCK_STAMP)
-	$(COMPILE) --upgrade pyproject.toml --group build --output-file requirements/run.txt
+	$(COMPILE) --upgrade pyproject.toml --extra oidc --group build --output-file requirements/run.txt
 	$(COMPILE) --upgrade pyproject.toml --extra pipeline --group build --constraint requirements/run.txt \
 		--output-file requirements/pipeline.txt
 	$(COMPILE) --upgrade pyproject.toml --extra pipeline $(TEST_EXTRAS) --group build \

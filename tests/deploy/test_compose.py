@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped] # it ships no types
 
+from app.access import access
 from app.settings import Settings
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, create_topic
@@ -42,6 +43,14 @@ def test_topics_survive_a_broker() -> None:
 def test_there_is_no_secret() -> None:
     names = {name for one in SERVICES.values() for name in one.get("environment", {})}
     assert not [name for name in names if re.search("PASSWORD|SECRET|TOKEN", name)]
+
+
+def test_a_worker_starts_where_others_reach_it_and_lets_nothing_be_changed() -> None:
+    for one in WORKERS.values():
+        settings = Settings.from_env(one["environment"])
+        access.check(settings)
+        assert settings.public
+        assert settings.read_only
 
 
 @pytest.mark.parametrize("name", WORKERS)

@@ -44,6 +44,12 @@ def test_secrets_come_by_reference_alone() -> None:
     assert "PASSWORD" in json.dumps(SCHEMA["properties"]["settings"]["propertyNames"]["not"])
 
 
+def _worker(rendered: str) -> dict[str, Any]:
+    sets = [one for one in yaml.safe_load_all(rendered) if one and one["kind"] == "StatefulSet"]
+    found: dict[str, Any] = sets[0]["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
 @pytest.mark.slow
 def test_it_renders_with_everything_on() -> None:
     helm = shutil.which("helm")
@@ -51,7 +57,16 @@ def test_it_renders_with_everything_on() -> None:
         pytest.skip("no helm on the PATH: the chart's templates were not rendered")
     extras = [f"--set={name}.enabled=true" for name in ("serviceMonitor", "strimzi", "keda")]
     command = [helm, "template", "one", str(CHART), "--kube-version=1.30.0", *extras]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "set signIn.usersSecret" in refused.stderr
+    command += ["--set=signIn.usersSecret=people"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "set secretEnv.DELAY_WEB_SECRET" in refused.stderr
+    command += ["--set=secretEnv.DELAY_WEB_SECRET.name=web", "--set=secretEnv.DELAY_WEB_SECRET.key=secret"]
     rendered = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    env = {one["name"]: one.get("value") for one in _worker(rendered)["env"]}
+    assert env["DELAY_WEB_USERS_FILE"] == "/etc/punctual/users/users"
+    assert {one["name"] for one in _worker(rendered)["volumeMounts"]} == {"data", "tmp", "users"}
     kinds = {one["kind"] for one in yaml.safe_load_all(rendered) if one}
     wanted = {"StatefulSet", "Service", "PodDisruptionBudget", "NetworkPolicy"}
     assert kinds == wanted | {"ServiceMonitor", "ScaledObject", "KafkaUser"}
