@@ -1,8 +1,9 @@
 """What people do to messages and destinations: each act is written down, done, and its outcome written down."""
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiokafka.errors import KafkaError
 
@@ -15,11 +16,14 @@ from app.dead_letters.dead_letter import DeadLetter, SentAgain
 from app.engine import Engine
 from app.errors import PunctualError
 from app.kafka.errors import SendError
+from app.throttle.control import Control
 from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.contract.destination import destination
 from punctual.contract.rate import UNCAPPED, Rate
 from punctual.contract.times import moment_of
+
+_PATIENCE_S: Final = 10.0
 
 
 class Actor(NamedTuple):
@@ -70,7 +74,7 @@ class Acts:
         What is not changed goes on to hold, for one record says all. Raises NotAudited or NotGiven with a sentence if
         nothing was done, ValueError if it makes no sense.
         """
-        known = self._engine.controls.known.get(destination(to))
+        known = await self._known(to)
         holds: dict[str, Any] = {"paused": False, "rate": None}
         if known is not None:
             until = None if known.until_ms is None else moment_of(known.until_ms)
@@ -83,6 +87,15 @@ class Acts:
             return Outcome(outcome=SENT, sentence="It is in force within a second.", source=source)
 
         return await self._done(actor, act, to, asked, say)
+
+    async def _known(self, to: str) -> Control | None:
+        """Return what holds for a destination, what was said a moment ago included. Raises NotGiven."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._engine.controls.read()
+        except (TimeoutError, KafkaError) as error:
+            raise NotGiven("the brokers do not say what holds for it so far: nothing was sent") from error
+        return self._engine.controls.known.get(destination(to))
 
     async def _done(
         self, actor: Actor, act: str, target: str, asked: dict[str, Any], do: Callable[[], Awaitable[Outcome]]

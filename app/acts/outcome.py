@@ -16,19 +16,22 @@ _EXACT_MS: Final = 10_000
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What came of an order: an event's name, `sent` if events are switched off, `pending` if nobody has told in time.
 
-    `source` is the order's own record, `sentence` is for people.
+    `source` is the order's own record, `sentence` is for people, and `ended` what the event is called by which the
+    message had ended before, as far as that is known.
     """
 
     outcome: str
     sentence: str
     source: str
+    ended: str | None = None
     event: dict[str, Any] | None = None
 
 
 def of_event(act: str, source: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> Outcome:
     """Return the outcome of an order by the event that tells of it; `ended` is how the message's life had ended."""
-    kind = str(event["event"])
-    return Outcome(outcome=kind, sentence=_sentence(act, event, ended), source=source, event=dict(event))
+    kind, before = str(event["event"]), None if ended is None else str(ended["event"])
+    sentence = _sentence(act, event, ended)
+    return Outcome(outcome=kind, sentence=sentence, source=source, ended=before, event=dict(event))
 
 
 def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:

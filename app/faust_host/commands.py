@@ -1,4 +1,4 @@
-"""The command line, `faust -A app …`: of Faust's commands the one that is of use here, and sentences for the others."""
+"""The command line, `faust -A app …`: Faust's worker, the commands of `punctual …`, sentences for Faust's others."""
 
 import sys
 from collections.abc import Callable
@@ -10,11 +10,16 @@ from faust.cli.params import CaseInsensitiveChoice
 from faust.cli.worker import worker as worker_command
 
 from app.process.banner import banner
+from punctual.cli import main
+from punctual.cli.registry import COMMANDS, Command
+
+_PROG = "faust -A app"
 
 _HELP = """Punctual: delayed messages for Kafka, on time.
 
     `faust -A app worker -l info` runs a worker, configured by environment variables alone: docs/reference/settings.md
-    lists them. DELAY_DESTINATIONS says which topics may be delivered to.
+    lists them. DELAY_DESTINATIONS says which topics may be delivered to. The other commands ask a worker that runs:
+    `faust -A app list` is `punctual list`, docs/reference/cli.md.
     """
 _WORKER_HELP = """Run a worker until SIGTERM or Ctrl-C.
 
@@ -26,8 +31,6 @@ _HIDDEN = {"with_web", "web_port", "web_bind", "web_host", "web_transport", "dat
 _INSTEAD = {
     "reset": "To begin with an empty data directory, stop the worker and remove it (DATADIR says where it is): it is "
     "only a copy of the changelog.",
-    "send": "To schedule a message, write a record to the requests topic with any producer (docs/reference/records.md) "
-    "or use app.DelayClient.",
 }
 _SEE = "What a worker holds is on its page (docs/how-to/see-what-is-pending.md)."
 
@@ -43,10 +46,27 @@ def install(*own: click.Command) -> None:
         option.hidden = getattr(option, "hidden", False) or option.name in _HIDDEN
     for name in cli.commands.keys() - {"worker"}:
         cli.commands[name] = _refused(name)
+    cli.commands |= {command.name: _Passed(command) for command in COMMANDS}
     for command in own:
         cli.add_command(command)
     worker_command.banner = lambda self, _: banner(self.app.settings)
     CaseInsensitiveChoice.convert = _accept_level_names
+
+
+class _Passed(click.Command):
+    """A command of `punctual …`: its arguments, whatever they are, go to the same code."""
+
+    def __init__(self, command: Command) -> None:
+        super().__init__(command.name, short_help=command.summary, callback=self._run, add_help_option=False)
+        self._arguments: list[str] = []
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Leave all arguments to the command."""
+        self._arguments = list(args)
+        return super().parse_args(ctx, [])
+
+    def _run(self) -> None:
+        sys.exit(main.run(str(self.name), self._arguments, _PROG))
 
 
 def _refused(name: str) -> click.Command:

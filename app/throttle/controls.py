@@ -55,6 +55,9 @@ class Controls:
             self._warn_later()
             try:
                 found = await self._read()
+            except BaseException:  # cancelled, for one: what was read until then is not known, so read it again
+                self._reader = None
+                raise
             finally:
                 self._warning.cancel()
         if found != self._known:

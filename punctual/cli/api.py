@@ -46,6 +46,7 @@ class Api:
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._connection = kind(parts.hostname, parts.port, timeout=_PATIENCE_S)
         self._path = parts.path.rstrip("/")
+        self._authorization = authorization
         self._headers = {"Authorization": authorization} if authorization else {}
         self._headers |= {"Accept": "application/json"}
 
@@ -54,12 +55,20 @@ class Api:
         """Return the API that options name. Raises WrongUse."""
         return cls(options.url, _authorization(options.user))
 
+    def another(self) -> "Api":
+        """Return one that asks the same worker by a connection of its own."""
+        return Api(self.url, self._authorization)
+
     def __enter__(self) -> Self:
         """Connect with the first question."""
         return self
 
     def __exit__(self, *_: object) -> None:
         """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the next question opens another."""
         self._connection.close()
 
     def get(self, path: str, query: Mapping[str, object] | None = None, *, patience_s: float = 0.0) -> dict[str, Any]:

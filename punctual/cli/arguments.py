@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from punctual.cli.api import DEFAULT_URL
+from punctual.cli.errors import WrongUse
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, TABLE
 from punctual.cli.times import moment_ms, seconds
@@ -50,9 +51,16 @@ def add_filter(parser: Parser) -> None:
 
 
 def filter_of(options: Options) -> dict[str, str]:
-    """Return the filter that options say, as the API has it."""
+    """Return the filter that options say, as the API has it.
+
+    Raises WrongUse if one is empty: that would be no filter, and so all messages.
+    """
     given = {name: getattr(options, name) for name in _FILTER}
-    return {name: str(value) for name, value in given.items() if value is not None}
+    found = {name: str(value) for name, value in given.items() if value is not None}
+    for name, said in found.items():
+        if not said.strip():
+            raise WrongUse(f"--{name.replace('_', '-')} is empty: say what to look for, or leave it out")
+    return found
 
 
 def count_of(least: int) -> Callable[[str], int]:

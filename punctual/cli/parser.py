@@ -1,6 +1,7 @@
 """Parsers of arguments that answer with sentences, and keep what is long out of the way."""
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from punctual.cli.errors import WrongUse
@@ -27,6 +28,11 @@ class Parser(argparse.ArgumentParser):
         if hasattr(self, "color"):  # Python 3.14 has colours in its help
             self.color = False
         self.add_argument("--help", action="help", help="show this, and do nothing")
+
+    @property
+    def actions(self) -> Sequence[argparse.Action]:
+        """What it takes."""
+        return self._actions
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments. Raises WrongUse."""

@@ -34,6 +34,14 @@ COMMANDS: Final = (
     Command("show", "show a pending message, and what has happened to its id", "message"),
     Command("pending", "count what is pending, by destination", "pending"),
     Command("forecast", "count what is due when", "forecast"),
+    Command("cancel", "call off pending messages, by their ids or by a filter", "cancel"),
+    Command("reschedule", "give pending messages another due time, by ids or a filter", "reschedule"),
+    Command("deliver-now", "deliver pending messages at once, by ids or a filter", "deliver_now"),
+    Command("jobs", "list and follow the acts on all that match a filter, and stop one", "jobs"),
+    Command("pause", "hold what is due for a destination", "pause"),
+    Command("resume", "deliver again to a destination that is paused", "resume"),
+    Command("rate", "cap how many messages a second a destination gets", "rate"),
+    Command("completion", "write a script by which a shell completes what is typed", "completion"),
 )
 
 

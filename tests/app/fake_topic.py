@@ -28,7 +28,7 @@ class Reader:
     up_to = PartitionReader.up_to
 
     def __init__(self, log: Log, offset: int) -> None:
-        self._log, self._offset = log, offset
+        self._log, self.offset = log, offset
 
     async def begin(self) -> int:
         await self._log.away.wait()
@@ -39,11 +39,11 @@ class Reader:
         return len(self._log.records)
 
     async def position(self) -> int:
-        return self._offset
+        return self.offset
 
     async def chunk(self, limit: int) -> list[Stored]:
-        if self._offset < self._log.begin:
+        if self.offset < self._log.begin:
             raise aiokafka.errors.OffsetOutOfRangeError
-        found = self._log.records[self._offset : self._offset + limit]
-        first, self._offset = self._offset, self._offset + len(found)
+        found = self._log.records[self.offset : self.offset + limit]
+        first, self.offset = self.offset, self.offset + len(found)
         return [Stored(first + place, self._log.stamp_ms, key, value) for place, (key, value) in enumerate(found)]

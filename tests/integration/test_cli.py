@@ -1,7 +1,9 @@
 """The command line against a real worker: what is written where, and what a command ends with."""
 
+import io
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from app.embedded.ports import free_port
-from punctual.cli import main
+from punctual.cli import main, times
 from punctual.cli.exits import Exit
+from punctual.contract.times import write_time
 from tests.harness.kafka import now_ms
 from tests.harness.worker import eventually
 from tests.integration.installation import Installation
@@ -64,6 +67,16 @@ def to(installation: Installation) -> str:
     installation.requests.flush()
     installation.await_event("accepted", *(f"stays-{number}" for number in range(3)))
     return topic
+
+
+def pending(installation: Installation, count: int) -> tuple[str, list[str]]:
+    """Return a destination, and ids of messages that wait for it."""
+    topic, ids = installation.topic(), [installation.new_id() for _ in range(count)]
+    for id_ in ids:
+        installation.requests.schedule(id_, now_ms() + HOUR_MS, topic, b"v")
+    installation.requests.flush()
+    installation.await_event("accepted", *ids)
+    return topic, ids
 
 
 def process(*arguments: str, **env: str) -> "subprocess.Popen[str]":
@@ -140,6 +153,15 @@ WRONG = [
     (("pending", "--url", "localhost:6066"), "is no address of a worker"),
     (("pending", "--watch", "0"), "should be seconds, 0.1 or more"),
     (("pending", "--user", "me"), "PUNCTUAL_PASSWORD"),
+    (("list", "--to", ""), "--to is empty"),
+    (("cancel",), "say which messages: by their ids, or by a filter"),
+    (("cancel", "id", "--to", "a"), "either ids or a filter, not both"),
+    (("cancel", "id", "-"), "- reads ids from stdin: give no others"),
+    (("cancel", "id", "--dry-run"), "go with a filter"),
+    (("cancel", "--to", "a", "--if-due", "1"), "--if-due goes with ids"),
+    (("reschedule", "id"), "one of the arguments --at --after is required"),
+    (("jobs", "--stop"), "--stop needs the name of a job"),
+    (("rate", "a", "fast"), "'fast' is no rate"),
 ]
 
 
@@ -162,6 +184,101 @@ def test_what_is_not_there_ends_with_3_and_what_nobody_serves_with_5(cli: Cli) -
     assert (said.code, said.out) == (Exit.UNREACHABLE, "")
     assert said.err.startswith(f"punctual list: cannot reach {url} (")
     assert said.err.endswith("start a worker there, or name another by --url or PUNCTUAL_URL\n")
+
+
+def test_messages_are_cancelled_by_their_ids_and_each_outcome_is_told(
+    cli: Cli, installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, (one, other, third) = pending(installation, 3)
+    assert cli("cancel", one) == (Exit.DONE, f"{one}: It is cancelled: it will not be delivered.\n", "")
+    again = f"{one}: It is not pending any more: it was cancelled"
+    assert (said := cli("cancel", one))[:2] == (Exit.TOO_LATE, "")
+    assert said.err.startswith(again)
+
+    lines = io.TextIOWrapper(io.BytesIO(f"{other}\nnobody\n\n{third}\n".encode()))
+    monkeypatch.setattr(sys, "stdin", lines)
+    said = cli("cancel", "-", "--format", "json")
+    assert (said.code, said.err) == (Exit.NOT_FOUND, "2 of 3 done\n")
+    assert [(row["id"], row["outcome"]) for row in said.rows] == [
+        (other, "cancelled"),
+        ("nobody", "unknown"),
+        (third, "cancelled"),
+    ]
+
+
+def test_a_message_gets_another_due_time_if_it_is_due_as_was_seen_and_is_delivered_now(
+    cli: Cli, installation: Installation
+) -> None:
+    to, [id_] = pending(installation, 1)
+    [row] = cli("show", id_, "--format", "json").rows
+    due = times.written(row["due_ms"] + HOUR_MS)
+    said = cli("reschedule", id_, "--at", due, "--if-due", str(row["due_ms"] - 1))
+    changed = "Nothing has changed: it is being delivered, or due at another time than you have seen."
+    assert said == (Exit.TOO_LATE, "", f"{id_}: {changed}\n")
+    said = cli("reschedule", id_, "--at", due, "--if-due", times.written(row["due_ms"]))
+    assert said == (Exit.DONE, f"{id_}: It is due at {write_time(row['due_ms'] + HOUR_MS)} now.\n", "")
+    assert cli("reschedule", id_, "--after", "3h", "--format", "json").rows[0]["event"]["due"] > now_ms() + 2 * HOUR_MS
+    said = cli("reschedule", id_, "--at", "9999-01-01T00:00:00Z")
+    assert (said.code, "It is refused" in said.err) == (Exit.FAILED, True)
+    assert cli("deliver-now", id_) == (Exit.DONE, f"{id_}: It is delivered now.\n", "")
+    assert len(installation.wait_for(to, 1)) == 1
+
+
+def test_all_that_match_are_counted_confirmed_and_done_by_a_job(cli: Cli, installation: Installation) -> None:
+    to, _ = pending(installation, 5)
+    assert cli("cancel", "--to", to, "--dry-run") == (Exit.DONE, "5 pending messages match\n", "")
+    said = cli("cancel", "--to", to)
+    assert (said.code, said.out) == (Exit.WRONG_USE, "")
+    assert "5 messages match, and there is no terminal to ask at: --yes" in said.err
+
+    said = cli("reschedule", "--to", to, "--after", "3h", "--yes")
+    assert [line.split() for line in said.out.splitlines()] == [["OUTCOME", "COUNT"], ["rescheduled", "5"]]
+    assert (said.code, "is done: 5 orders for 5 messages" in said.err) == (Exit.DONE, True)
+    said = cli("deliver-now", "--to", to, "--yes", "--no-wait")
+    [told] = cli("jobs", said.out.strip(), "--format", "json").rows
+    assert (told["state"], told["outcomes"]) == ("done", {"rescheduled": 5})
+    assert len(installation.wait_for(to, 5)) == 5
+    assert [row["job"]["act"] for row in cli("jobs", "--format", "json").rows] == ["deliver-now", "reschedule"]
+    assert f"job {said.out.strip()} is done after 5 orders" in cli("jobs", said.out.strip(), "--stop").err
+    assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "nothing that is pending matches\n")
+
+
+@pytest.mark.parametrize(("typed", "code"), [("1\n", Exit.FAILED), ("2\n", Exit.DONE)])
+def test_at_a_terminal_the_number_is_typed_and_progress_is_shown(
+    installation: Installation, typed: str, code: Exit
+) -> None:
+    to, _ = pending(installation, 2)
+    ours, its = pty.openpty()
+    command = [PUNCTUAL, "cancel", "--to", to, "--url", installation.worker.url]
+    with subprocess.Popen(command, stdin=its, stderr=its, stdout=subprocess.PIPE) as asked:
+        os.close(its)
+        os.write(ours, typed.encode())
+        said, _ = asked.communicate(timeout=20)
+    shown = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert asked.returncode == code, shown
+    assert "2 messages match. Type 2 to cancel them all: " in shown
+    if code is Exit.DONE:
+        assert [line.split() for line in said.decode().splitlines()] == [["OUTCOME", "COUNT"], ["cancelled", "2"]]
+        assert "of 2" in shown
+    else:
+        assert (said, "that is another number: nothing is done" in shown) == (b"", True)
+
+
+def test_a_destination_is_paused_capped_and_resumed(cli: Cli, to: str) -> None:
+    in_force = f"{to}: It is in force within a second.\n"
+
+    def state() -> str:
+        return next((line for line in cli("pending").out.splitlines() if line.startswith(to)), "")
+
+    assert cli("pause", to, "--reason", "a test", "--until", "2099-01-01T00:00:00Z") == (Exit.DONE, in_force, "")
+    assert cli("rate", to, "20/s burst 5") == (Exit.DONE, in_force, "")
+    eventually(
+        lambda: state().split(maxsplit=2)[2:] == ["20/s  paused by anonymous until 2099-01-01T00:00:00Z: a test"]
+    )
+    assert cli("resume", to, "--format", "json").rows[0]["outcome"] == "sent"
+    assert cli("rate", to, "default").code == Exit.DONE
+    eventually(lambda: state().split()[2:] == [])
 
 
 def test_a_watch_goes_on_until_it_is_interrupted(installation: Installation, to: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from punctual.cli import main
+from punctual.cli.exits import Exit
 from tests.harness.kafka import now_ms
 from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
@@ -153,7 +155,9 @@ def test_nonsense_is_answered_with_a_sentence(two: list[Worker], query: dict[str
 
 
 @pytest.mark.slow
-def test_what_a_killed_worker_has_is_said_to_be_missing_until_it_is_back(two: list[Worker]) -> None:
+def test_what_a_killed_worker_has_is_said_to_be_missing_until_it_is_back(
+    two: list[Worker], capsys: pytest.CaptureFixture[str]
+) -> None:
     one, second = two
     gone = second.assigned
     second.kill()
@@ -163,6 +167,12 @@ def test_what_a_killed_worker_has_is_said_to_be_missing_until_it_is_back(two: li
     assert sorted(told) == sorted(gone)
     assert {missing["worker"] for missing in page["missing"]} == {second.url}
     assert 0 < len(page["rows"]) < COUNT
+    assert main.run("list", ["--url", one.url, "--limit", "0", "--format", "json"]) == Exit.INCOMPLETE
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == len(page["rows"])
+    assert (
+        f"nothing is known of {len(gone)} partitions ({', '.join(map(str, sorted(gone)))}): {second.url}: " in said.err
+    )
     second.start().wait_ready()
     eventually(lambda: ask(one, "/messages", limit=1_000)[1]["complete"], 30, "all partitions")
     assert len(pages(one, 1_000)) == COUNT

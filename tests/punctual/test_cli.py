@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -95,3 +96,31 @@ def test_what_would_change_a_terminal_is_written_as_escapes(capsys: pytest.Captu
 def test_a_time_is_written_as_arguments_take_it(moment_ms: int, text: str) -> None:
     assert times.written(moment_ms) == text
     assert times.moment_ms(text) == moment_ms
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (("punctual", "ca"), ["cancel"]),
+        (("punctual", "--v"), ["--version"]),
+        (("punctual", "list", "--due"), ["--due-from", "--due-to"]),
+        (("punctual", "list", "--format", ""), ["table", "json"]),
+        (("punctual", "list", "--format", "=", "j"), ["json"]),
+        (("punctual", "list", "--format", "="), ["table", "json"]),
+        (("punctual", "list", "--to", "a"), []),
+        (("punctual", "cancel", "an id", "--dr"), ["--dry-run"]),
+        (("punctual", "completion", ""), ["bash", "zsh"]),
+        (("punctual", "completion", "--"), ["--help"]),
+        (("punctual", "nonsense", ""), []),
+    ],
+)
+def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[str]) -> None:
+    punctual = Path(sys.executable).with_name("punctual")
+    script = (
+        f'eval "$({punctual} completion bash)"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+        'eval "$(complete -p punctual | sed "s/.*-F \\([^ ]*\\) .*/\\1/")"; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    command = ["bash", "-c", script, "bash", *typed]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+    assert (said.stderr, said.stdout.split()) == ("", offered)

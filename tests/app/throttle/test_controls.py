@@ -10,7 +10,7 @@ from app.settings import Settings
 from app.throttle import controls as module
 from app.throttle.control import Control
 from app.throttle.controls import Controls
-from tests.app.fake_topic import Log
+from tests.app.fake_topic import Log, Reader
 
 
 @pytest.fixture
@@ -86,3 +86,26 @@ async def test_whoever_is_to_fire_waits_as_long_as_it_takes_and_the_log_says_so(
     await reading
 
     assert set(controls.known) == {(None, "orders")}
+
+
+async def test_what_was_read_by_whoever_was_cancelled_is_read_again(
+    log: Log, controls: Controls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.records += [(b"orders", PAUSED), (b"sms", PAUSED)]
+    held = asyncio.Event()
+
+    async def held_up(reader: Reader) -> int:
+        if reader.offset == len(log.records):
+            held.set()
+            await asyncio.Event().wait()
+        return reader.offset
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "position", held_up)
+        reading = asyncio.ensure_future(controls.read())
+        await held.wait()
+        reading.cancel()
+        await asyncio.wait([reading])
+    await controls.read()
+
+    assert set(controls.known) == {(None, "orders"), (None, "sms")}

@@ -1,0 +1,67 @@
+"""What the commands share that act on messages: on those of some ids, or on all that match a filter."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from punctual.cli.api import Api
+from punctual.cli.arguments import add_filter, add_form, add_worker, filter_of
+from punctual.cli.errors import WrongUse
+from punctual.cli.exits import Exit
+from punctual.cli.job import give_job
+from punctual.cli.orders import give_orders
+from punctual.cli.parser import Options, Parser
+from punctual.cli.times import moment_ms
+
+
+def add_act(parser: Parser) -> None:
+    """Take ids or a filter, and how careful to be."""
+    parser.add_argument("ids", nargs="*", metavar="ID", help="of the message; - reads ids from stdin, one a line")
+    said = "only if it is due exactly then: RFC 3339, or epoch milliseconds"
+    parser.add_argument("--if-due", type=moment_ms, metavar="TIME", help=said)
+    add_form(parser)
+    add_filter(parser)
+    group = parser.add_argument_group("with a filter: all that match, by a job of the workers")
+    group.add_argument("--dry-run", action="store_true", help="count them, and do nothing")
+    group.add_argument("--yes", action="store_true", help="do it however many they are, without a question")
+    group.add_argument("--no-wait", action="store_true", help="only begin the job, and write its name")
+    add_worker(parser)
+
+
+def run_act(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
+    """Act, with what else the API wants to know of it, and tell what came of it."""
+    wanted = filter_of(options)
+    if bool(options.ids) == bool(wanted):
+        both = "say either ids or a filter, not both" if wanted else "say which messages: by their ids, or by a filter"
+        raise WrongUse(f"{both}: `punctual {act} --help` shows how")
+    with Api.of(options) as api:
+        if wanted:
+            if options.if_due is not None:
+                raise WrongUse("--if-due goes with ids: a filter has --due-from and --due-to")
+            return give_job(api, options, act, wanted, body)
+        if options.dry_run or options.no_wait:
+            raise WrongUse("--dry-run and --no-wait go with a filter")
+        return give_orders(api, act, _ids(options.ids), {**body, "if_due": options.if_due}, options.format)
+
+
+def _ids(given: list[str]) -> list[str]:
+    if "-" not in given:
+        ids = given
+    elif len(given) > 1:
+        raise WrongUse("- reads ids from stdin: give no others")
+    else:
+        ids = _read()
+    if not all(ids):
+        raise WrongUse("an id is empty")
+    return ids
+
+
+def _read() -> list[str]:
+    try:
+        lines = sys.stdin.buffer.read().decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise WrongUse(f"stdin is no text in UTF-8: {error}") from error
+    ids = [line.strip() for line in lines if line.strip()]
+    if not ids:
+        raise WrongUse("there is no id on stdin: write one a line")
+    return ids

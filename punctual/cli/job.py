@@ -1,0 +1,113 @@
+"""Acts on all messages that match a filter: counted, confirmed, and followed until the workers have done it."""
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from punctual.cli.api import Api, missing
+from punctual.cli.errors import CommandError, Incomplete, WrongUse
+from punctual.cli.exits import Exit
+from punctual.cli.parser import Options
+from punctual.cli.progress import Progress
+from punctual.cli.table import JSON, Column, Table, write_json
+from punctual.cli.terminal import can_ask, say, write
+
+_COUNT_S: Final = 30
+_SOON_S, _LATER_S = 0.05, 0.5
+#: A worker that is started anew while its job is followed is there again by then.
+_PATIENCE_S: Final = 60.0
+_ACCEPTED: Final = 202
+
+
+def give_job(api: Api, options: Options, act: str, wanted: Mapping[str, str], body: Mapping[str, Any]) -> Exit:
+    """Act on all that match, as options say. Raises a CommandError."""
+    counted = _count(api, wanted)
+    count = counted["matching"]
+    if options.dry_run:
+        if options.format == JSON:
+            write_json(counted)
+        else:
+            write(f"{count:,} pending messages match")
+        return Exit.DONE
+    if not count:
+        say("nothing that is pending matches")
+        return Exit.DONE
+    if not options.yes:
+        _confirm(act, count)
+        api.close()  # whoever was asked may have thought for longer than the worker keeps a connection
+    answer = api.post("/jobs", {**body, "act": act, "filter": dict(wanted), "confirm": count})
+    if answer.status != _ACCEPTED:
+        raise api.failure(answer)
+    if options.no_wait:
+        return _begun(answer.body, options.format)
+    return follow(api, answer.body, options.format)
+
+
+def follow(api: Api, standing: dict[str, Any], form: str) -> Exit:
+    """Wait until a job is over, showing how far it is, and write what came of it. Raises a CommandError."""
+    job, pause_s = standing["job"], _SOON_S
+    progress = Progress(job["act"], job["counted"])
+    try:
+        while standing["state"] == "running":
+            progress.show(standing["sent"])
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LATER_S)
+            standing = api.get(f"/jobs/{job['job_id']}", patience_s=_PATIENCE_S)
+    except (KeyboardInterrupt, CommandError):
+        progress.end()
+        say(f"the workers go on with job {job['job_id']}: `punctual jobs {job['job_id']}` follows it, --stop stops it")
+        raise
+    progress.end()
+    return ended(standing, form)
+
+
+def ended(standing: dict[str, Any], form: str) -> Exit:
+    """Write what came of a job, and return or raise what it ended with."""
+    if form == JSON:
+        write_json(standing)
+    else:
+        columns = Column("OUTCOME", lambda row: row[0]), Column("COUNT", lambda row: f"{row[1]:,}", number=True)
+        Table(columns).add(sorted(standing["outcomes"].items(), key=lambda row: -row[1]))
+    name, state = standing["job"]["job_id"], standing["state"]
+    say(f"job {name} is {state}: {standing['sent']:,} orders for {standing['job']['counted']:,} messages")
+    if state == "stopped":
+        raise CommandError("it was stopped: what it has done stays, and begin another one for the rest")
+    if standing["untold"]:
+        raise Incomplete(f"of {standing['untold']:,} orders nobody has told what came: count again what matches")
+    if standing["outcomes"].get("refused"):
+        raise CommandError("some orders were refused: the dead letters say why")
+    return Exit.DONE
+
+
+def _count(api: Api, wanted: Mapping[str, str]) -> dict[str, Any]:
+    counted = api.get("/messages/count", {**wanted, "seconds": _COUNT_S})
+    lacks = missing(counted)
+    if lacks is not None:
+        raise lacks
+    if not counted["complete"]:
+        more = f"there are more than {counted['matching']:,}, too many to count within {_COUNT_S} s"
+        raise CommandError(f"{more}: narrow the filter, nothing is done")
+    return counted
+
+
+def _confirm(act: str, count: int) -> None:
+    """Have whoever is at the terminal type the number. Raises CommandError if that is not what comes."""
+    if not can_ask():
+        raise WrongUse(
+            f"{count:,} messages match, and there is no terminal to ask at: --yes does it without a question"
+        )
+    sys.stderr.write(f"{count:,} messages match. Type {count} to {act.replace('-', ' ')} them all: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().replace(",", "") != str(count):
+        raise CommandError("that is another number: nothing is done")
+
+
+def _begun(standing: dict[str, Any], form: str) -> Exit:
+    name = standing["job"]["job_id"]
+    if form == JSON:
+        write_json(standing)
+    else:
+        write(name)
+    say(f"`punctual jobs {name}` follows it, --stop stops it")
+    return Exit.DONE

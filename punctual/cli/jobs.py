@@ -1,0 +1,59 @@
+"""`punctual jobs`: acts on all that match a filter, how far each is, and an end to one."""
+
+from punctual.cli.api import Api, escaped
+from punctual.cli.arguments import add_form, add_worker
+from punctual.cli.errors import WrongUse
+from punctual.cli.exits import Exit
+from punctual.cli.job import follow
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import JSON, Column, Table, write_json
+from punctual.cli.terminal import say
+from punctual.cli.times import written
+
+_COLUMNS = (
+    Column("JOB", lambda row: row["job"]["job_id"]),
+    Column("BEGUN", lambda row: written(row["job"]["at_ms"])),
+    Column("BY", lambda row: row["job"]["by"]),
+    Column("ACT", lambda row: row["job"]["act"]),
+    Column("STATE", lambda row: row["state"]),
+    Column("SENT", lambda row: f"{row['sent']:,}", number=True),
+    Column("OF", lambda row: f"{row['job']['counted']:,}", number=True),
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take a job, or none for all."""
+    parser.add_argument("job", nargs="?", metavar="JOB", help="follow this one until it is over, and tell its outcomes")
+    parser.add_argument("--stop", action="store_true", help="have it go no further; what it has done stays")
+    add_form(parser)
+    add_worker(parser)
+
+
+def run(options: Options) -> Exit:
+    """Tell how jobs stand."""
+    if options.stop and options.job is None:
+        raise WrongUse("--stop needs the name of a job: `punctual jobs` lists them")
+    with Api.of(options) as api:
+        if options.job is None:
+            return _list(api, options)
+        path = f"/jobs/{escaped(options.job)}"
+        return _stop(api, path, options) if options.stop else follow(api, api.get(path), options.format)
+
+
+def _list(api: Api, options: Options) -> Exit:
+    jobs = api.get("/jobs")["jobs"]
+    Table(_COLUMNS, options.format).add(jobs)
+    if not jobs:
+        say("there has been no job in the last 30 days")
+    return Exit.DONE
+
+
+def _stop(api: Api, path: str, options: Options) -> Exit:
+    answer = api.post(f"{path}/stop", {})
+    standing = answer.body
+    if "state" not in standing:
+        raise api.failure(answer)
+    if options.format == JSON:
+        write_json(standing)
+    say(f"job {standing['job']['job_id']} is {standing['state']} after {standing['sent']:,} orders")
+    return Exit.DONE

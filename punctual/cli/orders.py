@@ -1,0 +1,95 @@
+"""Gives orders for messages by their ids, and tells what came of each."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from punctual.cli.api import Answer, Api, escaped
+from punctual.cli.errors import CommandError, Unreachable
+from punctual.cli.exits import Exit
+from punctual.cli.progress import Progress
+from punctual.cli.table import JSON, write_json
+from punctual.cli.terminal import legible, say, write
+
+#: Orders that are on their way at a time: each waits for its outcome.
+_AT_ONCE: Final = 8
+_EXITS: Final = {
+    "unknown": Exit.NOT_FOUND,
+    "conflict": Exit.TOO_LATE,
+    "stale": Exit.TOO_LATE,
+    "refused": Exit.FAILED,
+    "pending": Exit.INCOMPLETE,
+}
+
+
+def give_orders(api: Api, act: str, ids: Sequence[str], body: Mapping[str, object], form: str) -> Exit:
+    """Give an order for each id, tell what came of each in their order, and return the code of the first not done.
+
+    Raises a CommandError if a worker does not take one: those after it are not given.
+    """
+    orders, ended, done, told = _Orders(api, act, body), Exit.DONE, 0, 0
+    progress = Progress(act, len(ids))
+    pool = ThreadPoolExecutor(min(_AT_ONCE, len(ids)))
+    try:
+        for start in range(0, len(ids), _AT_ONCE):
+            some = ids[start : start + _AT_ONCE]
+            answers = list(pool.map(orders.give, some))
+            progress.end()
+            for id_, answer in zip(some, answers, strict=True):
+                if isinstance(answer, CommandError):
+                    raise answer
+                code = _tell(id_, answer.body, form)
+                told += 1
+                done += code is Exit.DONE
+                ended = ended or code
+            progress.show(told)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        orders.close()
+        progress.end()
+        if len(ids) > 1:
+            rest = f", {len(ids) - told:,} without an answer" if told < len(ids) else ""
+            say(f"{done:,} of {len(ids):,} done{rest}")
+    return ended
+
+
+class _Orders:
+    """Asks a worker by a connection for each thread."""
+
+    def __init__(self, api: Api, act: str, body: Mapping[str, object]) -> None:
+        self._api, self._act, self._body = api, act, body
+        self._own = threading.local()
+        self._all: list[Api] = []
+
+    def give(self, id_: str) -> Answer | CommandError:
+        """Give an order, and return what came of it, or why that is not known."""
+        if not hasattr(self._own, "api"):
+            self._own.api = self._api.another()
+            self._all.append(self._own.api)
+        api: Api = self._own.api
+        try:
+            answer = api.post(f"/messages/{escaped(id_)}/{self._act}", self._body)
+        except Unreachable as error:
+            return Unreachable(f"{id_}: {error}. It may have been done: `punctual show` tells")
+        except CommandError as error:
+            return error
+        return answer if "outcome" in answer.body else api.failure(answer)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for api in self._all:
+            api.close()
+
+
+def _tell(id_: str, told: dict[str, Any], form: str) -> Exit:
+    """Write what came of an order, and return its code: what is not done is no data for people."""
+    code = _EXITS.get(told["outcome"], Exit.DONE)
+    if code is Exit.NOT_FOUND and told.get("ended"):
+        code = Exit.TOO_LATE
+    if form == JSON:
+        write_json({"id": id_, **told})
+    else:
+        tell = write if code is Exit.DONE else say
+        tell(f"{legible(id_)}: {legible(told['sentence'])}")
+    return code

@@ -1,0 +1,26 @@
+"""`punctual reschedule`: pending messages get another due time."""
+
+from datetime import timedelta
+from typing import Any
+
+from punctual.cli.act import add_act, run_act
+from punctual.cli.exits import Exit
+from punctual.cli.parser import Options, Parser
+from punctual.cli.times import moment_ms, span
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take when, and ids or a filter."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    said = "the new due time: RFC 3339, epoch milliseconds, now, or a span from now on: 15m, 2h, 1d"
+    group.add_argument("--at", type=moment_ms, metavar="TIME", help=said)
+    group.add_argument("--after", type=span, metavar="SPAN", help="so long from when the worker takes it up")
+    add_act(parser)
+
+
+def run(options: Options) -> Exit:
+    """Do it."""
+    body: dict[str, Any] = {"at": options.at}
+    if options.after is not None:
+        body = {"after": options.after // timedelta(milliseconds=1)}
+    return run_act(options, "reschedule", body)
