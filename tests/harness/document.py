@@ -65,11 +65,11 @@ class Reader:
     `make run` has a Kafka and a worker of its own: it is stopped before the next command that runs forever.
     """
 
-    def __init__(self, directory: Path) -> None:
-        """Begin in `directory`."""
+    def __init__(self, directory: Path, **env: str) -> None:
+        """Begin in `directory`; `env` is beside what a reader's shell has."""
         self._directory, self._running = directory, list[subprocess.Popen[bytes]]()
         self._demo: subprocess.Popen[bytes] | None = None
-        self._env = {name: value for name, value in os.environ.items() if not name.startswith(_ASIDE)}
+        self._env = {name: value for name, value in os.environ.items() if not name.startswith(_ASIDE)} | env
 
     def __enter__(self) -> Self:
         return self
