@@ -74,10 +74,12 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stop_demo()
-        for process in reversed(self._running):
-            _interrupt(process)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._stop_demo(check=kind is None)
+        finally:
+            for process in reversed(self._running):
+                _interrupt(process)
 
     def run(self, block: Block) -> str:
         """Run a block and give what it has written; one that runs forever is left running once it does its work."""
@@ -99,11 +101,11 @@ class Reader:
         self._await(process, code, log, ready)
         return log.read_text()
 
-    def _stop_demo(self) -> None:
+    def _stop_demo(self, *, check: bool = True) -> None:
         if self._demo is not None:
             process, self._demo = self._demo, None
             _interrupt(process)
-            assert process.returncode in _STOPPED, f"`make run` ended with {process.returncode} when it was interrupted"
+            assert not check or process.returncode in _STOPPED, f"`make run` ended with {process.returncode}"
 
     def _start(self, code: str, log: Path) -> "subprocess.Popen[bytes]":
         # A shell's own session is what a terminal interrupts with Ctrl-C.
