@@ -4,6 +4,7 @@ Nothing is prepared but a clone; ports and directories are the default ones, so 
 and 6066 to themselves.
 """
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -77,6 +78,12 @@ def test_the_tutorial_does_what_it_says(read: Callable[[str], Says]) -> None:
     assert of(said, "DelayClient").startswith("b'world' {'delay-id': b'delay-requests-")
     if shutil.which("kcat"):
         assert of(said, "echo again") == "again\n"
+        assert re.findall(r"s: (.*)", of(said, "async for payment")) == [
+            *["the card provider is away"] * 3,
+            "charged for a lamp",
+        ]
+        assert of(said, "-t hello -c 3") == "world\nagain\nsurvived\n"
+        assert '"outcome":"delivered"' in of(said, "punctual show morning")
         assert "'Delay-To' is not 'delay-to'" in of(said, "Delay-To")
 
 

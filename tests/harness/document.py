@@ -60,14 +60,15 @@ def clone(directory: Path) -> None:
 
 
 class Reader:
-    """Runs blocks in a clone; what runs forever goes on, and is stopped when the `with` block ends.
+    r"""Runs blocks in a clone; what runs forever goes on, and is stopped when the `with` block ends.
 
-    `make run` has a Kafka and a worker of its own: it is stopped before the next command that runs forever.
+    `make run` has a Kafka and a worker of its own: it is stopped before the next command that runs forever. A command
+    that is given again while it runs has been ended by Ctrl-\ before.
     """
 
     def __init__(self, directory: Path, **env: str) -> None:
         """Begin in `directory`; `env` is beside what a reader's shell has."""
-        self._directory, self._running = directory, list[subprocess.Popen[bytes]]()
+        self._directory, self._running = directory, dict[str, subprocess.Popen[bytes]]()
         self._demo: subprocess.Popen[bytes] | None = None
         self._env = {name: value for name, value in os.environ.items() if not name.startswith(_ASIDE)} | env
 
@@ -78,7 +79,7 @@ class Reader:
         try:
             self._stop_demo(check=kind is None)
         finally:
-            for process in reversed(self._running):
+            for process in reversed(self._running.values()):
                 _interrupt(process)
 
     def run(self, block: Block) -> str:
@@ -91,13 +92,14 @@ class Reader:
         log = self._directory.with_name(f"{self._directory.name}-{len(list(self._directory.parent.iterdir()))}.log")
         if ready is not None:
             self._stop_demo()
+            self._quit(self._running.pop(code, None))
         process = self._start(code, log)
         if ready is None:
             return self._finished(process, code, log)
         if "make run" in code:
             self._demo = process
         else:
-            self._running.append(process)
+            self._running[code] = process
         self._await(process, code, log, ready)
         return log.read_text()
 
@@ -106,6 +108,12 @@ class Reader:
             process, self._demo = self._demo, None
             _interrupt(process)
             assert not check or process.returncode in _STOPPED, f"`make run` ended with {process.returncode}"
+
+    @staticmethod
+    def _quit(process: "subprocess.Popen[bytes] | None") -> None:
+        if process is not None:
+            os.killpg(process.pid, signal.SIGQUIT)
+            process.wait(_STOP_S)
 
     def _start(self, code: str, log: Path) -> "subprocess.Popen[bytes]":
         # A shell's own session is what a terminal interrupts with Ctrl-C.
