@@ -29,6 +29,7 @@ help:
 	@echo 'make lint     format, lint, types and layers'
 	@echo 'make check    the same, and the fast tests'
 	@echo 'make docs     build the documentation as a site, into build/site'
+	@echo 'make newcomer README as a newcomer follows it, from a clone to the first message, with the seconds of each step'
 	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
 	@echo 'make rates    three destinations with caps and a backlog of 100,000, for two minutes with each guarantee'
 	@echo 'make format   format the code'
@@ -81,6 +82,9 @@ check: lint
 docs: $(TEST_STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file docs/site/mkdocs.yml
 	@echo 'build/site/index.html is its first page'
+
+newcomer: $(TEST_STAMP)
+	@$(BIN)/python -m tests.docs.newcomer
 
 simulate: $(TEST_STAMP)
 	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --first $(or $(FIRST),0)

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -61,21 +60,29 @@ def clone(directory: Path) -> None:
 
 
 class Reader:
-    """Runs blocks in a clone; what runs forever goes on, and is stopped when the `with` block ends."""
+    r"""Runs blocks in a clone; what runs forever goes on, and is stopped when the `with` block ends.
 
-    def __init__(self, directory: Path) -> None:
-        """Begin in `directory`."""
-        self._directory, self._running = directory, list[subprocess.Popen[bytes]]()
-        self._env = {name: value for name, value in os.environ.items() if not name.startswith(_ASIDE)}
+    `make run` has a Kafka and a worker of its own: it is stopped before the next command that runs forever. A command
+    that is given again while it runs has been ended by Ctrl-\ before.
+    """
+
+    def __init__(self, directory: Path, **env: str) -> None:
+        """Begin in `directory`; `env` is beside what a reader's shell has."""
+        self._directory, self._running = directory, dict[str, subprocess.Popen[bytes]]()
+        self._demo: subprocess.Popen[bytes] | None = None
+        self._env = {name: value for name, value in os.environ.items() if not name.startswith(_ASIDE)} | env
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        for process in reversed(self._running):
-            _interrupt(process)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._stop_demo(check=kind is None)
+        finally:
+            for process in reversed(self._running.values()):
+                _interrupt(process)
 
-    def run(self, block: Block, **env: str) -> str:
+    def run(self, block: Block) -> str:
         """Run a block and give what it has written; one that runs forever is left running once it does its work."""
         code = block.code
         if block.language == "python":
@@ -83,24 +90,38 @@ class Reader:
             code = f".venv/bin/python {block.file}"
         ready = next((said for command, said in _FOREVER.items() if command in code and "--once" not in code), None)
         log = self._directory.with_name(f"{self._directory.name}-{len(list(self._directory.parent.iterdir()))}.log")
-        process = self._start(code, log, env)
+        if ready is not None:
+            self._stop_demo()
+            self._quit(self._running.pop(code, None))
+        process = self._start(code, log)
         if ready is None:
             return self._finished(process, code, log)
-        self._running.append(process)
-        self._await(process, code, log, ready)
         if "make run" in code:
-            self._running.remove(process)
-            _interrupt(process)
-            assert process.returncode in _STOPPED, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
+            self._demo = process
+        else:
+            self._running[code] = process
+        self._await(process, code, log, ready)
         return log.read_text()
 
-    def _start(self, code: str, log: Path, env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    def _stop_demo(self, *, check: bool = True) -> None:
+        if self._demo is not None:
+            process, self._demo = self._demo, None
+            _interrupt(process)
+            assert not check or process.returncode in _STOPPED, f"`make run` ended with {process.returncode}"
+
+    @staticmethod
+    def _quit(process: "subprocess.Popen[bytes] | None") -> None:
+        if process is not None:
+            os.killpg(process.pid, signal.SIGQUIT)
+            process.wait(_STOP_S)
+
+    def _start(self, code: str, log: Path) -> "subprocess.Popen[bytes]":
         # A shell's own session is what a terminal interrupts with Ctrl-C.
         with log.open("wb") as out:
             return subprocess.Popen(
                 [shutil.which("bash") or "sh", "-e", "-c", code],
                 cwd=self._directory,
-                env={**self._env, **env},
+                env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

@@ -1,12 +1,19 @@
-"""The how-tos on retries and queues do what they say: their programs are run beside a worker."""
+"""The how-tos on retries, queues and dead letters do what they say: what they show is run beside a worker."""
 
+import json
 import re
+import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs import how_to
+from tests.harness.kafka import create_topic
 from tests.harness.program import Program
+from tests.harness.worker import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
@@ -75,3 +82,57 @@ def test_every_other_snippet_of_the_how_tos_is_python() -> None:
     for page in ("retry.md", "acknowledged-queue.md"):
         for block in blocks(page):
             compile(f"async def main(queue):\n{re.sub('^', '    ', block, flags=re.MULTILINE)}", page, "exec")
+
+
+def test_dead_letters_are_put_right_and_sent_again_as_the_how_to_says(installation: Installation) -> None:
+    if not (shutil.which("kcat") and shutil.which("curl")):
+        pytest.skip("kcat and curl are needed (Debian packages)")
+    orders, invoices = installation.topic(), f"{installation.app_id}-invoices"
+    names = {
+        "127.0.0.1:9092": installation.bootstrap,
+        "http://127.0.0.1:6066": installation.worker.url,
+        "delay-requests": f"{installation.app_id}-requests",
+        "oders": f"{installation.app_id}-oders",
+        '"orders"': f'"{orders}"',
+        "-t orders": f"-t {orders}",
+        "invoices": invoices,
+    }
+    lose, find, put_right, arrive, lose_three, count, send_again, jobs, all_arrive = how_to.blocks("dead-letters.md")
+
+    run_shell(lose, names)
+    found = json.loads(eventually_says('"unknown-topic"', find, names))
+    [row] = found["rows"]
+    assert (row["reason"], row["sent_again"]) == ("unknown-topic", None)
+    answer = json.loads(run_shell(put_right, {**names, "0-0": f"{row['partition']}-{row['offset']}"}))
+    assert answer["outcome"] == "accepted"
+    assert run_shell(arrive, names) == "customer-7: remind me\n"
+
+    run_shell(lose_three, names)
+    eventually_says('"matching":3', count, names)
+    create_topic(installation.bootstrap, invoices)
+    time.sleep(1.1)  # so long a topic that was absent counts as that
+    assert "job_id" in run_shell(send_again, names)
+    assert sorted(run_shell(all_arrive, names).splitlines()) == ["1: invoice 1", "2: invoice 2", "3: invoice 3"]
+    eventually_says('"state":"done"', jobs, names)
+    assert '"matching":0' in run_shell(count, names)
+
+
+def run_shell(block: tuple[str, str], names: dict[str, str]) -> str:
+    """Run commands with the names of a test in place of their own; return what they have written."""
+    _, code = block
+    for name, instead in names.items():
+        code = code.replace(name, instead)
+    command = ["bash", "-e", "-c", code]
+    return subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+
+
+def eventually_says(text: str, block: tuple[str, str], names: dict[str, str]) -> str:
+    """Run commands until they write this, for what has come in is seen a moment later."""
+    said: list[str] = []
+
+    def there() -> bool:
+        said.append(run_shell(block, names))
+        return text in said[-1]
+
+    eventually(there, what=f"the answer {text}")
+    return said[-1]
