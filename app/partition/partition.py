@@ -38,7 +38,6 @@ log = logging.getLogger(__name__)
 _MUCH_BYTES, _MUCH_FOR_S = 32 * 1024, 0.1
 #: Where a message was due so soon after the step that took it in, there is a hurry so long: it may be the rule.
 _SOON_MS, _SOON_FOR_S = 20, 1.0
-_CHECK_ALONE_S = 5.0
 #: Lives are told apart over all partitions of a process: one that comes back is another object with its old number.
 _LIVES = itertools.count(1)
 
@@ -227,18 +226,18 @@ class Partition:
 
     # the writer ------------------------------------------------------------------------------------------------------
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, alone_s = asyncio.get_running_loop(), self._services.check_alone_s
         checked = loop.time()
         while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_CHECK_ALONE_S):  # wait_for() may swallow a cancellation (Python 3.11)
+                async with asyncio.timeout(alone_s):  # wait_for() may swallow a cancellation (Python 3.11)
                     await self._wake.wait()
             if not self._closing:
                 await asyncio.sleep(self._until_step(loop.time()))
             self._wake.clear()
             self._pacing.begin(loop.time())
             await self._do_step()
-            if loop.time() - checked >= _CHECK_ALONE_S:
+            if loop.time() - checked >= alone_s:
                 checked = loop.time()
                 await self._journal.check_alone(self.number, self._clock.now_ms())
 

@@ -17,7 +17,8 @@ class Services:
     """The parts of a worker that its partitions use.
 
     Rows are written in the version that `row_version` returns. `admission` knows what clusters say of destinations;
-    without it every destination that the settings allow is admitted.
+    without it every destination that the settings allow is admitted. Each `check_alone_s` a partition sees that nobody
+    else writes to its changelog.
     """
 
     settings: Settings
@@ -27,3 +28,4 @@ class Services:
     limits: Limits
     row_version: Callable[[], int] = lambda: VERSION
     admission: Admission | None = None
+    check_alone_s: float = 5.0

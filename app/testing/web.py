@@ -1,0 +1,29 @@
+"""Hosts in memory: they answer what the test's `respond` says."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from app.clock import Clock
+from app.http.allow_list import Allowed
+from app.http.answers import Answer, answer_of
+from app.testing.records import Post, time_of
+
+
+class Web:
+    """Stands where the worker has its HTTP client."""
+
+    def __init__(self, clock: Clock, respond: Callable[[Post], int]) -> None:
+        """Answer with the status that `respond` returns."""
+        self._clock, self._respond = clock, respond
+        self.posts: list[Post] = []
+
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+        """Take a post, and return what the answer means."""
+        now_ms = self._clock.wall_ms()
+        post = Post(str(to.target.url), body, tuple(headers), time_of(now_ms))
+        post = replace(post, status=self._respond(post))
+        self.posts.append(post)
+        return answer_of(post.status, None, now_ms)
+
+    async def stop(self) -> None:
+        """Have no connections to close."""
