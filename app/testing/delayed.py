@@ -3,6 +3,7 @@
 import asyncio
 import json
 import tempfile
+import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -23,6 +24,7 @@ from tables import keys
 T = TypeVar("T")
 Said = str | bytes | None
 
+_THREAD = "punctual-simulation"
 _USUAL = {"DELAY_DESTINATIONS": "*", "DELAY_PARTITIONS": "1"}
 #: Brokers in memory know no transactions, and nothing looks after a cold tier.
 _FIXED = {"DELAY_GUARANTEE": "at_least_once", "DELAY_HORIZON": "0"}
@@ -47,7 +49,7 @@ class Delayed:
         self._clock = SimulatedClock(start_ms)
         self._directory = tempfile.TemporaryDirectory(prefix="punctual-", ignore_cleanup_errors=True)
         # A thread of its own: the test may be running on an event loop, and one thread has one.
-        self._thread = ThreadPoolExecutor(1, "punctual")
+        self._thread = ThreadPoolExecutor(1, _THREAD)
         self._loop = SimulatedLoop()
 
         async def start() -> Installation:
@@ -64,9 +66,14 @@ class Delayed:
         self._directory.cleanup()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._call(lambda: self._loop.run_until_complete(work))
+        try:
+            return self._call(lambda: self._loop.run_until_complete(work))
+        finally:
+            work.close()
 
     def _call(self, work: Callable[[], T]) -> T:
+        if threading.current_thread().name.startswith(_THREAD):
+            raise RuntimeError("respond() runs inside the simulation: only note what came, and act when advance() is over.")
         return self._thread.submit(work).result()
 
     # time ------------------------------------------------------------------------------------------------------------

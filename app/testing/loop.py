@@ -30,6 +30,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Begin at second zero."""
         self._now_s = 0.0
         super().__init__(_Selector(self.skip))
+        # After a simulated half year a float has no nanoseconds left, and asyncio's own value would run no timer.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         """Return the simulated seconds."""
