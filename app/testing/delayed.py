@@ -14,6 +14,7 @@ from app.clock import Clock
 from app.settings import Settings
 from app.steps.occurrences import PAUSED_MS
 from app.testing.clock import SimulatedClock
+from app.testing.errors import Inside
 from app.testing.installation import Installation
 from app.testing.loop import SimulatedLoop
 from app.testing.options import Options
@@ -73,7 +74,7 @@ class Delayed:
 
     def _call(self, work: Callable[[], T]) -> T:
         if threading.current_thread().name.startswith(_THREAD):
-            raise RuntimeError("respond() runs inside the simulation: only note what came, and act when advance() is over.")
+            raise Inside
         return self._thread.submit(work).result()
 
     # time ------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from app import topics
 from app.commit.journal import Journal
@@ -18,26 +18,22 @@ from app.partition.services import Services
 from app.settings import Settings
 from app.testing.brokers import Brokers
 from app.testing.clock import SimulatedClock
+from app.testing.errors import Stuck
 from app.testing.loop import SimulatedLoop
 from app.testing.records import Post, Record
 from app.testing.web import Web
 from app.throttle.control import Control, decode
 from app.throttle.throttle import Throttle
-from punctual.contract.destination import Destination
 from tables import PartitionStore, keys
+
+if TYPE_CHECKING:
+    from punctual.contract.destination import Destination
+    from punctual.contract.native import Record as NativeRecord
 
 #: What a topic takes by default, less what is kept beside the largest message.
 _ROW_BYTES, _RECORD_BYTES = 1 << 20, 1_048_588
 #: So long the parts get to come to rest, and so many times at the same moment: more is a fault.
 _STEP_S, _STEPS = 0.005, 100_000
-
-
-class Stuck(Exception):
-    """The simulated installation does not come to rest."""
-
-    def __init__(self, now_ms: int) -> None:
-        """Say when."""
-        super().__init__(f"at {now_ms} ms the simulated Punctual does not come to rest: this is a bug, please report it")
 
 
 class _DueLoop(DueLoop):
@@ -116,7 +112,7 @@ class Installation:
     # what comes in ---------------------------------------------------------------------------------------------------
     def _take(self, record: Record) -> None:
         if record.topic in self.settings.inputs or record.topic == self.settings.forwards:
-            offered = self._partitions[record.partition].offer([record])
+            offered = self._partitions[record.partition].offer([cast("NativeRecord", record)])
             self._offers.add(offered)
             offered.add_done_callback(self._offers.discard)
         elif record.topic == self.settings.controls:

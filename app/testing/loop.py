@@ -3,7 +3,6 @@
 import asyncio
 import selectors
 from collections.abc import Callable
-from typing import Any
 
 
 class _Selector(selectors.DefaultSelector):

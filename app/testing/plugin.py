@@ -1,11 +1,12 @@
 """The pytest plugin: fixtures for tests of programs that use Punctual. Importing it loads nothing of the worker."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.testing.delayed import Delayed
     from app.testing.options import Options
 

@@ -49,9 +49,7 @@ class TestProducer:
         """Have nothing to wait for."""
 
     def _write(self, topic: str, partition: int, request: Request) -> Record:
-        return self._delayed.produce(
-            request.headers, request.value, key=request.key, topic=topic, partition=partition
-        )
+        return self._delayed.produce(request.headers, request.value, key=request.key, topic=topic, partition=partition)
 
 
 def opening(delayed: "Delayed") -> Any:
