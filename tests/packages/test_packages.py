@@ -14,6 +14,12 @@ from app.version import VERSION
 ROOT = Path(__file__).parents[2]
 DEPENDENCIES = next(Path(path) for path in sys.path if path.endswith("site-packages"))
 
+_SUITE = """
+def test_it(delayed):
+    delayed.produce({"delay-to": "orders", "delay-after": "PT1H"}, "x")
+    assert [record.value for record in delayed.advance(hours=1)] == [b"x"]
+"""
+
 
 def _run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -106,7 +112,7 @@ def test_the_library_alone_is_small_and_says_where_the_worker_is(built: Path, em
         assert "ModuleNotFoundError" in _run(empty, "-c", f"import {absent}", cwd=tmp_path).stderr
 
 
-def test_the_command_finds_the_installed_worker(built: Path, empty: Path, tmp_path: Path) -> None:
+def test_the_command_and_pytest_find_the_installed_worker(built: Path, empty: Path, tmp_path: Path) -> None:
     _install(empty, *built.glob("*.whl"))
     _lend_dependencies(empty)
     found = _run(empty, "-c", "import app, tables; print(app.__file__)", cwd=tmp_path)
@@ -114,3 +120,8 @@ def test_the_command_finds_the_installed_worker(built: Path, empty: Path, tmp_pa
     shown = _run(empty.with_name("punctual"), "worker", "--help", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert "Run a worker until SIGTERM or Ctrl-C." in shown.stdout
+
+    (tmp_path / "test_own.py").write_text(_SUITE)
+    own = ("-q", "-W", "error", "-p", "no:asyncio", "-p", "no:cacheprovider", "test_own.py")
+    tested = _run(empty, "-m", "pytest", *own, cwd=tmp_path)
+    assert "1 passed" in tested.stdout, tested.stdout + tested.stderr
