@@ -26,8 +26,8 @@ These serve the others:
     process     the data directory, the log, the end of a process
 
 `engine` puts them together, `housekeeping` is what it does each second, and `worker` is the Faust app around it.
-`embedded` is a broker for development, `demo` is what `make run` shows, `testing` puts the parts on a simulated clock for
-tests of users. The table is the package `tables`; the message contract and the clients are `punctual`.
+`embedded` is a broker for development, `demo` is what `make run` shows, `testing` puts the parts on a simulated clock
+for tests of users. The table is the package `tables`; the message contract and the clients are `punctual`.
 docs/explanation/how-it-works.md follows one request.
 
 `app` is the Faust app, which `faust -A app worker` runs; programs use `from punctual import DelayClient`. Both are made
