@@ -4,7 +4,7 @@ import asyncio
 import json
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Coroutine, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +14,7 @@ from app.clock import Clock
 from app.settings import Settings
 from app.steps.occurrences import PAUSED_MS
 from app.testing.clock import SimulatedClock
-from app.testing.errors import Inside
+from app.testing.errors import Inside, NoInput
 from app.testing.installation import Installation
 from app.testing.loop import SimulatedLoop
 from app.testing.options import Options
@@ -61,21 +61,18 @@ class Delayed:
 
     def close(self) -> None:
         """Stop it."""
-        self._run(self._installation.stop())
-        self._loop.close()
-        self._thread.shutdown()
-        self._directory.cleanup()
+        try:
+            self._run(self._installation.stop())
+        finally:
+            self._thread.submit(self._loop.close).result()
+            self._thread.shutdown()
+            self._directory.cleanup()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            return self._call(lambda: self._loop.run_until_complete(work))
-        finally:
-            work.close()
-
-    def _call(self, work: Callable[[], T]) -> T:
         if threading.current_thread().name.startswith(_THREAD):
+            work.close()
             raise Inside
-        return self._thread.submit(work).result()
+        return self._thread.submit(self._loop.run_until_complete, work).result()
 
     # time ------------------------------------------------------------------------------------------------------------
     @property
@@ -114,11 +111,14 @@ class Delayed:
     ) -> Record:
         """Write a record as any producer could, to the requests topic or to another `topic`, and return it.
 
-        What it asks for is done by then, and what is due at once is delivered.
+        What it asks for is done by then, and what is due at once is delivered. Raises NoInput if Punctual does not read
+        what is written there.
         """
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         raw, to = tuple((name, _bytes(said)) for name, said in pairs), topic or self._settings.requests
         place = self._place(to, _bytes(key)) if partition is None else partition
+        if place >= self.partitions(to):
+            raise NoInput(to, place)
 
         async def write() -> Record:
             record = self._installation.brokers.append(to, place, _bytes(key), _bytes(value), raw)
@@ -131,8 +131,9 @@ class Delayed:
         return 0 if key is None else key_partition(key, max(1, self.partitions(topic)))
 
     def partitions(self, topic: str) -> int:
-        """Return how many partitions a topic has, 0 if it is not there."""
-        return self._installation.brokers.partitions(topic)
+        """Return how many partitions a topic has that Punctual reads, 0 if it reads no such topic."""
+        read = topic in self._settings.inputs or topic == self._settings.controls
+        return self._installation.brokers.partitions(topic) if read else 0
 
     # what comes of it ------------------------------------------------------------------------------------------------
     def delivered(self, topic: str | None = None) -> list[Record]:
@@ -154,7 +155,11 @@ class Delayed:
 
     def pending(self) -> list[Pending]:
         """Return the messages that wait, the next one first."""
-        return self._call(lambda: sorted(self._pending(), key=lambda one: (one.due is None, one.due, one.id)))
+
+        async def look() -> list[Pending]:
+            return sorted(self._pending(), key=lambda one: (one.due is None, one.due, one.id))
+
+        return self._run(look())
 
     def _pending(self) -> Iterable[Pending]:
         for store in self._installation.stores.values():

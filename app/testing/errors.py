@@ -1,13 +1,25 @@
 """What can go wrong with a simulated Punctual itself.
 
 SimulationError
-├── Stuck     it does not come to rest
-└── Inside    it was called from within
+├── NoInput   what is written there is not read
+├── Inside    it was called from within
+└── Stuck     it does not come to rest
 """
 
 
 class SimulationError(Exception):
     """The simulation cannot go on; the message says why and what to do."""
+
+
+class NoInput(SimulationError):
+    """What is written there is not read."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        """Name the place."""
+        super().__init__(
+            f"Punctual reads no requests from {topic} partition {partition}. Is its DELAY_APP_ID, DELAY_INPUTS or "
+            "DELAY_PARTITIONS another one? Options(settings={…}) of the fixture delayed_options sets them."
+        )
 
 
 class Stuck(SimulationError):

@@ -64,13 +64,14 @@ class Installation:
         self.brokers = Brokers(clock, own, destinations)
         self.brokers.left_out = {settings.changelog}
         self.brokers.told = self._take
-        self.web = Web(clock, respond)
+        #: What partitions and the test's own functions have failed with.
+        self._failures: list[BaseException] = []
+        self.web = Web(clock, respond, self._failures.append)
         self.stores = {number: PartitionStore(directory / f"{number}.db") for number in range(settings.partitions)}
         self._partitions: dict[int, Partition] = {}
         self._controls: dict[Destination, Control] = {}
         self._due = self._due_loop(destinations)
         self._offers = set[asyncio.Future[None]]()
-        self._failures: list[BaseException] = []
         self._start()
 
     def _due_loop(self, destinations: Mapping[str, int] | None) -> _DueLoop:
@@ -127,7 +128,7 @@ class Installation:
     async def advance(self, until_ms: int) -> None:
         """Let time pass until then: stop at each moment at which something is due or to be tried again.
 
-        Raises what a partition has failed with.
+        Raises what anything has failed with.
         """
         looks = 0
         while True:

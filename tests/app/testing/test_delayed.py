@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.testing import Delayed, Options, Post
-from app.testing.errors import Inside
+from app.testing.errors import Inside, NoInput
 from punctual import DelayClient, SyncDelayClient, exponential
 
 START = datetime(2027, 1, 31, 12, tzinfo=UTC)
@@ -164,6 +164,30 @@ async def test_a_destination_gets_no_more_than_its_rate(delayed: Delayed) -> Non
     assert all(timedelta(seconds=59) < one < timedelta(seconds=61) for one in apart)
 
 
+def test_what_is_written_where_nobody_reads_is_an_error(delayed: Delayed) -> None:
+    with pytest.raises(NoInput, match="no requests from orders partition 0"):
+        delayed.produce(in_(hours=1), topic="orders")
+    with pytest.raises(NoInput, match="no requests from delay-requests partition 1"):
+        delayed.produce(in_(hours=1), partition=1)
+
+
+class TestTopicsThatChange:
+    @pytest.fixture
+    def topics(self) -> dict[str, int]:
+        return {"orders": 1}
+
+    @pytest.fixture
+    def delayed_options(self, topics: dict[str, int]) -> Options:
+        return Options(topics=topics, start=START)
+
+    def test_a_topic_that_is_gone_by_then_makes_a_dead_letter(self, delayed: Delayed, topics: dict[str, int]) -> None:
+        delayed.produce(in_(hours=1), "x")
+        del topics["orders"]
+
+        assert delayed.advance(hours=2) == []
+        assert [one.header("delay-reason") for one in delayed.dead_letters()] == ["unknown-topic"]
+
+
 class TestUrls:
     @pytest.fixture
     def statuses(self) -> list[int]:
@@ -240,5 +264,19 @@ def test_a_respond_that_asks_punctual_for_something_is_told_what_to_do_instead()
         running.produce({"delay-to": "https://hooks.example.com/x", "delay-after": "PT1S"})
         running.advance(seconds=1)
         assert [post.status for post in running.posts()] == [204]
+    finally:
+        running.close()
+
+
+def test_what_respond_raises_fails_the_test() -> None:
+    def respond(post: Post) -> int:
+        assert post.body == b"other"
+        return 200
+
+    running = Delayed(Options(settings={"DELAY_HTTP_DESTINATIONS": "https://*"}, respond=respond))
+    try:
+        running.produce({"delay-to": "https://hooks.example.com/x", "delay-after": "PT1S"}, "x")
+        with pytest.raises(AssertionError):
+            running.advance(seconds=1)
     finally:
         running.close()
