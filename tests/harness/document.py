@@ -73,9 +73,12 @@ class Reader:
         self._env = {name: value for name, value in os.environ.items() if not name.startswith(_ASIDE)} | env
 
     def __enter__(self) -> Self:
+        # Who ends the tests, with timeout(1) for one, ends what they have started too: it has sessions of its own.
+        self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)
         try:
             self._stop_demo(check=kind is None)
         finally:
