@@ -83,7 +83,8 @@ def test_the_tutorial_does_what_it_says(read: Callable[[str], Says]) -> None:
             "charged for a lamp",
         ]
         assert of(said, "-t hello -c 3") == "world\nagain\nsurvived\n"
-        assert '"outcome":"delivered"' in of(said, "punctual show morning")
+        assert '"outcome":"rescheduled"' in of(said, "punctual show morning")
+        assert of(said, "punctual show morning").endswith("\nsurvived\ngood morning\n")
         assert "'Delay-To' is not 'delay-to'" in of(said, "Delay-To")
 
 
