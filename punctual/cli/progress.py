@@ -1,5 +1,6 @@
 """A line on a terminal that shows how far something is, and when it is likely to be over."""
 
+import os
 import shutil
 import sys
 import time
@@ -21,7 +22,7 @@ class Progress:
     def __init__(self, what: str, total: int) -> None:
         """Show nothing yet."""
         self._what, self._total = what, total
-        self._shown = is_watched()
+        self._shown = is_watched() and os.environ.get("TERM") != "dumb"
         self._began_s, self._next_s, self._before = time.monotonic(), 0.0, -1
 
     def show(self, done: int) -> None:
