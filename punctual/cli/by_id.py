@@ -28,22 +28,22 @@ def give_orders(api: Api, act: str, ids: Sequence[str], body: Mapping[str, objec
 
     Raises a CommandError if a worker does not take one: those after it are not given.
     """
-    orders, progress, codes = _Orders(api, act, body), Progress(act, len(ids)), list[Exit]()
+    orders, progress, codes = _Orders(api, act, body), Progress("messages", len(ids)), list[Exit]()
     try:
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
             answers = orders.give_all(some)
-            progress.end()
+            progress.erase()
             told = zip(some, answers, strict=True)
             codes += [_tell(id_, answer.body, form) for id_, answer in told if isinstance(answer, Answer)]
             failed = next((answer for answer in answers if isinstance(answer, CommandError)), None)
             if failed is not None:
                 raise failed
             if len(codes) < len(ids):
-                progress.show(len(codes))
+                progress.reach(len(codes))
     finally:
         orders.close()
-        progress.end()
+        progress.erase()
         if len(ids) > 1:
             rest = f", {len(ids) - len(codes):,} without an answer" if len(codes) < len(ids) else ""
             say(f"{codes.count(Exit.DONE):,} of {len(ids):,} done{rest}")
