@@ -15,6 +15,7 @@ from punctual.cli.exits import Exit
 from punctual.cli.progress import Progress
 from punctual.cli.registry import COMMANDS
 from punctual.cli.table import Column, Table
+from tests.harness.terminal import shown_at
 
 HEAVY = {"aiohttp", "aiokafka", "app", "faust", "asyncio"}
 BUDGET_MS = 300
@@ -108,10 +109,8 @@ def test_progress_is_a_line_of_a_terminal_and_gone_in_the_end(monkeypatch: pytes
         monkeypatch.setattr(sys, "stderr", terminal)
         with Progress("messages", 4) as progress:
             progress.add(1)
-        shown = os.read(ours, 1_000).decode()
-    os.close(ours)
 
-    assert shown.split("\r\x1b[K") == ["", f"{'▇' * 6}{' ' * 18} 1 of 4 messages", ""]
+    assert shown_at(ours).split("\r\x1b[K") == ["", f"{'▇' * 6}{' ' * 18} 1 of 4 messages", ""]
 
 
 @pytest.mark.parametrize(
