@@ -6,10 +6,10 @@ from typing import Any
 
 from punctual.cli.api import Api
 from punctual.cli.arguments import add_filter, add_form, add_worker, filter_of
+from punctual.cli.by_id import give_orders
 from punctual.cli.errors import WrongUse
 from punctual.cli.exits import Exit
 from punctual.cli.job import give_job
-from punctual.cli.orders import give_orders
 from punctual.cli.parser import Options, Parser
 from punctual.cli.times import moment_ms
 

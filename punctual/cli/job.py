@@ -47,18 +47,16 @@ def give_job(api: Api, options: Options, act: str, wanted: Mapping[str, str], bo
 def follow(api: Api, standing: dict[str, Any], form: str) -> Exit:
     """Wait until a job is over, showing how far it is, and write what came of it. Raises a CommandError."""
     job, pause_s = standing["job"], _SOON_S
-    progress = Progress(job["act"], job["counted"])
     try:
-        while standing["state"] == "running":
-            progress.show(standing["sent"])
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, _LATER_S)
-            standing = api.get(f"/jobs/{job['job_id']}", patience_s=_PATIENCE_S)
+        with Progress("messages", job["counted"], standing["sent"]) as progress:
+            while standing["state"] == "running":
+                progress.reach(standing["sent"])
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LATER_S)
+                standing = api.get(f"/jobs/{job['job_id']}", patience_s=_PATIENCE_S)
     except (KeyboardInterrupt, CommandError):
-        progress.end()
         say(f"the workers go on with job {job['job_id']}: `punctual jobs {job['job_id']}` follows it, --stop stops it")
         raise
-    progress.end()
     return ended(standing, form)
 
 

@@ -1,9 +1,10 @@
 """A line on a terminal that shows how far something is, and when it is likely to be over."""
 
+import os
 import shutil
 import sys
 import time
-from typing import Final
+from typing import Final, Self
 
 from punctual.cli.terminal import is_watched
 from punctual.cli.times import duration
@@ -11,45 +12,57 @@ from punctual.cli.times import duration
 _BAR: Final = 24
 _EVERY_S: Final = 0.1
 _ERASE: Final = "\r\x1b[K"
-#: A rate of less than this says nothing about what is left.
+#: A rate over less than this says nothing about what is left.
 _BEGINNING_S: Final = 1.0
 
 
 class Progress:
-    """Shows how much of a total is done on stderr, if that is a terminal; otherwise it writes nothing."""
+    """Counts, and says so on stderr while it is used as a context, if that is a terminal."""
 
-    def __init__(self, what: str, total: int) -> None:
-        """Show nothing yet."""
+    def __init__(self, what: str, total: int | None = None, start: int = 0) -> None:
+        """Count so many of something, if it is known how many there are, from those that are done already."""
         self._what, self._total = what, total
-        self._shown = is_watched()
-        self._began_s, self._next_s, self._before = time.monotonic(), 0.0, -1
+        self._shows = is_watched() and os.environ.get("TERM") != "dumb"
+        self._began_s, self._next_s = time.monotonic(), 0.0
+        self._before = self.count = start
 
-    def show(self, done: int) -> None:
-        """Say that so much is done; it is written a few times a second."""
-        now_s = time.monotonic()
-        if not self._shown or now_s < self._next_s:
-            return
-        if self._before < 0:
-            self._before = done
-        self._next_s = now_s + _EVERY_S
-        width = shutil.get_terminal_size().columns - 1
-        self._write(_ERASE + self._line(done, now_s - self._began_s)[:width])
+    def __enter__(self) -> Self:
+        """Begin to count."""
+        return self
 
-    def end(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take the line away."""
-        if self._shown:
-            self._write(_ERASE)
+        self.erase()
 
-    def _line(self, done: int, passed_s: float) -> str:
-        total = max(self._total, done, 1)
-        bar = ("▇" * (done * _BAR // total)).ljust(_BAR)
-        line = f"{self._what} {bar} {done:,} of {total:,}"
-        rate = (done - self._before) / passed_s if passed_s > _BEGINNING_S else 0.0
-        if not rate:
-            return line
-        return f"{line}, {rate:,.0f} a second, {duration(round((total - done) / rate * 1_000))} left"
+    def erase(self) -> None:
+        """Take the line away until there is more."""
+        if self._shows and self._next_s:
+            _write(_ERASE)
 
-    @staticmethod
-    def _write(text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+    def add(self, number: int) -> None:
+        """Count so many more; it is said a few times a second."""
+        self.count += number
+        now_s = time.monotonic()
+        if self._shows and now_s >= self._next_s:
+            self._next_s = now_s + _EVERY_S
+            width = shutil.get_terminal_size().columns - 1
+            _write(_ERASE + self._line(now_s - self._began_s)[:width])
+
+    def reach(self, count: int) -> None:
+        """Count up to so many."""
+        self.add(count - self.count)
+
+    def _line(self, passed_s: float) -> str:
+        rate = (self.count - self._before) / passed_s if passed_s > _BEGINNING_S else 0.0
+        pace = f", {rate:,.0f} a second" if rate else ""
+        if self._total is None:
+            return f"{self.count:,} {self._what}{pace}"
+        total = max(self._total, self.count, 1)
+        left = f", {duration(round((total - self.count) / rate * 1_000))} left" if rate else ""
+        bar = ("▇" * (self.count * _BAR // total)).ljust(_BAR)
+        return f"{bar} {self.count:,} of {total:,} {self._what}{pace}{left}"
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

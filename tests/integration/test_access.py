@@ -12,6 +12,8 @@ from aiohttp import encode_basic_auth
 
 from app.access.password import Hash
 from app.access.roles import ROLES
+from punctual.cli import main
+from punctual.cli.exits import Exit
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
@@ -61,6 +63,26 @@ def test_each_role_acts_as_far_as_it_may_and_the_audit_says_who_it_was(installat
     acts = json.loads(asked(installation, "admin", "/api/v1/audit")[1])["acts"]
     told = {(act["act"], act["by"], act["role"]) for act in acts}
     assert told == {("create", "operator", "operator"), ("create", "admin", "admin"), ("pause", "admin", "admin")}
+
+
+def test_the_command_line_signs_in_and_is_told_what_it_may_not_do(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PUNCTUAL_URL", installation.worker.url)
+
+    def cli(role: str, *arguments: str) -> tuple[int, str]:
+        monkeypatch.setenv("PUNCTUAL_PASSWORD", f"{role}-word")
+        code = main.run(arguments[0], [*arguments[1:], *(["--user", role] if role else [])])
+        return code, capsys.readouterr().err
+
+    code, said = cli("", "list")
+    assert (code, "does not know you" in said, "give --user NAME" in said) == (Exit.NOT_ALLOWED, True, True)
+    assert cli("nobody", "list")[0] == Exit.NOT_ALLOWED
+    assert cli("viewer", "list", "--to", "nothing") == (Exit.DONE, "nothing that is pending matches\n")
+    for arguments in (("cancel", "a", "b"), ("pause", "a")):
+        code, said = cli("viewer", *arguments)
+        assert (code, f"{installation.worker.url} does not allow it: " in said) == (Exit.NOT_ALLOWED, True)
+    assert cli("operator", "cancel", "a", "b")[0] == Exit.NOT_FOUND
 
 
 def test_pages_ask_the_api_as_whoever_asks_for_the_page(installation: Installation) -> None:

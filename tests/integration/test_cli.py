@@ -17,6 +17,7 @@ from punctual.cli import main, times
 from punctual.cli.exits import Exit
 from punctual.contract.times import write_time
 from tests.harness.kafka import now_ms
+from tests.harness.terminal import shown_at
 from tests.harness.worker import eventually
 from tests.integration.installation import Installation
 
@@ -254,8 +255,7 @@ def test_at_a_terminal_the_number_is_typed_and_progress_is_shown(
         os.close(its)
         os.write(ours, typed.encode())
         said, _ = asked.communicate(timeout=20)
-    shown = os.read(ours, 10_000).decode()
-    os.close(ours)
+    shown = shown_at(ours)
     assert asked.returncode == code, shown
     assert "2 messages match. Type 2 to cancel them all: " in shown
     if code is Exit.DONE:

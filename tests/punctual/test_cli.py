@@ -1,5 +1,7 @@
 """The command line without a worker: what it loads, and how it writes."""
 
+import os
+import pty
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,8 +12,10 @@ import pytest
 
 from punctual.cli import main, times
 from punctual.cli.exits import Exit
+from punctual.cli.progress import Progress
 from punctual.cli.registry import COMMANDS
 from punctual.cli.table import Column, Table
+from tests.harness.terminal import shown_at
 
 HEAVY = {"aiohttp", "aiokafka", "app", "faust", "asyncio"}
 BUDGET_MS = 300
@@ -96,6 +100,17 @@ def test_what_would_change_a_terminal_is_written_as_escapes(capsys: pytest.Captu
 def test_a_time_is_written_as_arguments_take_it(moment_ms: int, text: str) -> None:
     assert times.written(moment_ms) == text
     assert times.moment_ms(text) == moment_ms
+
+
+def test_progress_is_a_line_of_a_terminal_and_gone_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, its = pty.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(its, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with Progress("messages", 4) as progress:
+            progress.add(1)
+
+    assert shown_at(ours).split("\r\x1b[K") == ["", f"{'▇' * 6}{' ' * 18} 1 of 4 messages", ""]
 
 
 @pytest.mark.parametrize(

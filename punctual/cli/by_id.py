@@ -28,42 +28,47 @@ def give_orders(api: Api, act: str, ids: Sequence[str], body: Mapping[str, objec
 
     Raises a CommandError if a worker does not take one: those after it are not given.
     """
-    orders, ended, done, told = _Orders(api, act, body), Exit.DONE, 0, 0
-    progress = Progress(act, len(ids))
-    pool = ThreadPoolExecutor(min(_AT_ONCE, len(ids)))
+    orders, progress, codes = _Orders(api, act, body), Progress("messages", len(ids)), list[Exit]()
     try:
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            answers = list(pool.map(orders.give, some))
-            progress.end()
-            for id_, answer in zip(some, answers, strict=True):
-                if isinstance(answer, CommandError):
-                    raise answer
-                code = _tell(id_, answer.body, form)
-                told += 1
-                done += code is Exit.DONE
-                ended = ended or code
-            progress.show(told)
+            answers = orders.give_all(some)
+            progress.erase()
+            told = zip(some, answers, strict=True)
+            codes += [_tell(id_, answer.body, form) for id_, answer in told if isinstance(answer, Answer)]
+            failed = next((answer for answer in answers if isinstance(answer, CommandError)), None)
+            if failed is not None:
+                raise failed
+            if len(codes) < len(ids):
+                progress.reach(len(codes))
     finally:
-        pool.shutdown(cancel_futures=True)
         orders.close()
-        progress.end()
+        progress.erase()
         if len(ids) > 1:
-            rest = f", {len(ids) - told:,} without an answer" if told < len(ids) else ""
-            say(f"{done:,} of {len(ids):,} done{rest}")
-    return ended
+            rest = f", {len(ids) - len(codes):,} without an answer" if len(codes) < len(ids) else ""
+            say(f"{codes.count(Exit.DONE):,} of {len(ids):,} done{rest}")
+    return next((code for code in codes if code is not Exit.DONE), Exit.DONE)
 
 
 class _Orders:
-    """Asks a worker by a connection for each thread."""
+    """Asks a worker, some at a time, by a connection for each thread."""
 
     def __init__(self, api: Api, act: str, body: Mapping[str, object]) -> None:
         self._api, self._act, self._body = api, act, body
-        self._own = threading.local()
+        self._pool, self._own = ThreadPoolExecutor(_AT_ONCE), threading.local()
         self._all: list[Api] = []
 
-    def give(self, id_: str) -> Answer | CommandError:
-        """Give an order, and return what came of it, or why that is not known."""
+    def give_all(self, ids: Sequence[str]) -> list[Answer | CommandError]:
+        """Give an order for each, and return what came of them, or why that is not known."""
+        return list(self._pool.map(self._give, ids))
+
+    def close(self) -> None:
+        """Wait for what is on its way, and close the connections."""
+        self._pool.shutdown(cancel_futures=True)
+        for api in self._all:
+            api.close()
+
+    def _give(self, id_: str) -> Answer | CommandError:
         if not hasattr(self._own, "api"):
             self._own.api = self._api.another()
             self._all.append(self._own.api)
@@ -75,11 +80,6 @@ class _Orders:
         except CommandError as error:
             return error
         return answer if "outcome" in answer.body else api.failure(answer)
-
-    def close(self) -> None:
-        """Close the connections."""
-        for api in self._all:
-            api.close()
 
 
 def _tell(id_: str, told: dict[str, Any], form: str) -> Exit:

@@ -1,0 +1,15 @@
+"""A terminal that a command writes to, and what has been shown there."""
+
+import os
+
+
+def shown_at(terminal: int) -> str:
+    """Return all that was written to a terminal whose other end is closed, and close this one."""
+    parts: list[bytes] = []
+    with os.fdopen(terminal, "rb", buffering=0) as reading:
+        try:
+            while part := reading.read(10_000):
+                parts.append(part)
+        except OSError:  # so the end is told on Linux
+            pass
+    return b"".join(parts).decode()
