@@ -28,17 +28,21 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options) -> Exit:
     """Write it, and then say how many there are, and what is missing."""
-    wanted, patience_s, lacks = filter_of(options), options.patience.total_seconds(), None
+    wanted, patience_s = filter_of(options), options.patience.total_seconds()
+    lacks, done = None, 0
     with Api.of(options) as api:
         told = api.get("/overview", patience_s=patience_s)
-        with Progress("messages", None if wanted else told["pending"]) as progress:
+        progress = Progress("export", None if wanted else told["pending"])
+        try:
             for page in pages(api, wanted, whole=True, patience_s=patience_s):
                 for row in page["rows"]:
                     write_json(_exported(row, told))
-                progress.add(len(page["rows"]))
-                if page["missing"]:
-                    lacks, patience_s = missing(page), 0.0
-    say(f"{progress.count:,} messages are exported")
+                done += len(page["rows"])
+                progress.show(done)
+                lacks = lacks or missing(page)
+        finally:
+            progress.end()
+    say(f"{done:,} messages are exported")
     if lacks is not None:
         raise lacks
     return Exit.DONE

@@ -1,6 +1,7 @@
 """`punctual import`: asks once more, through Kafka, for what `punctual export` has written."""
 
 import sys
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,14 +53,16 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options) -> Exit:
     """Send it, or only count it, and write the counts."""
-    counts = Counts(dry_run=options.dry_run)
-    with _opened(options.file) as file, Progress("messages") as progress:
-        requests = _requests(file, options, counts)
-        if options.dry_run:
-            for batch in _batches(requests):
-                progress.add(len(batch))
-        else:
-            _send(requests, options, progress)
+    counts, progress = Counts(dry_run=options.dry_run), Progress("import")
+    with _opened(options.file) as file:
+        requests = _shown(_requests(file, options, counts), progress)
+        try:
+            if options.dry_run:
+                deque(requests, 0)
+            else:
+                _send(requests, options)
+        finally:
+            progress.end()
     columns = (
         Column("MESSAGES", lambda told: f"{told.messages:,}", number=True),
         Column("RECURRING", lambda told: f"{told.recurring:,}", number=True),
@@ -134,7 +137,13 @@ def _batches(requests: "Iterator[list[Request]]") -> "Iterator[list[list[Request
         yield batch
 
 
-def _send(requests: "Iterator[list[Request]]", options: Options, progress: Progress) -> None:
+def _shown(requests: "Iterator[list[Request]]", progress: Progress) -> "Iterator[list[Request]]":
+    for number, asked in enumerate(requests, 1):
+        yield asked
+        progress.show(number)
+
+
+def _send(requests: "Iterator[list[Request]]", options: Options) -> None:
     """Send it all to the requests topic, and return when Kafka has it. Raises a CommandError."""
     import asyncio  # noqa: PLC0415 - help needs none of it
     from datetime import timedelta  # noqa: PLC0415 - likewise
@@ -146,7 +155,6 @@ def _send(requests: "Iterator[list[Request]]", options: Options, progress: Progr
         try:
             for batch in _batches(requests):
                 await connection.send_all([request for asked in batch for request in asked])
-                progress.add(len(batch))
         finally:
             await connection.close()
 

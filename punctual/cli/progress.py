@@ -16,9 +16,9 @@ _BEGINNING_S: Final = 1.0
 
 
 class Progress:
-    """Shows how much of a total is done on stderr, if that is a terminal; otherwise it writes nothing."""
+    """Shows how much of a total, if that is known, is done on stderr, if that is a terminal; else it writes nothing."""
 
-    def __init__(self, what: str, total: int) -> None:
+    def __init__(self, what: str, total: int | None = None) -> None:
         """Show nothing yet."""
         self._what, self._total = what, total
         self._shown = is_watched()
@@ -41,6 +41,8 @@ class Progress:
             self._write(_ERASE)
 
     def _line(self, done: int, passed_s: float) -> str:
+        if self._total is None:
+            return f"{self._what} {done:,}"
         total = max(self._total, done, 1)
         bar = ("▇" * (done * _BAR // total)).ljust(_BAR)
         line = f"{self._what} {bar} {done:,} of {total:,}"
