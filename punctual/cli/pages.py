@@ -24,8 +24,8 @@ def pages(
 ) -> Iterator[dict[str, Any]]:
     """Yield pages of what fits a filter, until the end or so many rows; values at any size if they are `whole`.
 
-    A page may be empty, and may lack partitions: `missing` says so, if they do not come within the patience.
-    Raises a CommandError.
+    A page may be empty, and may lack partitions: `missing` says so, if they do not come within the patience, which is
+    over then. Raises a CommandError.
     """
     cursor: str | None = None
     most = min(size, _FIRST_WHOLE) if whole else size
@@ -33,6 +33,8 @@ def pages(
         asked = {**wanted, "limit": most if limit is None else min(most, limit), "cursor": cursor}
         page = _page(api, {**asked, "whole": "1" if whole else None}, patience_s)
         yield page
+        if page["missing"]:
+            patience_s = 0.0
         if whole:
             each = 1 + sum(row["value_bytes"] for row in page["rows"]) // max(1, len(page["rows"]))
             most = max(1, min(size, _WHOLE_BYTES // each))

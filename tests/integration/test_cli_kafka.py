@@ -14,7 +14,7 @@ from app.embedded.ports import free_port
 from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.kafka import now_ms
-from tests.harness.worker import eventually
+from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, users
 from tests.integration.test_cli import BYTES, HOUR_MS, PUNCTUAL, Said
@@ -34,7 +34,7 @@ class Cli:
         return Said(code, *self._capsys.readouterr())
 
 
-_ASKING = ("list", "show", "export")
+_ASKING = ("list", "show", "export", "dead-letters")
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_what_is_imported_into_another_installation_is_what_was_exported_however
         said = cli("import", str(exported.file), at=other)
         assert (said.code, said.err) == (Exit.DONE, "what a worker refuses becomes a dead letter\n")
         assert said.out.split() == ["MESSAGES", "RECURRING", "NEW", "IDS", "9", "3", "2"]
-        eventually(lambda times=times: accepted(other) == 9 * times, what="all of it")
+        await_accepted(other, 9 * times)
         # What was paused and moved is so again once its command has come.
         eventually(lambda: stamped(rows(cli, other)) == stamped(before), what="the same as before")
 
@@ -210,7 +210,7 @@ def test_an_import_once_more_loses_to_what_has_changed_since(
     eventually(lambda: rows(cli, other)["null"]["due_ms"] == later)
     before = accepted(other)
     assert cli("import", str(exported.file), at=other).code == Exit.DONE
-    eventually(lambda: accepted(other) == before + 9, what="all of it")
+    await_accepted(other, before + 9)
     there = rows(cli, other)
     assert "placed" not in there
     assert (there["own"]["due_ms"], there["null"]["due_ms"]) == (later, later)
@@ -226,8 +226,12 @@ def test_what_is_restored_keeps_the_ids_that_the_installation_gave(
     before, known = rows(cli, installation), accepted(installation)
     said = cli("import", str(exported.file), "--ids", "keep", "--format", "json")
     assert said.rows == [{"messages": 9, "recurring": 3, "new_ids": 0, "dry_run": False}]
-    eventually(lambda: accepted(installation) == known + 9, what="all of it")
+    await_accepted(installation, known + 9)
     eventually(lambda: stamped(rows(cli, installation)) == stamped(before), what="the same as before")
+
+
+def await_accepted(installation: Installation, count: int) -> None:
+    eventually(lambda: accepted(installation) == count, what="all of it")
 
 
 def accepted(installation: Installation) -> int:
@@ -237,3 +241,91 @@ def accepted(installation: Installation) -> int:
 def stamped(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return rows without when they were asked for, which is not known of those with an id that Punctual gave."""
     return {id_: {**row, "asked_ms": None} for id_, row in found.items()}
+
+
+BAD = [
+    ("no JSON", "JSON is malformed"),
+    ('{"id": "a"}', "missing required field"),
+    ({"to": "no topic", "headers": [["delay-nothing", "x"]]}, "there is no header 'delay-nothing'"),
+    ({"id": ""}, "delay-id has 0 bytes"),
+]
+
+
+@pytest.mark.parametrize(("line", "says"), BAD)
+def test_a_line_that_cannot_be_imported_is_named(
+    cli: Cli, exported: Exported, tmp_path: Path, line: str | dict[str, Any], says: str
+) -> None:
+    file, good = tmp_path / "bad.jsonl", {**exported.lines[0], "app_id": "another"}
+    bad = line if isinstance(line, str) else json.dumps({**good, **line})
+    file.write_text(f"{json.dumps(good)}\n\n{bad}\n")
+    said = cli("import", str(file), "--dry-run")
+    assert (said.code, said.out) == (Exit.FAILED, "")
+    assert said.err.startswith("punctual import: line 3 is no message that can be imported: ")
+    assert says in said.err
+
+
+# tail and dead letters -----------------------------------------------------------------------------------------------
+def test_events_are_told_that_fit(cli: Cli, exported: Exported) -> None:
+    said = cli("tail", "--since", "1h", "--no-follow", "--id", "null", "--format", "json")
+    told = said.rows
+    assert [event["event"] for event in told][:2] == ["accepted", "rescheduled"]
+    assert {event["id"] for event in told} == {"null"}
+    assert all(event["offset"].rpartition("-")[0].startswith(f"{cli.installation.app_id}-events-") for event in told)
+    to = exported.lines[0]["to"]
+    said = cli("tail", "--since", "1h", "--no-follow", "--to", to, "--event", "rescheduled")
+    assert [line.split()[1:3] for line in said.out.splitlines()] == [
+        ["EVENT", "ID"], *([["rescheduled", id_] for id_ in ("moved", "null", "paused")])
+    ]  # fmt: skip
+    assert cli("tail", "--no-follow", "--id", "null") == (Exit.DONE, "", "nothing has happened that fits\n")
+
+
+def test_events_are_followed_until_an_interrupt(installation: Installation) -> None:
+    command = [PUNCTUAL, "tail", "--since", "now", "--id", "told", "--format", "json"]
+    address = ["--bootstrap", installation.bootstrap, "--app-id", installation.app_id]
+    with subprocess.Popen([*command, *address], stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        installation.requests.schedule("told", now_ms() + HOUR_MS, installation.topic())
+        installation.requests.cancel("told")
+        installation.requests.flush()
+        told = [json.loads(following.stdout.readline())["event"] for _ in range(2)]
+        following.send_signal(2)
+        assert following.wait(10) == Exit.INTERRUPTED
+    assert told == ["accepted", "cancelled"]
+
+
+def test_dead_letters_are_listed_and_shown(cli: Cli, installation: Installation) -> None:
+    installation.requests.schedule("lost", now_ms(), "no-such-topic", b'{"n": 1}')
+    installation.requests.flush()
+    installation.await_event("refused", "lost")
+    [told] = cli("dead-letters", "--id-prefix", "lost", "--format", "json").rows
+    assert (told["reason"], told["to"], told["sent_again"]) == ("unknown-topic", "no-such-topic", None)
+    place = f"{told['partition']}-{told['offset']}"
+    said = cli("dead-letters", "--reason", "unknown-topic", "--written-from", "5m", "--limit", "1")
+    assert [line.split()[0] for line in said.out.splitlines()] == ["PLACE", place]
+    said = cli("dead-letters", place)
+    assert 'value                {"n": 1}\n' in said.out
+    assert "error                topic 'no-such-topic' does not exist" in said.out
+    assert cli("dead-letters", "0-999999").code == Exit.NOT_FOUND
+    assert cli("dead-letters", "first").code == Exit.WRONG_USE
+    assert cli("dead-letters", "--sent-again", "yes") == (Exit.DONE, "", "no dead letter matches\n")
+
+
+# what an export lacks ------------------------------------------------------------------------------------------------
+def test_what_is_masked_or_served_by_nobody_is_not_exported_in_silence(
+    cli: Cli, other: Installation, tmp_path: Path
+) -> None:
+    env = {**other.worker.env, "DELAY_WEB_PAYLOADS": "masked"}
+    with Worker(other.bootstrap, other.app_id, tmp_path / "second", env=env) as second:
+        second.start().wait_ready()
+        eventually(lambda: second.assigned and other.worker.assigned, 30, "the sharing")
+        there = len(rows(cli, other))
+        said = cli("export", at=other)
+        assert said.code == Exit.NOT_ALLOWED
+        assert "DELAY_WEB_PAYLOADS=masked" in said.err
+        gone = second.assigned
+        second.kill()
+        said = cli("export", "--patience", "0s", at=other)
+        assert said.code == Exit.INCOMPLETE
+        assert f"nothing is known of {len(gone)} partitions" in said.err
+        assert 0 < len(said.rows) < there
+        second.start().wait_ready()

@@ -5,13 +5,16 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import get_args
 
 import pytest
 
+from app.steps.events import Kind
 from punctual.cli import main, times
 from punctual.cli.exits import Exit
 from punctual.cli.registry import COMMANDS
 from punctual.cli.table import Column, Table
+from punctual.cli.tail import EVENTS
 
 HEAVY = {"aiohttp", "aiokafka", "app", "faust", "asyncio"}
 BUDGET_MS = 300
@@ -124,3 +127,7 @@ def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[s
     said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
     assert (said.stderr, said.stdout.split()) == ("", offered)
+
+
+def test_every_kind_of_event_can_be_followed() -> None:
+    assert set(EVENTS) == set(get_args(Kind))
