@@ -13,6 +13,7 @@ import pytest
 from app.embedded.ports import free_port
 from punctual.cli import main
 from punctual.cli.exits import Exit
+from tests.docs.how_to import blocks
 from tests.harness.kafka import now_ms
 from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
@@ -308,6 +309,39 @@ def test_dead_letters_are_listed_and_shown(cli: Cli, installation: Installation)
     assert cli("dead-letters", "0-999999").code == Exit.NOT_FOUND
     assert cli("dead-letters", "first").code == Exit.WRONG_USE
     assert cli("dead-letters", "--sent-again", "yes") == (Exit.DONE, "", "no dead letter matches\n")
+
+
+# docs/how-to/backup.md -----------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("exported")
+def test_the_commands_of_the_how_to_do_what_it_says(
+    installation: Installation, other: Installation, tmp_path: Path
+) -> None:
+    env = {
+        "PATH": f"{Path(PUNCTUAL).parent}:/usr/bin:/bin", "PUNCTUAL_URL": installation.worker.url,
+        "KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap, "DELAY_APP_ID": installation.app_id,
+    }  # fmt: skip
+    said = []
+    for kind, code in blocks("backup.md"):
+        assert kind == "sh"
+        code_here = code.replace("new-kafka:9092", other.bootstrap).replace(
+            "--app-id delay", f"--app-id {other.app_id}"
+        )
+        done = subprocess.run(
+            ["bash", "-ec", code_here], cwd=tmp_path, env=env, check=True, timeout=30, capture_output=True, text=True
+        )
+        said.append(done.stderr)
+    sent = "what a worker refuses becomes a dead letter\n"
+    assert said == [
+        "9 messages are exported\n",
+        "nothing is sent\n",
+        sent,
+        f"{later(tmp_path)} messages are exported\n",
+        sent,
+    ]
+
+
+def later(directory: Path) -> int:
+    return len((directory / "later.jsonl").read_text().splitlines())
 
 
 # what an export lacks ------------------------------------------------------------------------------------------------
