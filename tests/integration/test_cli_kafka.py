@@ -274,14 +274,14 @@ def test_events_are_told_that_fit(cli: Cli, exported: Exported) -> None:
     assert all(event["offset"].rpartition("-")[0].startswith(f"{cli.installation.app_id}-events-") for event in told)
     to = exported.lines[0]["to"]
     said = cli("tail", "--since", "1h", "--no-follow", "--to", to, "--event", "rescheduled")
-    assert [line.split()[1:3] for line in said.out.splitlines()] == [
-        ["EVENT", "ID"], *([["rescheduled", id_] for id_ in ("moved", "null", "paused")])
-    ]  # fmt: skip
+    title, *lines = [line.split() for line in said.out.splitlines()]
+    assert title == ["AT", "EVENT", "ID", "TO"]
+    assert {(line[1], line[2]) for line in lines} == {("rescheduled", id_) for id_ in ("moved", "null", "paused")}
     assert cli("tail", "--no-follow", "--id", "null") == (Exit.DONE, "", "nothing has happened that fits\n")
 
 
 def test_events_are_followed_until_an_interrupt(installation: Installation) -> None:
-    command = [PUNCTUAL, "tail", "--since", "now", "--id", "told", "--format", "json"]
+    command = [PUNCTUAL, "tail", "--since", "1m", "--id", "told", "--format", "json"]
     address = ["--bootstrap", installation.bootstrap, "--app-id", installation.app_id]
     with subprocess.Popen([*command, *address], stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
@@ -327,7 +327,13 @@ def test_the_commands_of_the_how_to_do_what_it_says(
             "--app-id delay", f"--app-id {other.app_id}"
         )
         done = subprocess.run(
-            ["bash", "-ec", code_here], cwd=tmp_path, env=env, check=True, timeout=30, capture_output=True, text=True
+            ["/bin/bash", "-ec", code_here],
+            cwd=tmp_path,
+            env=env,
+            check=True,
+            timeout=30,
+            capture_output=True,
+            text=True,
         )
         said.append(done.stderr)
     sent = "what a worker refuses becomes a dead letter\n"
@@ -348,11 +354,10 @@ def later(directory: Path) -> int:
 def test_what_is_masked_or_served_by_nobody_is_not_exported_in_silence(
     cli: Cli, other: Installation, tmp_path: Path
 ) -> None:
-    env = {**other.worker.env, "DELAY_WEB_PAYLOADS": "masked"}
+    env, there = {**other.worker.env, "DELAY_WEB_PAYLOADS": "masked"}, len(rows(cli, other))
     with Worker(other.bootstrap, other.app_id, tmp_path / "second", env=env) as second:
         second.start().wait_ready()
         eventually(lambda: second.assigned and other.worker.assigned, 30, "the sharing")
-        there = len(rows(cli, other))
         said = cli("export", at=other)
         assert said.code == Exit.NOT_ALLOWED
         assert "DELAY_WEB_PAYLOADS=masked" in said.err
@@ -362,4 +367,3 @@ def test_what_is_masked_or_served_by_nobody_is_not_exported_in_silence(
         assert said.code == Exit.INCOMPLETE
         assert f"nothing is known of {len(gone)} partitions" in said.err
         assert 0 < len(said.rows) < there
-        second.start().wait_ready()
