@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from punctual.cli.errors import CommandError, NotAllowed, NotFound, Unreachable
-from punctual.cli.kafka import security
+from punctual.cli.kafka import security, told_errors
 from punctual.cli.parser import Options
 
 _POLL_MS: Final = 500
@@ -27,9 +27,11 @@ async def follow(options: Options) -> AsyncIterator[Events]:
 
     topic, servers = f"{options.app_id}-events", options.bootstrap
     said = {"client_id": "punctual-tail", "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
-    consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, **said, **security())
+    with told_errors():
+        consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, **said, **security())
     try:
-        await consumer.start()
+        with told_errors():
+            await consumer.start()
         places = await _places(consumer, topic)
         await _begin(consumer, places, options.since)
         ends = await consumer.end_offsets(places) if options.no_follow else None

@@ -28,7 +28,9 @@ def add_kafka(parser: Parser) -> None:
 def security() -> dict[str, Any]:
     """Return how to show Kafka who asks, as its client takes it. Raises WrongUse."""
     said = {name: os.environ.get(f"KAFKA_{name}", "") for name in _SECURITY}
-    protocol = said["SECURITY_PROTOCOL"] or "PLAINTEXT"
+    protocol = said["SECURITY_PROTOCOL"] or _PROTOCOLS[0]
+    if protocol not in _PROTOCOLS:
+        raise WrongUse(f"KAFKA_SECURITY_PROTOCOL is {protocol[:64]!r}, it can be {', '.join(_PROTOCOLS)}")
     options: dict[str, Any] = {"security_protocol": protocol}
     if "SSL" in protocol:
         import ssl  # noqa: PLC0415 - few need it
@@ -41,12 +43,15 @@ def security() -> dict[str, Any]:
             raise WrongUse(f"the certificates that KAFKA_SSL_… name cannot be read: {error}") from error
         options["ssl_context"] = context
     if protocol.startswith("SASL"):
+        if not said["SASL_USERNAME"]:
+            raise WrongUse(f"KAFKA_SASL_USERNAME is not set: {protocol} needs a user")
         options["sasl_mechanism"] = said["SASL_MECHANISM"] or "SCRAM-SHA-512"
         options["sasl_plain_username"] = said["SASL_USERNAME"]
         options["sasl_plain_password"] = said["SASL_PASSWORD"]
     return options
 
 
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SECURITY: Final = (
     *("SECURITY_PROTOCOL", "SASL_MECHANISM", "SASL_USERNAME", "SASL_PASSWORD"),
     *("SSL_CAFILE", "SSL_CERTFILE", "SSL_KEYFILE"),
@@ -75,9 +80,11 @@ def told_errors() -> Iterator[None]:
     ]
     try:
         yield
-    except (errors.DelayError, ValueError) as error:
+    except errors.DelayError as error:
         kind = next((kind for cause, kind in kinds if isinstance(error, cause)), CommandError)
         raise kind(_plain(str(error))) from error
+    except ValueError as error:  # Kafka's client cannot read an address, or an option
+        raise WrongUse(f"Kafka's client does not take what is given: {error}. Check --bootstrap and KAFKA_…") from error
 
 
 def _plain(sentence: str) -> str:
