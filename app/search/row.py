@@ -4,7 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
-from tables import Entry, keys
+from app.steps.occurrences import PAUSED_MS, rule_of
+from punctual.contract import recurring
+from tables import Entry, Series, keys
 
 #: So much of a value is shown; `value_bytes` says how much there is.
 SHOWN: Final = 64 * 1024
@@ -21,11 +23,25 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partition: int | None = None
 
 
+class SeriesRow(msgspec.Struct, frozen=True, kw_only=True):
+    """How a recurring message goes on from the occurrence that waits: a request with these headers asks for the rest.
+
+    `planned_ms` (epoch ms) is when that one is planned; `extra` says that it waits beside the planned one, since it
+    was to be run at once.
+    """
+
+    headers: dict[str, str]
+    planned_ms: int
+    paused: bool
+    extra: bool
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One pending message. `row` is its place in the order of all: due time, then arrival, in hex.
 
     `key`, `value` and headers' values are base64, or null as in Kafka; `asked_ms` is when it was asked for (epoch ms),
-    null if that is not known. `recurring` is the number of the occurrence that waits, of a series.
+    null if that is not known. `recurring` is the number of the occurrence that waits, of a `series`. With a bound it is
+    due by `latest_ms`; `asked_due_ms` is when it was to be due, if that is later.
     """
 
     id: str
@@ -42,7 +58,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     next_try_ms: int | None = None
     recurring: int | None = None
+    series: SeriesRow | None = None
     asked_ms: int | None = None
+    latest_ms: int | None = None
+    asked_due_ms: int | None = None
     masked: bool = False
     policies: Policies = Policies()
 
@@ -65,7 +84,10 @@ def row_of(partition: int, key: bytes, entry: Entry, *, most: int | None = SHOWN
         attempts=entry.attempts,
         next_try_ms=entry.next_try_ms,
         recurring=None if entry.series is None else entry.series.number,
+        series=None if entry.series is None else _series(entry.series, keys.due_of(key)),
         asked_ms=entry.stamp_ms if entry.stamp_ms >= 0 else None,
+        latest_ms=None if entry.bound is None else entry.bound.latest_ms,
+        asked_due_ms=None if entry.bound is None else entry.bound.asked_ms,
         policies=Policies(
             max_late_ms=entry.max_late_ms,
             if_late=entry.if_late,
@@ -74,6 +96,19 @@ def row_of(partition: int, key: bytes, entry: Entry, *, most: int | None = SHOWN
             on_failure=entry.on_failure,
             partition=entry.partition,
         ),
+    )
+
+
+def _series(series: Series, due_ms: int) -> SeriesRow:
+    rule = rule_of(series)
+    planned_ms = rule.after(series.planned_ms - 1)
+    # What is run at once leaves the plan as it was, a millisecond before the time that is planned.
+    extra = planned_ms is not None and planned_ms != series.planned_ms
+    return SeriesRow(
+        headers=dict(recurring.write(rule, series.number)),
+        planned_ms=series.planned_ms if planned_ms is None else planned_ms,
+        paused=due_ms == PAUSED_MS,
+        extra=extra,
     )
 
 

@@ -84,10 +84,10 @@ def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
         ("occurrence", str(row["recurring"] or "")),
         ("attempts", str(row["attempts"] or "")),
         *((name.removesuffix("_ms").replace("_", "-"), _policy(name, value)) for name, value in policies),
-        ("key", "masked" if row["masked"] else _text(row["key"])),
-        *((f"header {name}", "masked" if row["masked"] else _text(value)) for name, value in row["headers"]),
+        ("key", "masked" if row["masked"] else text_of(row["key"])),
+        *((f"header {name}", "masked" if row["masked"] else text_of(value)) for name, value in row["headers"]),
         ("bytes", f"{row['value_bytes']:,}"),
-        ("value", "masked" if row["masked"] else _text(row["value"])),
+        ("value", "masked" if row["masked"] else text_of(row["value"])),
     ]
     return [(name, text) for name, text in found if text]
 
@@ -96,7 +96,8 @@ def _policy(name: str, value: Any) -> str:
     return duration(value) if name.endswith("_ms") else str(value)
 
 
-def _text(encoded: str | None) -> str:
+def text_of(encoded: str | None) -> str:
+    """Return bytes of the API as people read them: text, JSON in one line, or how many there are."""
     if encoded is None:
         return "null"
     raw = base64.b64decode(encoded)

@@ -34,6 +34,7 @@ COMMANDS: Final = (
     Command("show", "show a pending message, and what has happened to its id", "message"),
     Command("pending", "count what is pending, by destination", "pending"),
     Command("forecast", "count what is due when", "forecast"),
+    Command("send", "ask for a message, through Kafka", "send"),
     Command("cancel", "call off pending messages, by their ids or by a filter", "cancel"),
     Command("reschedule", "give pending messages another due time, by ids or a filter", "reschedule"),
     Command("deliver-now", "deliver pending messages at once, by ids or a filter", "deliver_now"),
@@ -41,6 +42,10 @@ COMMANDS: Final = (
     Command("pause", "hold what is due for a destination", "pause"),
     Command("resume", "deliver again to a destination that is paused", "resume"),
     Command("rate", "cap how many messages a second a destination gets", "rate"),
+    Command("tail", "follow what happens to messages, as events tell it", "tail"),
+    Command("dead-letters", "list what could not be accepted or delivered, and show one", "dead_letters"),
+    Command("export", "write all that is pending as JSON lines: a backup, or the way to another cluster", "export"),
+    Command("import", "ask for what an export has written, through Kafka", "importing"),
     Command("completion", "write a script by which a shell completes what is typed", "completion"),
 )
 

@@ -33,6 +33,22 @@ def moment_ms(text: str) -> int:
             raise ArgumentTypeError(f"{error}; or a span from now on: 90s, 15m, 2h, 1d") from error
 
 
+def past_ms(text: str) -> int:
+    """Return the epoch milliseconds of a time, or of a span before now: RFC 3339, epoch milliseconds, `now`, `15m`.
+
+    Raises ArgumentTypeError with a sentence.
+    """
+    if text == "now":
+        return now_ms()
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        try:
+            return now_ms() - parse_span(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{error}; or a span before now: 90s, 15m, 2h, 1d") from error
+
+
 def moment(text: str) -> datetime:
     """Return a time as a moment. Raises ArgumentTypeError with a sentence."""
     try:

@@ -7,14 +7,17 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import get_args
 
 import pytest
 
+from app.steps.events import Kind
 from punctual.cli import main, times
 from punctual.cli.exits import Exit
 from punctual.cli.progress import Progress
 from punctual.cli.registry import COMMANDS
 from punctual.cli.table import Column, Table
+from punctual.cli.tail import EVENTS
 from tests.harness.terminal import shown_at
 
 HEAVY = {"aiohttp", "aiokafka", "app", "faust", "asyncio"}
@@ -139,3 +142,32 @@ def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[s
     said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
     assert (said.stderr, said.stdout.split()) == ("", offered)
+
+
+def test_every_kind_of_event_can_be_followed() -> None:
+    assert set(EVENTS) == set(get_args(Kind))
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"SECURITY_PROTOCOL": "TLS"}, "KAFKA_SECURITY_PROTOCOL is 'TLS', it can be PLAINTEXT, SSL"),
+        ({"SECURITY_PROTOCOL": "SASL_SSL"}, "KAFKA_SASL_USERNAME is not set: SASL_SSL needs a user"),
+        ({"SECURITY_PROTOCOL": "SSL", "SSL_CAFILE": "/nowhere"}, "cannot be read: [Errno 2] No such file"),
+        ({"BOOTSTRAP_SERVERS": "here:there"}, "does not take what is given"),
+    ],
+)
+@pytest.mark.parametrize("command", [["tail"], ["send", "--to", "t", "--at", "now", "v"]])
+def test_what_kafka_s_client_cannot_take_is_told_before_anything_is_sent(
+    command: list[str],
+    env: dict[str, str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in env.items():
+        monkeypatch.setenv(f"KAFKA_{name}", value)
+
+    assert main.run(command[0], command[1:]) == Exit.WRONG_USE
+
+    assert says in capsys.readouterr().err

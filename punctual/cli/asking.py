@@ -1,0 +1,105 @@
+"""What asks for an exported message once more: a request, and for a series perhaps a command after it."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from punctual.cli.exported import Exported, octets
+from punctual.client.requests import Request
+from punctual.contract import headers as names
+from punctual.contract import native
+from punctual.contract.request import ID_BYTES
+from punctual.contract.times import write_time
+
+Header = tuple[str, bytes | None]
+
+
+@dataclass(slots=True)
+class _Record:
+    """A request as the worker would read it."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header]
+    timestamp: int
+    partition: int = 0
+    offset: int = 0
+
+
+def orders(line: Exported, id_: str) -> list[Request]:
+    """Return what asks for a message as it was, under an id.
+
+    It counts as asked for when it first was, so that what has changed since wins. Raises Refusal, as the worker would.
+    """
+    asked_ms = line.exported_ms if line.asked_ms is None else line.asked_ms
+    if line.latest_ms is not None:
+        asked_ms = min(asked_ms, line.latest_ms)
+    raw_id = id_.encode()
+    said = [(name, text.encode()) for name, text in _said(line, asked_ms)]
+    headers = (*((name, octets(value)) for name, value in line.headers), *said, (names.ID, raw_id))
+    request = Request(octets(line.key), octets(line.value), headers, raw_id)
+    topic = f"{line.app_id}-requests"
+    asked = native.decode(_Record(topic, request.key, request.value, headers, line.exported_ms))
+    following = () if line.series is None else _following(line, asked.due_ms)
+    when = (names.ASKED_AT, b"%d" % asked_ms)
+    commands = (((names.OP, op), (names.ID, raw_id), *more, when) for op, more in following)
+    return [request, *(Request(raw_id, None, command, raw_id) for command in commands)]
+
+
+def _said(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
+    policies, series = line.policies, line.series
+    due_ms = line.due_ms if line.asked_due_ms is None else line.asked_due_ms
+    numbers: list[tuple[str, int | None]] = [
+        (names.TO_PARTITION, policies.partition),
+        (names.MAX_LATE, policies.max_late_ms),
+        (names.DEDUPE, policies.dedupe_ms),
+        (names.NO_LATER, None if line.latest_ms is None else line.latest_ms - asked_ms),
+        (names.ASKED_AT, asked_ms),
+    ]
+    texts = [
+        (names.TO_CLUSTER, line.cluster),
+        (names.IF_LATE, policies.if_late),
+        (names.ON_FAILURE, policies.on_failure),
+    ]
+    yield names.TO, line.to
+    yield names.AT, write_time(due_ms if series is None else series.planned_ms)
+    yield from ((name, str(number)) for name, number in numbers if number is not None)
+    yield from ((name, text) for name, text in texts if text is not None)
+    if series is not None:
+        yield from series.headers.items()
+
+
+def _following(line: Exported, due_ms: int) -> Iterator[tuple[bytes, list[Header]]]:
+    """Yield the command that makes the occurrence of a series, due then as it was planned, what it was."""
+    assert line.series is not None, "only a series is asked for in two steps"
+    if line.series.paused:
+        yield b"pause", []
+    elif line.series.extra:
+        yield b"deliver-now", []
+    elif line.due_ms != due_ms:
+        yield b"reschedule", [(names.AT, write_time(line.due_ms).encode())]
+
+
+# ids -----------------------------------------------------------------------------------------------------------------
+_PARTS: Final = 3
+
+
+def is_automatic(line: Exported) -> bool:
+    """Return whether a message has an id that Punctual gave it, which another request may get elsewhere."""
+    parts = line.id.rsplit("-", 2)
+    shaped = len(parts) == _PARTS and parts[0] == f"{line.app_id}-requests" and all(map(str.isdecimal, parts[1:]))
+    return shaped or line.id == line.source or line.id.startswith(f"{line.source}~")  # a retry's
+
+
+def id_elsewhere(line: Exported) -> str:
+    """Return the id of a message with an automatic one in another installation: the same each time, and no other's."""
+    id_ = f"{line.app_id}/{line.id}"
+    if len(id_.encode()) <= _MOST:
+        return id_
+    return hashlib.blake2b(id_.encode(), digest_size=16).hexdigest()
+
+
+#: That of a recurring message has room for what an occurrence adds.
+_MOST: Final = ID_BYTES - 16

@@ -1,0 +1,121 @@
+"""`punctual dead-letters`: what could not be accepted or delivered, the newest first."""
+
+import base64
+import sys
+from typing import Any, Final
+
+from punctual.cli.api import Api
+from punctual.cli.arguments import add_form, add_watch, add_worker, count_of
+from punctual.cli.errors import NotAllowed, WrongUse
+from punctual.cli.exits import Exit
+from punctual.cli.message import text_of
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import JSON, Column, Table, write_json
+from punctual.cli.terminal import legible, say, styled, write
+from punctual.cli.times import now_ms, past_ms, relative, written
+from punctual.cli.watch import shown
+
+_LIMIT, _PAGE = 50, 500
+_FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take one, or which, and how many."""
+    parser.add_argument("place", nargs="?", metavar="PARTITION-OFFSET", help="show this one, whole")
+    parser.add_argument("--raw", action="store_true", help="of one, write the value alone, byte for byte")
+    said = f"so many at most ({_LIMIT}); 0 for all"
+    parser.add_argument("--limit", type=count_of(0), default=_LIMIT, metavar="COUNT", help=said)
+    add_form(parser)
+    add_watch(parser)
+    group = parser.add_argument_group("which dead letters: those that fit all that is given")
+    group.add_argument("--reason", metavar="CODE", help="with this code")
+    group.add_argument("--to", metavar="TOPIC", help="for this topic, or this URL or what it begins with")
+    group.add_argument("--id-prefix", metavar="TEXT", help="with an id that begins so; without an id, with a source")
+    said = "of requests of this topic, topic-partition, or topic-partition-offset"
+    group.add_argument("--source", metavar="SOURCE", help=said)
+    when = "RFC 3339, epoch milliseconds, or a span before now: 15m, 2h, 1d"
+    group.add_argument("--written-from", type=past_ms, metavar="TIME", help=f"written then or later: {when}")
+    group.add_argument("--written-to", type=past_ms, metavar="TIME", help="written then or earlier")
+    group.add_argument("--sent-again", choices=("yes", "no"), help="whether it was sent again")
+    add_worker(parser)
+
+
+def run(options: Options) -> Exit:
+    """List them, or show one."""
+    if options.raw and options.place is None:
+        raise WrongUse("--raw needs one dead letter: give its PARTITION-OFFSET")
+    if options.place is not None and not _is_place(options.place):
+        raise WrongUse(f"{options.place[:64]!r} should be PARTITION-OFFSET, as the list has it: 3-1042")
+    with Api.of(options) as api:
+        return shown(options, lambda: _list(api, options) if options.place is None else _show(api, options))
+
+
+def _is_place(text: str) -> bool:
+    numbers = text.split("-")
+    return len(numbers) == 2 and all(number.isascii() and number.isdigit() for number in numbers)  # noqa: PLR2004 - a pair
+
+
+def _list(api: Api, options: Options) -> Exit:
+    wanted = {name: getattr(options, name) for name in _FILTER}
+    left, found, cursor = options.limit or None, 0, None
+    table = Table(_COLUMNS, options.format)
+    while left is None or found < left:
+        limit = _PAGE if left is None else min(_PAGE, left - found)
+        page = api.get("/dead-letters", {**wanted, "limit": limit, "cursor": cursor})
+        table.add(page["rows"])
+        found += len(page["rows"])
+        cursor = page["next"]
+        if cursor is None:
+            break
+    if not found:
+        say("there is no dead letter" if not any(wanted.values()) else "no dead letter matches")
+    elif cursor is not None:
+        say(f"these are the newest {found:,}: --limit shows more, a filter others")
+    return Exit.DONE
+
+
+_COLUMNS: Final = (
+    Column("PLACE", lambda row: f"{row['partition']}-{row['offset']}"),
+    Column("WRITTEN", lambda row: written(row["at_ms"])),
+    Column("REASON", lambda row: row["reason"]),
+    Column("ID", lambda row: row["id"] or ""),
+    Column("TO", lambda row: row["to"] or ""),
+    Column("BYTES", lambda row: f"{row['value_bytes']:,}", number=True),
+    Column("SENT AGAIN", lambda row: "" if row["sent_again"] is None else written(row["sent_again"]["at_ms"])),
+)
+
+
+def _show(api: Api, options: Options) -> Exit:
+    told = api.get(f"/dead-letters/{options.place}")
+    if options.raw:
+        if told["masked"]:
+            raise NotAllowed("this installation shows values to nobody (DELAY_WEB_PAYLOADS=masked)")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(base64.b64decode(told["value"] or ""))
+    elif options.format == JSON:
+        write_json(told)
+    else:
+        lines = [(name, text) for name, text in _facts(told) if text]
+        width = max(len(name) for name, _ in lines)
+        for name, text in lines:
+            write(f"{styled(name.ljust(width), 'bold')}  {legible(text)}")
+    return Exit.DONE
+
+
+def _facts(told: dict[str, Any]) -> list[tuple[str, str]]:
+    again, masked = told["sent_again"], told["masked"]
+    value = "too large to be kept" if told["incomplete"] else text_of(told["value"])
+    return [
+        ("place", f"{told['partition']}-{told['offset']}"),
+        ("reason", told["reason"]),
+        ("error", told["error"]),
+        ("written", f"{written(told['at_ms'])}, {relative(told['at_ms'], now_ms())}"),
+        ("sent again", "" if again is None else f"{written(again['at_ms'])} by {again['by']}"),
+        ("source", told["source"]),
+        ("id", told["id"] or ""),
+        ("to", told["to"] or ""),
+        ("key", "masked" if masked else text_of(told["key"])),
+        *((f"header {name}", "masked" if masked else text_of(text)) for name, text in told["headers"]),
+        ("bytes", f"{told['value_bytes']:,}"),
+        ("value", "masked" if masked else value),
+    ]

@@ -1,0 +1,88 @@
+"""Reads the events of an installation from Kafka (docs/reference/records.md#events)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from typing import Any, Final
+
+import msgspec
+
+from punctual.cli.errors import CommandError, NotAllowed, NotFound, Unreachable
+from punctual.cli.kafka import security, told_errors
+from punctual.cli.parser import Options
+
+_POLL_MS: Final = 500
+_LOOK_S: Final = 0.05
+_LOOKS: Final = 200
+
+Events = list[dict[str, Any]]
+
+
+async def follow(options: Options) -> AsyncIterator[Events]:
+    """Yield events as they come, those that come together in the order in which they happened.
+
+    From `since` on, or from now on; with `no_follow` until all is told that was there. Each has its `offset`, as
+    `topic-partition-offset`. Raises a CommandError.
+    """
+    from aiokafka import AIOKafkaConsumer, errors  # noqa: PLC0415 - only who connects pays for it
+
+    topic, servers = f"{options.app_id}-events", options.bootstrap
+    said = {"client_id": "punctual-tail", "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    with told_errors():
+        consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, **said, **security())
+    try:
+        with told_errors():
+            await consumer.start()
+        places = await _places(consumer, topic)
+        await _begin(consumer, places, options.since)
+        ends = await consumer.end_offsets(places) if options.no_follow else None
+        while ends is None or not await _has_reached(consumer, ends):
+            found = await consumer.getmany(timeout_ms=_POLL_MS)
+            events = [_event(record) for records in found.values() for record in records]
+            if events:
+                yield sorted(events, key=lambda event: int(event["at"]))
+    except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
+        raise NotAllowed(f"this user may not read {topic}: allow it READ and DESCRIBE on the topic") from error
+    except (errors.KafkaError, OSError) as error:
+        raise Unreachable(f"no broker answers at {servers} ({error}): check --bootstrap and KAFKA_…") from error
+    finally:
+        await consumer.stop()
+
+
+async def _places(consumer: Any, topic: str) -> list[Any]:
+    """Return the partitions of a topic, which is not created by asking. Raises NotFound."""
+    if topic not in await consumer.topics():
+        raise NotFound(
+            f"the topic {topic} does not exist, or this user may not see it: name the installation by --app-id; one "
+            "with DELAY_EVENTS=off has no events"
+        )
+    consumer.subscribe([topic])
+    for _ in range(_LOOKS):
+        if consumer.assignment():
+            return sorted(consumer.assignment())
+        await asyncio.sleep(_LOOK_S)
+    raise Unreachable(f"the brokers do not tell the partitions of {topic}: ask again")
+
+
+async def _begin(consumer: Any, places: Collection[Any], since_ms: int | None) -> None:
+    if since_ms is None:
+        await consumer.seek_to_end(*places)
+        return
+    found = await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
+    for place in places:
+        if found.get(place) is None:  # nothing has been written since
+            await consumer.seek_to_end(place)
+        else:
+            consumer.seek(place, found[place].offset)
+
+
+async def _has_reached(consumer: Any, ends: dict[Any, int]) -> bool:
+    return all([await consumer.position(place) >= end for place, end in ends.items()])
+
+
+def _event(record: Any) -> dict[str, Any]:
+    try:
+        event = msgspec.json.decode(record.value or b"", type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        place = f"{record.topic}-{record.partition}-{record.offset}"
+        raise CommandError(f"the record {place} is no event ({error}): who else writes to that topic?") from error
+    return {**event, "offset": f"{record.topic}-{record.partition}-{record.offset}"}

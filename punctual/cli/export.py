@@ -1,0 +1,60 @@
+"""`punctual export`: what is pending, as lines of JSON that `punctual import` reads."""
+
+from typing import Any, Final
+
+from punctual.cli.api import Api, missing
+from punctual.cli.arguments import add_filter, add_worker, filter_of
+from punctual.cli.errors import CommandError, NotAllowed
+from punctual.cli.exits import Exit
+from punctual.cli.exported import Exported
+from punctual.cli.pages import pages
+from punctual.cli.parser import Options, Parser
+from punctual.cli.progress import Progress
+from punctual.cli.table import write_json
+from punctual.cli.terminal import say
+from punctual.cli.times import span
+
+#: A partition that goes from one worker to another is back before then.
+_PATIENCE: Final = "30s"
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take a filter, and how long to wait for what is missing."""
+    said = f"how long to wait for partitions that no worker serves ({_PATIENCE})"
+    parser.add_argument("--patience", type=span, default=span(_PATIENCE), metavar="SPAN", help=said)
+    add_filter(parser)
+    add_worker(parser)
+
+
+def run(options: Options) -> Exit:
+    """Write it, and then say how many there are, and what is missing."""
+    wanted, patience_s = filter_of(options), options.patience.total_seconds()
+    lacks, done = None, 0
+    with Api.of(options) as api:
+        told = api.get("/overview", patience_s=patience_s)
+        progress = Progress("messages", None if wanted else told["pending"])
+        try:
+            for page in pages(api, wanted, whole=True, patience_s=patience_s):
+                for row in page["rows"]:
+                    write_json(_exported(row, told))
+                done += len(page["rows"])
+                progress.reach(done)
+                lacks = lacks or missing(page)
+        finally:
+            progress.erase()
+    say(f"{done:,} messages are exported")
+    if lacks is not None:
+        raise lacks
+    return Exit.DONE
+
+
+def _exported(row: dict[str, Any], told: dict[str, Any]) -> Exported:
+    """Return a row as it is exported. Raises a CommandError if it does not say all that is needed."""
+    if row["masked"]:
+        raise NotAllowed(
+            "this installation shows keys and values to nobody (DELAY_WEB_PAYLOADS=masked): start its workers with "
+            "DELAY_WEB_PAYLOADS=shown, on ports that only you can reach, while you export"
+        )
+    if row["recurring"] is not None and row.get("series") is None:
+        raise CommandError(f"the worker of partition {row['partition']} is too old to tell of series: upgrade it")
+    return Exported.of(row, told["app_id"], told["at_ms"])

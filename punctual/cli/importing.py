@@ -1,0 +1,163 @@
+"""`punctual import`: asks once more, through Kafka, for what `punctual export` has written."""
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+import msgspec
+
+from punctual.cli.arguments import add_form
+from punctual.cli.errors import CommandError, WrongUse
+from punctual.cli.exits import Exit
+from punctual.cli.exported import Exported
+from punctual.cli.kafka import add_kafka, security, told_errors
+from punctual.cli.parser import Options, Parser
+from punctual.cli.progress import Progress
+from punctual.cli.table import Column, Table
+from punctual.cli.terminal import say
+
+if TYPE_CHECKING:
+    from punctual.client.connection import Connection
+    from punctual.client.requests import Request
+
+_STDIN: Final = "-"
+#: So much goes out at once, and the next when Kafka has it.
+_BATCH, _BATCH_BYTES = 1_000, 4 << 20
+_KEEP, _NEW = "keep", "new"
+
+
+class Counts(msgspec.Struct):
+    """How many messages were asked for, how many of them recur, and how many have another id than before."""
+
+    messages: int = 0
+    recurring: int = 0
+    new_ids: int = 0
+    dry_run: bool = False
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take a file, and where to."""
+    parser.add_argument("file", nargs="?", default=_STDIN, metavar="FILE", help="what was exported (stdin)")
+    parser.add_argument("--dry-run", action="store_true", help="read it and count it, and send nothing")
+    said = (
+        "of messages that had no id of their own: keep it, since this is the installation that was exported, or give "
+        "them new ones, the same each time, since it is another (by the names of the installations, if they differ)"
+    )
+    parser.add_argument("--ids", choices=(_KEEP, _NEW), help=said)
+    add_form(parser)
+    add_kafka(parser)
+
+
+def run(options: Options) -> Exit:
+    """Send it, or only count it, and write the counts."""
+    counts, progress = Counts(dry_run=options.dry_run), Progress("lines")
+    with _opened(options.file) as file:
+        requests = _shown(_requests(file, options, counts), progress)
+        try:
+            if options.dry_run:
+                deque(requests, 0)
+            else:
+                _send(requests, options)
+        finally:
+            progress.erase()
+    columns = (
+        Column("MESSAGES", lambda told: f"{told.messages:,}", number=True),
+        Column("RECURRING", lambda told: f"{told.recurring:,}", number=True),
+        Column("NEW IDS", lambda told: f"{told.new_ids:,}", number=True),
+    )
+    Table(columns, options.format).add([counts])
+    say("nothing is sent" if options.dry_run else "what a worker refuses becomes a dead letter")
+    return Exit.DONE
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    if name != _STDIN:
+        try:
+            file = Path(name).open("rb")  # noqa: SIM115 - closed below
+        except OSError as error:
+            raise WrongUse(f"{name!r} cannot be read: {error.strerror}") from error
+        with file:
+            yield file
+    elif sys.stdin is None or sys.stdin.isatty():
+        raise WrongUse("name the file that `punctual export` has written, or give it on stdin")
+    else:
+        yield sys.stdin.buffer
+
+
+def _requests(file: IO[bytes], options: Options, counts: Counts) -> "Iterator[list[Request]]":
+    """Yield what asks for each message of a file, one after the other, and count them.
+
+    Raises CommandError at the first line that cannot be asked for.
+    """
+    from punctual.cli.asking import id_elsewhere, is_automatic, orders  # noqa: PLC0415 - help needs no requests
+    from punctual.contract.request import Refusal  # noqa: PLC0415 - likewise
+
+    for number, text in enumerate(file, 1):
+        if not text.strip():
+            continue
+        try:
+            line = Exported.read(text)
+            renamed = is_automatic(line) and _gives_new_ids(options, line)
+            asked = orders(line, id_elsewhere(line) if renamed else line.id)
+        except (Refusal, ValueError) as error:
+            why = error.sentence.removesuffix(".") if isinstance(error, Refusal) else str(error)
+            raise CommandError(
+                f"line {number} is no message that can be imported: {why}. Put it right, or take it out, and import "
+                "again: what went before does no harm"
+            ) from error
+        yield asked
+        counts.messages += 1
+        counts.recurring += line.series is not None
+        counts.new_ids += renamed
+
+
+def _gives_new_ids(options: Options, line: Exported) -> bool:
+    """Return whether automatic ids are replaced. Raises WrongUse if nobody has said so, and it cannot be known."""
+    if options.ids is None and line.app_id == options.app_id:
+        raise WrongUse(
+            f"{line.id} is an id that the installation {line.app_id} gave by itself: is this the same one? Say --ids "
+            "keep; or --ids new, if it is another one of that name, which may give that id to other messages"
+        )
+    return bool(options.ids != _KEEP)
+
+
+def _batches(requests: "Iterator[list[Request]]") -> "Iterator[list[list[Request]]]":
+    batch, size = list["list[Request]"](), 0
+    for asked in requests:
+        batch.append(asked)
+        size += sum(len(one.value or b"") for one in asked)
+        if len(batch) >= _BATCH or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _shown(requests: "Iterator[list[Request]]", progress: Progress) -> "Iterator[list[Request]]":
+    for number, asked in enumerate(requests, 1):
+        yield asked
+        progress.reach(number)
+
+
+def _send(requests: "Iterator[list[Request]]", options: Options) -> None:
+    """Send it all to the requests topic, and return when Kafka has it. Raises a CommandError."""
+    import asyncio  # noqa: PLC0415 - help needs none of it
+    from datetime import timedelta  # noqa: PLC0415 - likewise
+
+    from punctual.client.connection import Connection  # noqa: PLC0415 - likewise
+
+    async def send(connection: "Connection") -> None:
+        await connection.open(None)
+        try:
+            for batch in _batches(requests):
+                await connection.send_all([request for asked in batch for request in asked])
+        finally:
+            await connection.close()
+
+    kafka = {"max_batch_size": 1 << 18, **security()}
+    with told_errors():
+        asyncio.run(send(Connection(options.bootstrap, f"{options.app_id}-requests", (), timedelta(seconds=60), kafka)))

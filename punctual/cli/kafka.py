@@ -1,0 +1,98 @@
+"""Kafka, for commands that write or read records themselves: where it is, as whom, and what goes wrong as sentences."""
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from punctual.cli.errors import CommandError, NotAllowed, NotFound, Unreachable, WrongUse
+from punctual.cli.parser import Options, Parser
+from punctual.contract.request import TOPIC_NAME
+
+_SERVERS: Final = "127.0.0.1:9092"
+_APP_ID: Final = "delay"
+
+
+def add_kafka(parser: Parser) -> None:
+    """Take which cluster, and which installation on it."""
+    group = parser.add_argument_group("Kafka, as whom the worker's settings KAFKA_… say")
+    servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or _SERVERS
+    said = f"brokers, separated by commas (KAFKA_BOOTSTRAP_SERVERS, or {_SERVERS})"
+    group.add_argument("--bootstrap", default=servers, metavar="HOST:PORT", help=said)
+    app_id = os.environ.get("DELAY_APP_ID") or _APP_ID
+    said = f"which installation (DELAY_APP_ID, or {_APP_ID})"
+    group.add_argument("--app-id", type=_app_id, default=app_id, metavar="NAME", help=said)
+
+
+def security() -> dict[str, Any]:
+    """Return how to show Kafka who asks, as its client takes it. Raises WrongUse."""
+    said = {name: os.environ.get(f"KAFKA_{name}", "") for name in _SECURITY}
+    protocol = said["SECURITY_PROTOCOL"] or _PROTOCOLS[0]
+    if protocol not in _PROTOCOLS:
+        raise WrongUse(f"KAFKA_SECURITY_PROTOCOL is {protocol[:64]!r}, it can be {', '.join(_PROTOCOLS)}")
+    options: dict[str, Any] = {"security_protocol": protocol}
+    if "SSL" in protocol:
+        import ssl  # noqa: PLC0415 - few need it
+
+        try:
+            context = ssl.create_default_context(cafile=said["SSL_CAFILE"] or None)
+            if said["SSL_CERTFILE"]:
+                context.load_cert_chain(said["SSL_CERTFILE"], said["SSL_KEYFILE"] or None)
+        except OSError as error:
+            raise WrongUse(f"the certificates that KAFKA_SSL_… name cannot be read: {error}") from error
+        options["ssl_context"] = context
+    if protocol.startswith("SASL"):
+        if not said["SASL_USERNAME"]:
+            raise WrongUse(f"KAFKA_SASL_USERNAME is not set: {protocol} needs a user")
+        options["sasl_mechanism"] = said["SASL_MECHANISM"] or "SCRAM-SHA-512"
+        options["sasl_plain_username"] = said["SASL_USERNAME"]
+        options["sasl_plain_password"] = said["SASL_PASSWORD"]
+    return options
+
+
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_SECURITY: Final = (
+    *("SECURITY_PROTOCOL", "SASL_MECHANISM", "SASL_USERNAME", "SASL_PASSWORD"),
+    *("SSL_CAFILE", "SSL_CERTFILE", "SSL_KEYFILE"),
+)
+
+
+def client_of(options: Options) -> Any:
+    """Return a client of the installation that options name, not connected yet. Raises WrongUse."""
+    from punctual.client.sync import SyncDelayClient  # noqa: PLC0415 - help needs no client
+
+    with told_errors():
+        return SyncDelayClient(options.bootstrap, app_id=options.app_id, **security())
+
+
+@contextmanager
+def told_errors() -> Iterator[None]:
+    """Tell what the client says as errors of commands, which have exit codes."""
+    from punctual.client import errors  # noqa: PLC0415 - help needs no client
+
+    kinds: list[tuple[type[errors.DelayError], type[CommandError]]] = [
+        (errors.InvalidRequestError, WrongUse),
+        (errors.RequestsTopicMissingError, NotFound),
+        (errors.NotAuthorizedError, NotAllowed),
+        (errors.KafkaUnreachableError, Unreachable),
+        (errors.NotAcknowledgedError, Unreachable),
+    ]
+    try:
+        yield
+    except errors.DelayError as error:
+        kind = next((kind for cause, kind in kinds if isinstance(error, cause)), CommandError)
+        raise kind(_plain(str(error))) from error
+    except ValueError as error:  # Kafka's client cannot read an address, or an option
+        raise WrongUse(f"Kafka's client does not take what is given: {error}. Check --bootstrap and KAFKA_…") from error
+
+
+def _plain(sentence: str) -> str:
+    """Return a sentence without its full stop, as those of commands are."""
+    return sentence.removesuffix(".")
+
+
+def _app_id(text: str) -> str:
+    if not TOPIC_NAME.fullmatch(text):
+        raise ArgumentTypeError(f"{text[:64]!r} is no DELAY_APP_ID: letters, digits, dots, underscores and hyphens")
+    return text

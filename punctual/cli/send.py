@@ -1,0 +1,111 @@
+"""`punctual send`: asks for a message, through Kafka."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from punctual.cli.arguments import add_form, count_of
+from punctual.cli.errors import WrongUse
+from punctual.cli.exits import Exit
+from punctual.cli.kafka import add_kafka, client_of, told_errors
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import JSON, write_json
+from punctual.cli.terminal import legible, write
+from punctual.cli.times import moment, span
+
+_STDIN: Final = "-"
+#: Options that have the name, and the meaning, of the client's.
+_OPTIONS: Final = (
+    *("at", "after", "id", "every", "cron", "zone", "until", "count", "misfire"),
+    *("to_partition", "to_cluster", "max_late", "if_late", "no_later", "jitter", "on_failure"),
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take a message, and when it is due."""
+    said = "the message; without it, or as -, stdin is read to its end"
+    parser.add_argument("value", nargs="?", metavar="VALUE", help=said)
+    parser.add_argument("--file", metavar="PATH", help="read the message from a file instead")
+    parser.add_argument("--null", action="store_true", help="send a message without a value: Kafka's null")
+    parser.add_argument("--to", required=True, metavar="TOPIC", help="where it is delivered: a topic, or a URL")
+    parser.add_argument("--key", help="its key")
+    said = "a header of it; without a value, null. As often as there are headers"
+    parser.add_argument("--header", action="append", default=[], metavar="NAME[:VALUE]", help=said)
+    parser.add_argument("--id", help="its id: what was asked for under it before is replaced (one of its own)")
+    add_form(parser)
+    _add_due(parser)
+    _add_recurrence(parser)
+    _add_policies(parser)
+    add_kafka(parser)
+
+
+def _add_due(parser: Parser) -> None:
+    group = parser.add_argument_group("when it is due").add_mutually_exclusive_group()
+    said = "then: RFC 3339, epoch milliseconds, now, or a span from now on: 15m, 2h, 1d"
+    group.add_argument("--at", type=moment, metavar="TIME", help=said)
+    group.add_argument("--after", type=span, metavar="SPAN", help="so long after Kafka has it: 90s, 15m, PT1H")
+
+
+def _add_recurrence(parser: Parser) -> None:
+    group = parser.add_argument_group("a message that recurs, from --at on if that is given")
+    group.add_argument("--every", type=span, metavar="SPAN", help="each so long after the one before: 15m, 1d")
+    group.add_argument("--cron", metavar="FIELDS", help='or by 5 or 6 fields: "0 8 * * mon"')
+    group.add_argument("--zone", metavar="NAME", help="the zone of --cron: Europe/Berlin (UTC)")
+    group.add_argument("--until", type=moment, metavar="TIME", help="none is planned after then")
+    group.add_argument("--count", type=count_of(1), help="so many in all")
+    said = "what becomes of those missed: catch-up-last, catch-up or skip, perhaps with how late one may be"
+    group.add_argument("--misfire", metavar="POLICY", help=said)
+
+
+def _add_policies(parser: Parser) -> None:
+    group = parser.add_argument_group("what else can be asked for")
+    group.add_argument("--to-partition", type=count_of(0), metavar="NUMBER", help="the topic's partition")
+    group.add_argument("--to-cluster", metavar="NAME", help="another cluster, by its name in DELAY_CLUSTERS")
+    group.add_argument("--max-late", type=span, metavar="SPAN", help="how late it still makes sense")
+    group.add_argument("--if-late", choices=("deliver", "drop", "dead-letter"), help="what happens when it is later")
+    said = "due at the latest so long after the first request for its id, however often it is replaced"
+    group.add_argument("--no-later", type=span, metavar="SPAN", help=said)
+    group.add_argument("--jitter", type=span, metavar="SPAN", help="due at a random moment within so long after")
+    group.add_argument("--on-failure", metavar="URL", help="gets it back when it cannot be delivered")
+
+
+def run(options: Options) -> Exit:
+    """Send it, and write its id."""
+    if options.at is None and options.after is None and options.every is None and options.cron is None:
+        raise WrongUse("when is it due? Give --at TIME, --after SPAN, --every SPAN or --cron FIELDS")
+    value = _value(options)
+    given: dict[str, Any] = {name: getattr(options, name) for name in _OPTIONS}
+    given["key"] = None if options.key is None else os.fsencode(options.key)
+    given["headers"] = [_header(text) for text in options.header]
+    with told_errors(), client_of(options) as client:
+        id_ = client.delay(options.to, value, **given)
+    if options.format == JSON:
+        write_json({"id": id_, "to": options.to})
+    else:
+        write(legible(id_))
+    return Exit.DONE
+
+
+def _value(options: Options) -> bytes | None:
+    """Return the bytes of the message. Raises WrongUse."""
+    given = [options.value is not None, options.file is not None, options.null]
+    if sum(given) > 1:
+        raise WrongUse("the message is given twice: leave out all but one of VALUE, --file and --null")
+    if options.null:
+        return None
+    if options.file is not None:
+        try:
+            return Path(options.file).read_bytes()
+        except OSError as error:
+            raise WrongUse(f"--file {options.file!r} cannot be read: {error.strerror}") from error
+    if options.value not in (None, _STDIN):
+        return os.fsencode(options.value)
+    if options.value is None and (sys.stdin is None or sys.stdin.isatty()):
+        raise WrongUse("what is the message? Give VALUE, --file, --null, or - to type it, up to Ctrl-D")
+    return sys.stdin.buffer.read()
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, colon, value = text.partition(":")
+    return name, os.fsencode(value) if colon else None

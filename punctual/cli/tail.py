@@ -1,0 +1,85 @@
+"""`punctual tail`: the events of an installation as they come, through Kafka."""
+
+import sys
+from typing import Any, Final
+
+from punctual.cli.arguments import add_form
+from punctual.cli.exits import Exit
+from punctual.cli.kafka import add_kafka
+from punctual.cli.parser import Options, Parser
+from punctual.cli.table import JSON, Column, Table
+from punctual.cli.terminal import say
+from punctual.cli.times import duration, past_ms, written
+
+#: What an event can be (docs/reference/records.md#events).
+EVENTS: Final = (
+    *("accepted", "delivered", "cancelled", "replaced", "dropped", "rejected", "parked"),
+    *("rescheduled", "attempted", "refused", "duplicate", "unknown", "conflict", "stale", "deferred"),
+)
+
+
+def add_arguments(parser: Parser) -> None:
+    """Take which events, and from when on."""
+    said = "begin there: RFC 3339, epoch milliseconds, or a span before now: 15m, 2h, 1d (now)"
+    parser.add_argument("--since", type=past_ms, metavar="TIME", help=said)
+    parser.add_argument("--no-follow", action="store_true", help="end when all is told that has happened")
+    add_form(parser)
+    group = parser.add_argument_group("which events: those that fit all that is given")
+    group.add_argument("--id", help="of this id, and of its occurrences if it recurs")
+    group.add_argument("--to", metavar="TOPIC", help="of messages for this topic, or for the origin of this URL")
+    said = f"of this kind, or these: {', '.join(EVENTS)}"
+    group.add_argument("--event", action="append", choices=EVENTS, metavar="EVENT", help=said)
+    add_kafka(parser)
+
+
+def run(options: Options) -> Exit:
+    """Tell them until Ctrl-C, or the end."""
+    import asyncio  # noqa: PLC0415 - help needs none of it
+
+    from punctual.cli.events import follow  # noqa: PLC0415 - likewise
+
+    asyncio.run(_tell(options, follow(options)))
+    return Exit.DONE
+
+
+async def _tell(options: Options, told: Any) -> None:
+    table, found = Table(_COLUMNS, options.format), 0
+    async for events in told:
+        fitting = [event for event in events if _fits(event, options)]
+        table.add(fitting)
+        sys.stdout.flush()
+        found += len(fitting)
+    if not found and options.format != JSON:
+        say("nothing has happened that fits")
+
+
+def _fits(event: dict[str, Any], options: Options) -> bool:
+    id_, to = event["id"], event.get("to") or ""
+    return (
+        (options.event is None or event["event"] in options.event)
+        and (options.id is None or id_ == options.id or _is_occurrence(id_, options.id))
+        and (options.to is None or to == options.to or ("://" in to and f"{options.to}/".startswith(f"{to}/")))
+    )
+
+
+def _is_occurrence(id_: str, of: str) -> bool:
+    name, _, due = id_.rpartition("@")
+    return name == of and due.isdecimal()
+
+
+def _rest(event: dict[str, Any]) -> str:
+    late = [f"{duration(event['late'])} late"] if event.get("late") else []
+    due = [f"due {written(event['due'])}"] if event.get("due") and event["event"] in _ABOUT_DUE else []
+    return ", ".join([*due, *late, *([str(event["reason"])] if event.get("reason") else [])])
+
+
+_ABOUT_DUE: Final = ("accepted", "rescheduled")
+
+
+_COLUMNS: Final = (
+    Column("AT", lambda event: written(event["at"])),
+    Column("EVENT", lambda event: event["event"]),
+    Column("ID", lambda event: event["id"]),
+    Column("TO", lambda event: event.get("to") or ""),
+    Column("", _rest),
+)

@@ -1,0 +1,369 @@
+"""Commands that go through Kafka: what is sent is delivered, and what is exported is imported as it was."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from app.embedded.ports import free_port
+from punctual.cli import main
+from punctual.cli.exits import Exit
+from tests.docs.how_to import blocks
+from tests.harness.kafka import now_ms
+from tests.harness.worker import Worker, eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation, users
+from tests.integration.test_cli import BYTES, HOUR_MS, PUNCTUAL, Said
+
+
+class Cli:
+    """Runs commands in this process, against one installation or another."""
+
+    def __init__(self, installation: Installation, capsys: pytest.CaptureFixture[str]) -> None:
+        self.installation, self._capsys = installation, capsys
+
+    def __call__(self, name: str, *arguments: str, at: Installation | None = None) -> Said:
+        there = at or self.installation
+        address = ["--bootstrap", there.bootstrap, "--app-id", there.app_id]
+        self._capsys.readouterr()
+        code = main.run(name, [*arguments, *(["--url", there.worker.url] if name in _ASKING else address)])
+        return Said(code, *self._capsys.readouterr())
+
+
+_ASKING = ("list", "show", "export", "dead-letters")
+
+
+@pytest.fixture
+def cli(installation: Installation, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(installation, capsys)
+
+
+# send ----------------------------------------------------------------------------------------------------------------
+def test_what_is_sent_is_delivered_as_it_was_given(cli: Cli, installation: Installation, tmp_path: Path) -> None:
+    to, file = installation.topic(), tmp_path / "value"
+    file.write_bytes(BYTES)
+    said = cli(
+        "send", "--to", to, "--after", "1ms", "--key", "k", "--header", "h:a:b", "--header", "n", "--id", "mine", "é"
+    )
+    assert said == (Exit.DONE, "mine\n", "")
+    [answer] = cli("send", "--to", to, "--at", "now", "--file", str(file), "--format", "json").rows
+    assert (answer["to"], answer["id"].rpartition("-")[0].rpartition("-")[0]) == (to, f"{installation.app_id}-requests")
+    assert cli("send", "--to", to, "--at", "now", "--null", "--key", "null").code == Exit.DONE
+    command = [PUNCTUAL, "send", "--to", to, "--at", "now", "--id", "piped"]
+    env = {"KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap, "DELAY_APP_ID": installation.app_id}
+    subprocess.run(command, env=env, input=b"from\nstdin", check=True, timeout=20, capture_output=True)
+
+    records = {record.header("delay-id"): record for record in installation.wait_for(to, 4)}
+    mine = records.pop("mine")
+    assert (mine.key, mine.value, users(mine.headers)) == (b"k", "é".encode(), [("h", b"a:b"), ("n", None)])
+    assert {(record.key, record.value) for record in records.values()} == {
+        (None, BYTES), (b"null", None), (None, b"from\nstdin"),
+    }  # fmt: skip
+    assert records[answer["id"]].value == BYTES
+
+
+def test_a_message_that_recurs_is_sent_with_all_that_can_be_said_of_it(cli: Cli, installation: Installation) -> None:
+    arguments = ["--cron", "0 8 * * mon", "--zone", "Europe/Berlin", "--count", "3", "--misfire", "skip PT1M"]
+    arguments += ["--jitter", "1m", "--max-late", "1h", "--if-late", "drop", "--to-partition", "0"]
+    said = cli("send", "--to", installation.topic(), "--id", "report", *arguments, "value")
+    assert said == (Exit.DONE, "report\n", "")
+    installation.await_event("accepted", "report")
+    [told] = cli("show", "report", "--format", "json").rows
+    assert told["policies"] == {"max_late_ms": HOUR_MS, "if_late": "drop", "partition": 0}
+    assert told["series"]["headers"] == {
+        "delay-cron": "0 8 * * mon", "delay-zone": "Europe/Berlin", "delay-count": "3",
+        "delay-misfire": "catch-up-last 60000", "delay-jitter": "60000",
+    }  # fmt: skip
+    installation.requests.cancel("report")
+    installation.requests.flush()
+    installation.await_event("cancelled", "report")
+
+
+WRONG = [
+    (("send", "--to", "t", "v"), "when is it due? Give --at TIME"),
+    (("send", "--at", "now", "v"), "the following arguments are required: --to"),
+    (("send", "--to", "t", "--at", "soon", "v"), "'soon' is no time"),
+    (("send", "--to", "t", "--at", "now", "--after", "1s", "v"), "not allowed with argument --at"),
+    (("send", "--to", "no topic", "--at", "now", "v"), "'no topic' cannot be a topic"),
+    (("send", "--to", "t", "--at", "now", "--header", "delay-to:x", "v"), "begins with delay-"),
+    (("send", "--to", "t", "--cron", "every day", "v"), "'every day'"),
+    (("send", "--to", "t", "--at", "now", "--null", "v"), "the message is given twice"),
+    (("send", "--to", "t", "--at", "now", "--file", "/nowhere"), "--file '/nowhere' cannot be read: No such file"),
+    (("import", "/nowhere"), "'/nowhere' cannot be read: No such file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), WRONG)
+def test_arguments_that_make_no_sense_send_nothing(cli: Cli, arguments: tuple[str, ...], says: str) -> None:
+    said = cli(*arguments)
+    assert (said.code, said.out) == (Exit.WRONG_USE, "")
+    assert says in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_brokers_and_topics_that_are_not_there_have_their_exit_codes(cli: Cli, installation: Installation) -> None:
+    message, nobody = ("send", "--to", "t", "--at", "now", "v"), f"127.0.0.1:{free_port()}"
+    said = cli(*message, at=replace(installation, bootstrap=nobody))
+    assert (said.code, said.out) == (Exit.UNREACHABLE, "")
+    assert said.err.startswith(f"punctual send: No Kafka broker answers at {nobody}")
+    said = cli(*message, at=replace(installation, app_id="nobody-s"))
+    assert (said.code, said.out) == (Exit.NOT_FOUND, "")
+    assert said.err.startswith("punctual send: The topic nobody-s-requests does not exist")
+
+
+# export and import ---------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def other(run: Run) -> Iterator[Installation]:
+    """Another installation on the same broker."""
+    with run("cli-other") as made:
+        yield made
+
+
+class Exported(NamedTuple):
+    """A file with all that was pending in the installation, and its lines."""
+
+    file: Path
+    lines: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def exported(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """One message of each kind."""
+    send, to, base = installation.requests.send, installation.topic(2), now_ms() + HOUR_MS
+    due, said = {"delay-at": f"{base}", "delay-to": to}, {"delay-to": to}
+    send([*due.items(), ("delay-id", "own"), ("h", b"1"), ("h", BYTES), ("n", None)], b"key", b'{"n": 1}')
+    send(due, None, BYTES)
+    send({**due, "delay-id": "null", "delay-max-late": "PT1H", "delay-if-late": "drop"}, b"", None)
+    send({**due, "delay-id": "placed", "delay-to-partition": "1", "delay-dedupe": "P1D"}, b"k", b"")
+    send({**said, "delay-id": "bounded", "delay-after": "PT10H", "delay-no-later": "PT2H"}, b"k", b"v")
+    send({**said, "delay-retry": "exponential 1h 2 9h", "delay-attempt": "2"}, b"k", b"tried")
+    for id_, recurs in {"weekly": "cron", "moved": "every", "paused": "every"}.items():
+        rule = {"delay-cron": "0 8 * * mon"} if recurs == "cron" else {"delay-every": "PT1H", "delay-at": f"{base}"}
+        send({**said, **rule, "delay-id": id_, "delay-jitter": "PT10M", "delay-count": "5"}, b"k", b"again")
+    installation.requests.flush()
+    installation.await_event("accepted", "own", "null", "placed", "bounded", "weekly", "moved", "paused")
+    installation.requests.reschedule("moved", base + 7)
+    installation.requests.reschedule("null", base + 8)
+    installation.requests.command("pause", "paused")
+    installation.requests.flush()
+    installation.await_event("rescheduled", "moved", "null", "paused")
+    said_ = subprocess.run(
+        [PUNCTUAL, "export", "--url", installation.worker.url], check=True, timeout=20, capture_output=True
+    )
+    file = tmp_path_factory.mktemp("exported") / "backup.jsonl"
+    file.write_bytes(said_.stdout)
+    assert said_.stderr == b"9 messages are exported\n"
+    return Exported(file, [json.loads(line) for line in said_.stdout.splitlines()])
+
+
+def rows(cli: Cli, at: Installation) -> dict[str, dict[str, Any]]:
+    """Return what is pending by id: all that a worker tells of it but for where it lies, and whose it is."""
+    left_out = ("row", "partition", "source", "id")
+    found = {row["id"]: row for row in cli("list", "--limit", "0", "--format", "json", at=at).rows}
+    return {id_: {name: row[name] for name in row if name not in left_out} for id_, row in found.items()}
+
+
+def test_an_export_has_text_as_text_and_other_bytes_in_base64(exported: Exported, installation: Installation) -> None:
+    by_id = {line["id"]: line for line in exported.lines}
+    assert {line["app_id"] for line in exported.lines} == {installation.app_id}
+    own = by_id["own"]
+    assert (own["key"], own["value"]) == ("key", '{"n": 1}')
+    assert own["headers"] == [["h", "1"], ["h", {"base64": "AP/+"}], ["n", None]]
+    assert [line["value"] for line in exported.lines if line["id"] == line["source"]] == [{"base64": "AP/+"}]
+    assert ("value" in by_id["null"], by_id["null"]["key"], by_id["placed"]["value"]) == (False, "", "")
+    dues = [line["due_ms"] for line in exported.lines]
+    assert dues == sorted(dues)
+
+
+def test_what_is_imported_into_another_installation_is_what_was_exported_however_often(
+    cli: Cli, installation: Installation, other: Installation, exported: Exported
+) -> None:
+    before = {f"{installation.app_id}/{id_}" if id_.startswith(installation.app_id) else id_: row
+              for id_, row in rows(cli, installation).items()}  # fmt: skip
+    dry = cli("import", str(exported.file), "--dry-run", "--format", "json", at=other)
+    assert (dry.code, dry.err) == (Exit.DONE, "nothing is sent\n")
+    assert dry.rows == [{"messages": 9, "recurring": 3, "new_ids": 2, "dry_run": True}]
+    assert rows(cli, other) == {}
+    for times in (1, 2):
+        said = cli("import", str(exported.file), at=other)
+        assert (said.code, said.err) == (Exit.DONE, "what a worker refuses becomes a dead letter\n")
+        assert said.out.split() == ["MESSAGES", "RECURRING", "NEW", "IDS", "9", "3", "2"]
+        await_accepted(other, 9 * times)
+        # What was paused and moved is so again once its command has come.
+        eventually(lambda: stamped(rows(cli, other)) == stamped(before), what="the same as before")
+
+
+def test_an_import_once_more_loses_to_what_has_changed_since(
+    cli: Cli, installation: Installation, other: Installation, exported: Exported
+) -> None:
+    later = now_ms() + 3 * HOUR_MS
+    other.requests.reschedule("own", later)
+    other.requests.cancel("placed")
+    other.requests.schedule("null", later, installation.topic(), b"new")
+    other.requests.flush()
+    other.await_event("cancelled", "placed")
+    other.await_event("rescheduled", "own")
+    eventually(lambda: rows(cli, other)["null"]["due_ms"] == later)
+    before = accepted(other)
+    assert cli("import", str(exported.file), at=other).code == Exit.DONE
+    await_accepted(other, before + 9)
+    there = rows(cli, other)
+    assert "placed" not in there
+    assert (there["own"]["due_ms"], there["null"]["due_ms"]) == (later, later)
+    assert there["null"]["value"] == base64.b64encode(b"new").decode()
+
+
+def test_what_is_restored_keeps_the_ids_that_the_installation_gave(
+    cli: Cli, installation: Installation, exported: Exported
+) -> None:
+    said = cli("import", str(exported.file))
+    assert (said.code, said.out) == (Exit.WRONG_USE, "")
+    assert f"is an id that the installation {installation.app_id} gave by itself" in said.err
+    before, known = rows(cli, installation), accepted(installation)
+    said = cli("import", str(exported.file), "--ids", "keep", "--format", "json")
+    assert said.rows == [{"messages": 9, "recurring": 3, "new_ids": 0, "dry_run": False}]
+    await_accepted(installation, known + 9)
+    eventually(lambda: stamped(rows(cli, installation)) == stamped(before), what="the same as before")
+
+
+def await_accepted(installation: Installation, count: int) -> None:
+    eventually(lambda: accepted(installation) == count, what="all of it")
+
+
+def accepted(installation: Installation) -> int:
+    return sum(event["event"] == "accepted" for event in installation.events())
+
+
+def stamped(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return rows without when they were asked for, which is not known of those with an id that Punctual gave."""
+    return {id_: {**row, "asked_ms": None} for id_, row in found.items()}
+
+
+BAD = [
+    ("no JSON", "JSON is malformed"),
+    ('{"id": "a"}', "missing required field"),
+    ({"to": "no topic", "headers": [["delay-nothing", "x"]]}, "there is no header 'delay-nothing'"),
+    ({"id": ""}, "delay-id has 0 bytes"),
+]
+
+
+@pytest.mark.parametrize(("line", "says"), BAD)
+def test_a_line_that_cannot_be_imported_is_named(
+    cli: Cli, exported: Exported, tmp_path: Path, line: str | dict[str, Any], says: str
+) -> None:
+    file, good = tmp_path / "bad.jsonl", {**exported.lines[0], "app_id": "another"}
+    bad = line if isinstance(line, str) else json.dumps({**good, **line})
+    file.write_text(f"{json.dumps(good)}\n\n{bad}\n")
+    said = cli("import", str(file), "--dry-run")
+    assert (said.code, said.out) == (Exit.FAILED, "")
+    assert said.err.startswith("punctual import: line 3 is no message that can be imported: ")
+    assert says in said.err
+
+
+# tail and dead letters -----------------------------------------------------------------------------------------------
+def test_events_are_told_that_fit(cli: Cli, exported: Exported) -> None:
+    said = cli("tail", "--since", "1h", "--no-follow", "--id", "null", "--format", "json")
+    told = said.rows
+    assert [event["event"] for event in told][:2] == ["accepted", "rescheduled"]
+    assert {event["id"] for event in told} == {"null"}
+    assert all(event["offset"].rpartition("-")[0].startswith(f"{cli.installation.app_id}-events-") for event in told)
+    to = exported.lines[0]["to"]
+    said = cli("tail", "--since", "1h", "--no-follow", "--to", to, "--event", "rescheduled")
+    title, *lines = [line.split() for line in said.out.splitlines()]
+    assert title == ["AT", "EVENT", "ID", "TO"]
+    assert {(line[1], line[2]) for line in lines} == {("rescheduled", id_) for id_ in ("moved", "null", "paused")}
+    assert cli("tail", "--no-follow", "--id", "null") == (Exit.DONE, "", "nothing has happened that fits\n")
+
+
+def test_events_are_followed_until_an_interrupt(installation: Installation) -> None:
+    command = [PUNCTUAL, "tail", "--since", "1m", "--id", "told", "--format", "json"]
+    address = ["--bootstrap", installation.bootstrap, "--app-id", installation.app_id]
+    with subprocess.Popen([*command, *address], stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        installation.requests.schedule("told", now_ms() + HOUR_MS, installation.topic())
+        installation.requests.cancel("told")
+        installation.requests.flush()
+        told = [json.loads(following.stdout.readline())["event"] for _ in range(2)]
+        following.send_signal(2)
+        assert following.wait(10) == Exit.INTERRUPTED
+    assert told == ["accepted", "cancelled"]
+
+
+def test_dead_letters_are_listed_and_shown(cli: Cli, installation: Installation) -> None:
+    installation.requests.schedule("lost", now_ms(), "no-such-topic", b'{"n": 1}')
+    installation.requests.flush()
+    installation.await_event("refused", "lost")
+    [told] = cli("dead-letters", "--id-prefix", "lost", "--format", "json").rows
+    assert (told["reason"], told["to"], told["sent_again"]) == ("unknown-topic", "no-such-topic", None)
+    place = f"{told['partition']}-{told['offset']}"
+    said = cli("dead-letters", "--reason", "unknown-topic", "--written-from", "5m", "--limit", "1")
+    assert [line.split()[0] for line in said.out.splitlines()] == ["PLACE", place]
+    said = cli("dead-letters", place)
+    assert 'value                {"n": 1}\n' in said.out
+    assert "error                topic 'no-such-topic' does not exist" in said.out
+    assert cli("dead-letters", "0-999999").code == Exit.NOT_FOUND
+    assert cli("dead-letters", "first").code == Exit.WRONG_USE
+    assert cli("dead-letters", "--sent-again", "yes") == (Exit.DONE, "", "no dead letter matches\n")
+
+
+# docs/how-to/backup.md -----------------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("exported")
+def test_the_commands_of_the_how_to_do_what_it_says(
+    installation: Installation, other: Installation, tmp_path: Path
+) -> None:
+    env = {
+        "PATH": f"{Path(PUNCTUAL).parent}:/usr/bin:/bin", "PUNCTUAL_URL": installation.worker.url,
+        "KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap, "DELAY_APP_ID": installation.app_id,
+    }  # fmt: skip
+    said = []
+    for kind, code in blocks("backup.md"):
+        assert kind == "sh"
+        code_here = code.replace("new-kafka:9092", other.bootstrap).replace(
+            "--app-id delay", f"--app-id {other.app_id}"
+        )
+        done = subprocess.run(
+            ["/bin/bash", "-ec", code_here],
+            cwd=tmp_path,
+            env=env,
+            check=True,
+            timeout=30,
+            capture_output=True,
+            text=True,
+        )
+        said.append(done.stderr)
+    sent = "what a worker refuses becomes a dead letter\n"
+    assert said == [
+        "9 messages are exported\n",
+        "nothing is sent\n",
+        sent,
+        f"{later(tmp_path)} messages are exported\n",
+        sent,
+    ]
+
+
+def later(directory: Path) -> int:
+    return len((directory / "later.jsonl").read_text().splitlines())
+
+
+# what an export lacks ------------------------------------------------------------------------------------------------
+def test_what_is_masked_or_served_by_nobody_is_not_exported_in_silence(
+    cli: Cli, other: Installation, tmp_path: Path
+) -> None:
+    env, there = {**other.worker.env, "DELAY_WEB_PAYLOADS": "masked"}, len(rows(cli, other))
+    with Worker(other.bootstrap, other.app_id, tmp_path / "second", env=env) as second:
+        second.start().wait_ready()
+        eventually(lambda: second.assigned and other.worker.assigned, 30, "the sharing")
+        said = cli("export", at=other)
+        assert said.code == Exit.NOT_ALLOWED
+        assert "DELAY_WEB_PAYLOADS=masked" in said.err
+        gone = second.assigned
+        second.kill()
+        said = cli("export", "--patience", "0s", at=other)
+        assert said.code == Exit.INCOMPLETE
+        assert f"nothing is known of {len(gone)} partitions" in said.err
+        assert 0 < len(said.rows) < there

@@ -1,0 +1,111 @@
+"""What asks for an exported message once more."""
+
+from typing import Any
+
+import pytest
+
+from punctual.cli.asking import id_elsewhere, is_automatic, orders
+from punctual.cli.exported import Base64, Exported, Series
+from punctual.contract.request import ID_BYTES, Refusal
+
+DUE_MS, HOUR_MS = 1_795_611_600_000, 3_600_000
+
+
+def line(**said: Any) -> Exported:
+    usual = {
+        "app_id": "delay",
+        "exported_ms": DUE_MS - HOUR_MS,
+        "id": "a",
+        "to": "t",
+        "due_ms": DUE_MS,
+        "source": "s-0-1",
+    }
+    return Exported(**{**usual, **said})
+
+
+def asked(exported: Exported) -> list[dict[str, str]]:
+    """Return the headers of each record, those that are the user's left out."""
+    return [
+        {
+            name.removeprefix("delay-"): (value or b"").decode()
+            for name, value in one.headers
+            if name.startswith("delay-")
+        }
+        for one in orders(exported, exported.id)
+    ]
+
+
+def test_it_is_asked_for_as_it_was_and_when_it_was() -> None:
+    exported = line(key="k", value=Base64(b"\xff"), headers=[("h", "1"), ("h", None)], asked_ms=DUE_MS - 2 * HOUR_MS)
+
+    [request] = orders(exported, "a")
+
+    assert (request.key, request.value, request.id) == (b"k", b"\xff", b"a")
+    assert request.headers[:2] == (("h", b"1"), ("h", None))
+    assert asked(exported) == [{"id": "a", "to": "t", "at": str(DUE_MS), "asked-at": str(DUE_MS - 2 * HOUR_MS)}]
+
+
+def test_what_has_no_known_time_is_asked_for_as_it_was_exported() -> None:
+    assert asked(line())[0]["asked-at"] == str(DUE_MS - HOUR_MS)
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "says_asked_ms", "no_later_ms"),
+    [(DUE_MS - 9, DUE_MS - 9, 9), (DUE_MS + 9, DUE_MS, 0), (None, DUE_MS - HOUR_MS, HOUR_MS)],
+)
+def test_a_bound_ends_when_it_did(asked_ms: int | None, says_asked_ms: int, no_later_ms: int) -> None:
+    [said] = asked(line(asked_ms=asked_ms, latest_ms=DUE_MS, asked_due_ms=DUE_MS + HOUR_MS))
+
+    assert (int(said["at"]), int(said["asked-at"]), int(said["no-later"])) == (
+        DUE_MS + HOUR_MS,
+        says_asked_ms,
+        no_later_ms,
+    )
+
+
+@pytest.mark.parametrize(
+    ("due_ms", "more", "following"),
+    [
+        (DUE_MS, {}, []),
+        (DUE_MS + 5, {}, [("reschedule", str(DUE_MS + 5))]),
+        (DUE_MS + 5, {"paused": True}, [("pause", None)]),
+        (DUE_MS - 5, {"extra": True}, [("deliver-now", None)]),
+    ],
+)
+def test_a_series_goes_on_from_where_it_was(due_ms: int, more: dict[str, bool], following: list[Any]) -> None:
+    series = Series(headers={"delay-every": "60000", "delay-count": "3"}, planned_ms=DUE_MS, **more)
+
+    first, *rest = asked(line(due_ms=due_ms, series=series))
+
+    assert (first["at"], first["every"], first["count"]) == (str(DUE_MS), "60000", "3")
+    assert [(one["op"], one.get("at")) for one in rest] == following
+    assert {one["id"] for one in rest} <= {"a"}
+    assert {one["asked-at"] for one in rest} <= {first["asked-at"]}
+
+
+def test_what_a_worker_would_refuse_is_refused_here() -> None:
+    with pytest.raises(Refusal, match="delay-if-late needs delay-max-late"):
+        orders(line(headers=[("delay-if-late", "drop")]), "a")
+
+
+@pytest.mark.parametrize(
+    ("id_", "source", "automatic"),
+    [
+        ("delay-requests-3-7", "delay-requests-3-7", True),
+        ("delay-requests-3-7", "delay-requests-0-9", True),
+        ("schedules-0-1", "schedules-0-1", True),
+        ("delay-requests-3-7~2~orders", "delay-requests-3-7", True),
+        ("orders-3-7~2~orders", "delay-requests-3-7", False),
+        ("orders-3-7", "delay-requests-3-7", False),
+        ("mine", "delay-requests-3-7", False),
+    ],
+)
+def test_ids_that_punctual_gives_are_known(id_: str, source: str, automatic: bool) -> None:  # noqa: FBT001
+    assert is_automatic(line(id=id_, source=source)) is automatic
+
+
+def test_an_id_elsewhere_is_the_same_each_time_and_short_enough_for_a_series() -> None:
+    assert id_elsewhere(line(id="delay-requests-3-7")) == "delay/delay-requests-3-7"
+    long = [id_elsewhere(line(id=f"{'x' * 245}-{number}")) for number in (1, 2, 1)]
+    assert long[0] == long[2] != long[1]
+    assert all(len(id_) <= ID_BYTES - 16 for id_ in long)
