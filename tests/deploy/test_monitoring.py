@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from deploy.monitoring.generate import PLACES, RUNBOOKS, files
 TREE = Path(__file__).parents[2]
 DEPLOY = TREE / "deploy"
 _TESTS = DEPLOY / "monitoring" / "alerts.test.yaml"
+Promtool = Callable[..., None]
 RULES: list[dict[str, Any]] = yaml.safe_load(files()["alerts.yaml"])["groups"][0]["rules"]
 
 
@@ -111,10 +113,28 @@ def test_every_alert_has_a_promtool_test_that_fires_it() -> None:
     assert fired == quiet == {rule["alert"] for rule in RULES}
 
 
-def test_the_rules_do_what_their_promtool_tests_say() -> None:
-    promtool = os.environ.get("PROMTOOL") or shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("no promtool on the PATH or in PROMTOOL: the alerts were not tried on series")
-    for command in (["check", "rules", str(_TESTS.with_name("alerts.yaml"))], ["test", "rules", str(_TESTS)]):
-        done = subprocess.run([promtool, *command], capture_output=True, text=True, check=False, timeout=60)
+@pytest.fixture
+def promtool() -> Promtool:
+    """What runs promtool, and fails with what it says."""
+    found = os.environ.get("PROMTOOL") or shutil.which("promtool")
+    if found is None:
+        pytest.skip("no promtool on the PATH or in PROMTOOL: Prometheus' own checks were not made")
+
+    def run(*arguments: str | Path) -> None:
+        done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stdout + done.stderr
+
+    return run
+
+
+def test_the_rules_do_what_their_promtool_tests_say(promtool: Promtool) -> None:
+    promtool("check", "config", DEPLOY / "prometheus.yaml")
+    promtool("test", "rules", _TESTS)
+
+
+def test_prometheus_understands_what_the_dashboard_asks(promtool: Promtool, tmp_path: Path) -> None:
+    asked = [one.replace("$__rate_interval", "1m") for one in dashboard.expressions()]
+    rules = [{"record": f"panel:{number}", "expr": expr} for number, expr in enumerate(asked)]
+    path = tmp_path / "panels.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    promtool("check", "rules", path)
