@@ -41,7 +41,7 @@ ALERTS = (
         "2m",
         "critical",
         "no-worker",
-        "No worker of {{ $labels.job }} runs: nothing is taken in and nothing is delivered.",
+        "No worker{{ with $labels.job }} of {{ . }}{{ end }} runs: nothing is taken in and nothing is delivered.",
     ),
     Alert(
         "PunctualPartitionsUnowned",
@@ -58,7 +58,7 @@ ALERTS = (
         "1m",
         "warning",
         "messages-are-overdue",
-        "{{ $value }} messages of {{ $labels.job }} are due and not delivered.",
+        "{{ $value | humanize }} messages of {{ $labels.job }} are due and not delivered.",
     ),
     Alert(
         "PunctualDestinationHeld",
@@ -83,7 +83,7 @@ ALERTS = (
         "1h",
         "info",
         "a-url-takes-nothing",
-        "{{ $value }} messages of {{ $labels.job }} have failed over HTTP and are tried again, for an hour.",
+        "{{ $value | humanize }} messages of {{ $labels.job }} have failed over HTTP and are tried again, for an hour.",
     ),
     Alert(
         "PunctualIngestLag",
@@ -91,7 +91,7 @@ ALERTS = (
         "10m",
         "warning",
         "requests-wait-to-be-read",
-        "{{ $value }} requests of {{ $labels.job }} are not in the table yet.",
+        "{{ $value | humanize }} requests of {{ $labels.job }} are not in the table yet.",
     ),
     Alert(
         "PunctualDeadLetters",
@@ -99,7 +99,7 @@ ALERTS = (
         "0m",
         "warning",
         "dead-letters-are-written",
-        "{{ $value | humanize }} messages of {{ $labels.job }} became dead letters lately: {{ $labels.reason }}.",
+        "Messages of {{ $labels.job }} became dead letters in the last 15 minutes: {{ $labels.reason }}.",
     ),
     Alert(
         "PunctualClockOff",
@@ -116,7 +116,7 @@ ALERTS = (
         "5m",
         "critical",
         "a-restore-does-not-get-on",
-        "{{ $labels.instance }} has {{ $value }} records to restore, no fewer than ten minutes ago.",
+        "{{ $labels.instance }} has {{ $value | humanize }} records to restore, no fewer than ten minutes ago.",
     ),
     Alert(
         "PunctualDiskLow",
