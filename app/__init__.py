@@ -23,6 +23,7 @@ These serve the others:
     acts        orders over HTTP and what comes of them, jobs on all that match a filter, the audit
     doctor      looks for what is wrong with an installation, for the command line
     console     the pages
+    traces      spans for OpenTelemetry; nothing of it is imported while it is off
     process     the data directory, the log, the end of a process
 
 `engine` puts them together, `housekeeping` is what it does each second, and `worker` is the Faust app around it.

@@ -41,6 +41,7 @@ from app.settings import Settings
 from app.throttle.controls import Controls
 from app.throttle.throttle import Throttle
 from app.topics import TopicLimits, ensure
+from app.traces.on import traces_of
 from app.version import VERSION
 from app.web.measures import Measures
 from app.web.overview import Wanted
@@ -77,6 +78,7 @@ class Engine:
         Raises PunctualError with a sentence if the worker cannot start.
         """
         settings = self.settings
+        self._traces = traces_of(settings)
         with silent("aiokafka"):
             self.limits = await ensure(settings)
         self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
@@ -91,7 +93,7 @@ class Engine:
         for sender in (self.sender, targets[None].sender):
             await sender.start()
         self.dispatcher, self.journal = dispatcher_and_journal(
-            settings, self.clock, targets, self.cluster, self.sender, self.table
+            settings, self.clock, targets, self.cluster, self.sender, self.table, self._traces
         )
         intake, partitions = GroupIntake(self._app), dict[int, Partition]()
         logs = InputLogs(settings, self.cluster, self.clock)
@@ -115,14 +117,9 @@ class Engine:
         watermark = Watermark(
             settings, self.cluster, self.clock, reports, partitions, intake, self.limits.producers_time
         )
+        versions = RowVersion(settings, reports)
         services = Services(
-            settings,
-            self.clock,
-            self.journal,
-            destinations,
-            self.limits,
-            RowVersion(settings, reports),
-            admission,
+            settings, self.clock, self.journal, destinations, self.limits, versions, admission, traces=self._traces
         )
         self.ownership = Ownership(
             partitions,
@@ -178,6 +175,8 @@ class Engine:
         for target in self.targets.values():
             await target.sender.stop()
         await self.sender.stop()
+        if self._traces is not None:
+            await self._traces.close()
 
     async def disconnect(self) -> None:
         """Close the connections, last of all."""

@@ -6,6 +6,7 @@ PunctualError
 ├── DataDirectoryTaken    another process uses the data directory
 ├── DataDirectoryForeign  the data directory is another installation's
 ├── DataDirectoryUnusable the data directory cannot be written, or is gone
+├── TracesUnusable        traces are asked for, and what makes them is not installed
 ├── WebPortUnusable       the web view cannot listen on its port
 ├── SignInMissing         others reach the web view, and nobody has to sign in
 ├── TopicMismatch         a topic is there with settings that would lose messages
@@ -74,6 +75,17 @@ class DataDirectoryUnusable(PunctualError):
         super().__init__(
             f"the data directory {path} cannot be used: {error}. See that its disk is there, has room and can be "
             "written (DATADIR says where it is), and start the worker again; nothing is lost, for the changelog has it."
+        )
+
+
+class TracesUnusable(PunctualError):
+    """Traces are asked for, and what makes them is not installed."""
+
+    def __init__(self, missing: object) -> None:
+        """Name the module that is missing."""
+        super().__init__(
+            f"DELAY_TRACES=on needs OpenTelemetry, and {missing} is not installed. Install it with "
+            "pip install 'punctual-worker[otel]', or set DELAY_TRACES=off."
         )
 
 

@@ -1,5 +1,7 @@
 """What delivers and what commits, put together as DELAY_GUARANTEE wants it."""
 
+from typing import TYPE_CHECKING
+
 from app.clock import Clock
 from app.commit.journal import Journal
 from app.commit.transactional_journal import TransactionalJournal
@@ -10,6 +12,9 @@ from app.kafka import Cluster, Sender
 from app.settings import Settings
 from tables import DelayTable
 
+if TYPE_CHECKING:
+    from app.traces.traces import Traces
+
 
 def dispatcher_and_journal(
     settings: Settings,
@@ -18,9 +23,10 @@ def dispatcher_and_journal(
     cluster: Cluster,
     sender: Sender,
     table: DelayTable,
+    traces: "Traces | None" = None,
 ) -> tuple[Dispatcher, Journal]:
     """Return what delivers and what commits, as DELAY_GUARANTEE wants it."""
     if not settings.exactly_once:
-        return Dispatcher(settings, clock, targets), Journal(settings, cluster, sender, table)
-    dispatcher = TransactionalDispatcher(settings, clock, targets)
+        return Dispatcher(settings, clock, targets, traces), Journal(settings, cluster, sender, table)
+    dispatcher = TransactionalDispatcher(settings, clock, targets, traces)
     return dispatcher, TransactionalJournal(dispatcher.stuck, settings, cluster, sender, table)

@@ -92,6 +92,7 @@ class Settings:
     give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
     rates: dict[str, Rate] = _setting("DELAY_RATES", "", rates)
     catch_up_rate: Rate | None = _setting("DELAY_CATCH_UP_RATE", "0", optional)
+    traces: str = _setting("DELAY_TRACES", "off", one_of("off", "on"))
     min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
     row_version: int = _setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
     accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", words)

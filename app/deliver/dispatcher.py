@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from app.clock import Clock
 from app.deliver.delivery_batch import DeliveryBatch, Row
@@ -19,13 +20,18 @@ from punctual.contract.home import key_partition
 from punctual.contract.request import Reason
 from tables import Entry
 
+if TYPE_CHECKING:
+    from app.traces.traces import Traces
+
 
 class Dispatcher:
     """Sends due rows, and tells their partitions what became of them."""
 
-    def __init__(self, settings: Settings, clock: Clock, targets: dict[str | None, Target]) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, targets: dict[str | None, Target], traces: "Traces | None" = None
+    ) -> None:
         """Deliver to `targets`, by the name of the cluster; None is our own."""
-        self._settings, self._clock, self._targets = settings, clock, targets
+        self._settings, self._clock, self._targets, self._traces = settings, clock, targets, traces
         #: Batches that take more rows, and how many of each route are with the sender.
         self._deliveries: dict[Route, DeliveryBatch] = {}
         self._sent = Counter[Route]()
@@ -162,10 +168,14 @@ class Dispatcher:
             self._again(delivery.route, delivery.rows[middle:])
             self._again(delivery.route, delivery.rows[:middle])
         else:
+            if self._traces is not None:
+                self._traces.sent(delivery, error)
             for owner, key in delivery.rows:
                 owner.tell(Rejected(key, reason_of(error), str(error)))
 
     def _delivered(self, delivery: DeliveryBatch, ack: Ack) -> None:
+        if self._traces is not None:
+            self._traces.sent(delivery)
         owners = defaultdict[Partition, list[tuple[bytes, int]]](list)
         for offset, (owner, key) in enumerate(delivery.rows, ack.offset):
             owners[owner].append((key, offset))

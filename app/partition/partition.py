@@ -106,7 +106,8 @@ class Partition:
         self._outcomes.clear()
         self._deliveries.clear()
         self._context = Context.of(self.number, self._settings, self._services.limits, store, self.claims)
-        self._builder = StepBuilder(self._context, self._policy, self._services.topics, self._inbox, self._outcomes)
+        topics, keeps = self._services.topics, self._services.traces is not None
+        self._builder = StepBuilder(self._context, self._policy, topics, self._inbox, self._outcomes, keeps=keeps)
         self._closing = False
         self.life = next(_LIVES)
         #: Where each input goes on: records only ever come from there on.
@@ -284,6 +285,8 @@ class Partition:
 
     def _finish(self, step: Step) -> None:
         """Take note of a committed step."""
+        if self._services.traces is not None:
+            self._services.traces.committed(self.number, step)
         self.in_flight.end(step.fired)
         if step.again or self.in_flight.tries:
             self.in_flight.tries.change(step.again, step.changes.removals)

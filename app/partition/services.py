@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from app.clock import Clock
 from app.commit.journal import Journal
@@ -11,6 +12,9 @@ from app.settings import Settings
 from app.steps.limits import Limits
 from tables.entry import VERSION
 
+if TYPE_CHECKING:
+    from app.traces.traces import Traces
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
@@ -18,7 +22,7 @@ class Services:
 
     Rows are written in the version that `row_version` returns. `admission` knows what clusters say of destinations;
     without it every destination that the settings allow is admitted. Each `check_alone_s` a partition sees that nobody
-    else writes to its changelog.
+    else writes to its changelog. `traces` is None while they are off.
     """
 
     settings: Settings
@@ -29,3 +33,4 @@ class Services:
     row_version: Callable[[], int] = lambda: VERSION
     admission: Admission | None = None
     check_alone_s: float = 5.0
+    traces: "Traces | None" = None

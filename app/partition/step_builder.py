@@ -36,8 +36,11 @@ class StepBuilder:
         topics: Topics,
         inbox: deque[Chunk],
         outcomes: deque[Outcome],
+        *,
+        keeps: bool = False,
     ) -> None:
-        """Take from `inbox` and `outcomes`; `topics` knows destination topics."""
+        """Take from `inbox` and `outcomes`; `topics` knows destination topics. A step `keeps` what it has read."""
+        self._keeps = keeps
         self._context, self._policy, self._topics = context, policy, topics
         self._inbox, self._outcomes = inbox, outcomes
         self._ingest, self._apply = Ingest(context, policy), Outcomes(context).apply
@@ -67,6 +70,8 @@ class StepBuilder:
         while self._inbox and step.size < limit:
             records, future = self._inbox.popleft()
             taken = await self._ingest_records(step, records)
+            if self._keeps:
+                step.read = [*step.read, records[:taken]]
             if taken < len(records):
                 self._inbox.appendleft((records[taken:], future))
                 break

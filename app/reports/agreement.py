@@ -25,6 +25,7 @@ OF_A_WORKER = frozenset(
         "DELAY_ACCEPT_RECREATED",
         "DELAY_ROW_VERSION",
         "DELAY_SKIP_RECORDS",
+        "DELAY_TRACES",
         "DELAY_WEB_HOSTS",
         "DELAY_WEB_INSECURE",
         "DELAY_WEB_METRICS",

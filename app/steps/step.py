@@ -38,6 +38,7 @@ class Step:
         "fired",
         "ids",
         "now_ms",
+        "read",
         "rejects",
         "sends",
         "version",
@@ -63,6 +64,8 @@ class Step:
         self.again: dict[bytes, int] = {}
         #: Exactly once: deliveries that are part of the step; what becomes of them is in it before it is committed.
         self.deliveries: Sequence[Any] = ()
+        #: The records that it has taken in, while traces are on.
+        self.read: Sequence[Sequence[Any]] = ()
         self.now_ms = now_ms
         #: The brokers' time goes on as before when the worker's clock jumps: what is remembered for a while goes by it.
         self.broker_ms = now_ms if broker_ms is None else broker_ms

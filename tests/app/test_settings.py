@@ -36,6 +36,7 @@ GOOD = {
         "https://a/*, in:https://b|http://c:*,*,",
         {"*": ("https://a/*", "*"), "in": ("https://b", "http://c:*")},
     ),
+    "DELAY_TRACES": ("on", "on"),
     "DELAY_HTTP_HEADERS": ("X-*, traceparent", ("x-*", "traceparent")),
     "DELAY_HTTP_GIVE_UP": ("PT1H", 3_600_000),
     "DELAY_HTTP_SECRETS_FILE": ("/dev/null", "/dev/null"),
