@@ -130,6 +130,7 @@ def test_progress_is_a_line_of_a_terminal_and_gone_in_the_end(monkeypatch: pytes
         (("punctual", "completion", ""), ["bash", "zsh"]),
         (("punctual", "completion", "--"), ["--help"]),
         (("punctual", "nonsense", ""), []),
+        (("punctual", "send", "--file", f"{__file__[:-1]}"), [__file__]),
     ],
 )
 def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[str]) -> None:
