@@ -1,4 +1,4 @@
-"""Users with passwords, and of a provider, on a real worker: each role acts as far as it may, and the audit says who it was."""
+"""Users with passwords, and of a provider, on a real worker: each acts as far as they may; the audit says who."""
 
 import json
 import os
