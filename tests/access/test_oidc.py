@@ -3,9 +3,6 @@
 import asyncio
 import hmac
 import re
-import subprocess
-import sys
-import urllib.request
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -26,9 +23,8 @@ from app.access.flow import Flow, local
 from app.access.seal import Seal, key_of
 from app.access.sessions import Session
 from app.clock import Clock
-from app.embedded.ports import free_port
 from tests.access.conftest import SECRET, Client, served, shown
-from tests.harness.worker import eventually
+from tests.harness.provider import provider
 
 PEOPLE: tuple[dict[str, object], ...] = (
     {"sub": "1", "preferred_username": "ann", "groups": ["sre", "staff"]},
@@ -42,23 +38,8 @@ ME = "http://127.0.0.1"
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[str]:
     """A provider that knows its clients and asks for a nonce."""
-    port = free_port()
-    command = [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", "-p", str(port), "-r", "true", "-n", "true"]
-    for one in PEOPLE:
-        command += ["--user-claims", msgspec.json.encode(one).decode()]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        url = f"http://127.0.0.1:{port}"
-        eventually(lambda: _answers(f"{url}/jwks"), 30, "the provider's start")
+    with provider(*PEOPLE, registers=True) as url:
         yield url
-        process.terminate()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own provider
-            return True
-    except OSError:
-        return False
 
 
 @pytest.fixture

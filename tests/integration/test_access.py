@@ -1,11 +1,13 @@
-"""Users with passwords on a real worker: each role acts as far as it may, and the audit says who it was."""
+"""Users with passwords, and of a provider, on a real worker: each acts as far as they may; the audit says who."""
 
 import json
+import os
+import shutil
 import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import encode_basic_auth
@@ -14,9 +16,14 @@ from app.access.password import Hash
 from app.access.roles import ROLES
 from punctual.cli import main
 from punctual.cli.exits import Exit
+from tests.harness.provider import provider
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 SECRET = "between these workers, and nobody else"  # noqa: S105 - of these tests
 
 
@@ -25,9 +32,20 @@ def installation(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A worker that all reach who can reach this machine, and where everybody has to sign in."""
     users = tmp_path_factory.mktemp("access") / "users"
     users.write_text("".join(f"{role}:{role}:{Hash.of(f'{role}-word')}\n" for role in ROLES))
-    env = {"HOST": "0.0.0.0", "DELAY_WEB_USERS_FILE": str(users), "DELAY_WEB_SECRET": SECRET}  # noqa: S104 - on purpose
-    with run("access", env=lambda _: env) as made:
-        yield made
+    secret = users.with_name("secret")
+    secret.write_text("of the client")
+    with provider({"sub": "ann", "groups": ["support"]}, {"sub": "eve", "groups": ["sales"]}) as issuer:
+        env = {
+            "HOST": "0.0.0.0",  # noqa: S104 - on purpose
+            "DELAY_WEB_USERS_FILE": str(users),
+            "DELAY_WEB_SECRET": SECRET,
+            "DELAY_WEB_OIDC_ISSUER": issuer,
+            "DELAY_WEB_OIDC_CLIENT_ID": "punctual",
+            "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": str(secret),
+            "DELAY_WEB_OIDC_ROLES": "groups:support=operator",
+        }
+        with run("access", env=lambda _: env) as made:
+            yield made
 
 
 def asked(installation: Installation, role: str, path: str, body: object = None) -> tuple[int, str]:
@@ -46,8 +64,9 @@ def asked(installation: Installation, role: str, path: str, body: object = None)
 
 
 def test_nobody_without_a_name_sees_anything(installation: Installation) -> None:
-    for path in ("/", "/metrics", "/api/v1/overview", "/api/v1/messages", "/api/v1/local/messages", "/nothing"):
+    for path in ("/metrics", "/api/v1/overview", "/api/v1/messages", "/api/v1/local/messages", "/api/v1/nothing"):
         assert asked(installation, "", path)[0] == 401
+    assert "Sign in by the provider" in asked(installation, "", "/audit")[1]
     assert asked(installation, "", "/health/ready")[0] == 200
 
 
@@ -101,3 +120,48 @@ def test_other_addresses_of_the_machine_are_served_too(installation: Installatio
     with socket.create_connection((socket.gethostname(), installation.worker.port), timeout=5) as connection:
         connection.sendall(f"GET /api/v1/overview HTTP/1.0\r\nHost: {socket.gethostname()}\r\n\r\n".encode())
         assert b" 401 " in connection.recv(100)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - skipped where there is no browser
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM")
+def test_a_browser_signs_in_by_the_provider_acts_and_signs_out(installation: Installation, browser: "Browser") -> None:
+    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+
+    own = f"http://{socket.gethostname()}:{installation.worker.port}"
+    with browser.new_context(base_url=own) as context:
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.goto("/new")
+        assert [one["id"] for one in Axe().run(page).response["violations"]] == []
+        page.get_by_role("link", name="Sign in by the provider").click()
+        page.get_by_role("button", name="eve").click()
+        page.get_by_text("have no role here").wait_for()
+        page.goto("/new")
+        page.get_by_role("link", name="Sign in by the provider").click()
+        page.get_by_role("button", name="ann").click()
+        page.wait_for_url(f"{own}/new")
+        assert page.locator(".user").inner_text() == "ann operator"
+        assert page.get_by_role("link", name="Audit").count() == 0
+        assert [one["id"] for one in Axe().run(page).response["violations"]] == []
+        page.locator("#to").fill(installation.topic())
+        page.locator("#id").fill("by-a-browser")
+        page.get_by_role("button", name="Create the message").click()
+        page.wait_for_url(f"{own}/messages/by-a-browser")
+        [session] = [one for one in context.cookies() if one["name"] == "punctual-session"]
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_text("You have signed out.").wait_for()
+        context.add_cookies([{"name": session["name"], "value": session["value"], "url": own}])
+        page.goto("/")
+        assert page.get_by_role("link", name="Sign in by the provider").count() == 1
+    [act] = [act for act in json.loads(asked(installation, "admin", "/api/v1/audit")[1])["acts"]
+             if act["target"] == "by-a-browser"]  # fmt: skip
+    assert (act["by"], act["role"], act["outcome"]) == ("ann", "operator", "accepted")

@@ -189,7 +189,7 @@ async def test_every_answer_carries_the_security_headers(client: Client, path: s
     assert "unsafe" not in policy
     assert headers["X-Frame-Options"] == "DENY"
     assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Referrer-Policy"] == "same-origin"
 
 
 async def test_numbers_are_never_cached(client: Client) -> None:

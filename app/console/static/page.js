@@ -49,6 +49,7 @@ function say(sentence) {
 
 async function refresh() {
   const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
+  if (answer.redirected) return location.assign(answer.url); // the session is over: to sign in again
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (!fresh.querySelector("main")) throw new Error(`status ${answer.status}`);
   if (paused) return;
