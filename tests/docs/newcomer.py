@@ -79,7 +79,7 @@ def _walk(home: Path, env: dict[str, str]) -> float:
         clone(tree)
     with Reader(tree, **env) as reader:
         for command in _commands(tree / "README.md"):
-            with _timed(command.partition("  #")[0]):
+            with _timed(command.partition("  #")[0].rstrip()):
                 said = reader.run(Block("sh", command, ""))
             if _ARRIVED in said:
                 return time.monotonic() - began
