@@ -1,13 +1,16 @@
 """The rights that a worker needs, in the forms in which they are granted."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from app.process.acl import Acl, worker_acls
 from app.settings import Settings
 
 _OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
 _STRIMZI = {"topic": "topic", "group": "group", "transactional id": "transactionalId"}
+#: What Strimzi takes since 0.49, and the only one since 1.0.
+STRIMZI_API: Final = "kafka.strimzi.io/v1"
 
 
 def kafka_acls(settings: Settings, principal: str) -> str:
@@ -22,17 +25,23 @@ def _command(settings: Settings, principal: str, acl: Acl) -> Iterator[str]:
     yield from (_OPTIONS[acl.resource], acl.name, "--resource-pattern-type", acl.pattern)
 
 
-def strimzi(settings: Settings, principal: str) -> str:
-    """Return a KafkaUser for Strimzi's operator; which cluster it is of is for its reader to say."""
-    user = principal.removeprefix("User:")
+def strimzi(settings: Settings, principal: str, cluster: str = "my-cluster") -> str:
+    """Return a KafkaUser for Strimzi's operator.
+
+    It has a certificate if the principal is `User:CN=…`, else a password. `cluster` is the name of the Kafka.
+    """
+    name = principal.removeprefix("User:")
+    user = name.removeprefix("CN=")
     lines = [
-        "apiVersion: kafka.strimzi.io/v1beta2",
+        f"apiVersion: {STRIMZI_API}",
         "kind: KafkaUser",
         "metadata:",
-        f"  name: {_quoted(user)}",
+        f"  name: {quoted(user)}",
         "  labels:",
-        "    strimzi.io/cluster: my-cluster  # the name of your Kafka",
+        f"    strimzi.io/cluster: {quoted(cluster)}  # the name of your Kafka",
         "spec:",
+        "  authentication:",
+        f"    type: {'scram-sha-512' if user == name else 'tls'}",
         "  authorization:",
         "    type: simple",
         "    acls:",
@@ -42,15 +51,16 @@ def strimzi(settings: Settings, principal: str) -> str:
         lines += [
             "      - resource:",
             f"          type: {_STRIMZI[acl.resource]}",
-            f"          name: {_quoted(acl.name)}",
+            f"          name: {quoted(acl.name)}",
             f"          patternType: {pattern}",
             f"        operations: [{', '.join(acl.operations)}]",
         ]
     return "\n".join(lines)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as YAML takes it, whatever is in it."""
     return "'" + text.replace("'", "''") + "'"
 
 
-FORMS = {"kafka-acls": kafka_acls, "strimzi": strimzi}
+FORMS: Final[Mapping[str, Callable[[Settings, str], str]]] = {"kafka-acls": kafka_acls, "strimzi": strimzi}

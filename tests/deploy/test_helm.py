@@ -1,6 +1,7 @@
 """The chart: values that its schema takes, no secrets; rendered where a helm is found."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,8 +16,13 @@ from deploy.monitoring.generate import files
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "punctual"
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+#: Without them it is not rendered.
+SIGN_IN = (
+    "signIn.usersSecret=people",
+    "secretEnv.DELAY_WEB_SECRET.name=web,secretEnv.DELAY_WEB_SECRET.key=secret",
+)
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
-_OPTIONS = ("serviceMonitor", "prometheusRule", "dashboard", "strimzi", "keda")
+_OPTIONS = ("serviceMonitor", "prometheusRule", "dashboard", "keda")
 
 
 def _known(values: dict[str, Any], schema: dict[str, Any]) -> None:
@@ -58,32 +64,71 @@ def test_what_not_everybody_has_is_off() -> None:
     assert not any(VALUES[name]["enabled"] for name in _OPTIONS)
 
 
-def _worker(rendered: str) -> dict[str, Any]:
-    sets = [one for one in yaml.safe_load_all(rendered) if one and one["kind"] == "StatefulSet"]
-    found: dict[str, Any] = sets[0]["spec"]["template"]["spec"]["containers"][0]
+@pytest.fixture(scope="module")
+def helm() -> str:
+    found = os.environ.get("HELM") or shutil.which("helm")
+    if found is None:
+        pytest.skip("no helm by HELM or on the PATH: the chart's templates were not rendered")
     return found
 
 
+def _render(helm: str, *sets: str) -> "subprocess.CompletedProcess[str]":
+    command = [helm, "template", "one", str(CHART), "--kube-version=1.30.0", *(f"--set={one}" for one in sets)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def _rendered(helm: str, *sets: str) -> dict[str, dict[str, Any]]:
+    """Return what is rendered for people who sign in, by kind; of services the last."""
+    answer = _render(helm, *SIGN_IN, *sets)
+    assert answer.returncode == 0, answer.stderr
+    return {one["kind"]: one for one in yaml.safe_load_all(answer.stdout) if one}
+
+
 @pytest.mark.slow
-def test_it_renders_with_everything_on() -> None:
-    helm = shutil.which("helm")
-    if helm is None:
-        pytest.skip("no helm on the PATH: the chart's templates were not rendered")
-    extras = [f"--set={name}.enabled=true" for name in _OPTIONS]
-    command = [helm, "template", "one", str(CHART), "--kube-version=1.30.0", *extras]
-    command += ["--set=prometheusRule.runbooks=https://docs.example.com/operate"]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert "set signIn.usersSecret" in refused.stderr
-    command += ["--set=signIn.usersSecret=people"]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert "set secretEnv.DELAY_WEB_SECRET" in refused.stderr
-    command += ["--set=secretEnv.DELAY_WEB_SECRET.name=web", "--set=secretEnv.DELAY_WEB_SECRET.key=secret"]
-    rendered = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    env = {one["name"]: one.get("value") for one in _worker(rendered)["env"]}
+def test_it_renders_with_everything_on(helm: str) -> None:
+    extras = [f"{name}.enabled=true" for name in _OPTIONS]
+    extras.append("prometheusRule.runbooks=https://docs.example.com/operate")
+    assert "set signIn.usersSecret" in _render(helm, *extras).stderr
+    assert "set secretEnv.DELAY_WEB_SECRET" in _render(helm, *extras, SIGN_IN[0]).stderr
+    kinds = _rendered(helm, *extras)
+    worker = kinds["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]
+    env = {one["name"]: one.get("value") for one in worker["env"]}
     assert env["DELAY_WEB_USERS_FILE"] == "/etc/punctual/users/users"
-    assert {one["name"] for one in _worker(rendered)["volumeMounts"]} == {"data", "tmp", "users"}
-    found = {one["kind"]: one for one in yaml.safe_load_all(rendered) if one}
+    assert {one["name"] for one in worker["volumeMounts"]} == {"data", "tmp", "users"}
     wanted = {"StatefulSet", "Service", "PodDisruptionBudget", "NetworkPolicy"}
-    assert found.keys() == wanted | {"ServiceMonitor", "PrometheusRule", "ConfigMap", "ScaledObject", "KafkaUser"}
-    assert found["PrometheusRule"]["spec"] == yaml.safe_load(files("https://docs.example.com/operate")["alerts.yaml"])
-    assert json.loads(found["ConfigMap"]["data"]["punctual.json"]) == json.loads(files()["dashboard.json"])
+    assert kinds.keys() == wanted | {"ServiceMonitor", "PrometheusRule", "ConfigMap", "ScaledObject"}
+    assert kinds["PrometheusRule"]["spec"] == yaml.safe_load(files("https://docs.example.com/operate")["alerts.yaml"])
+    assert json.loads(kinds["ConfigMap"]["data"]["punctual.json"]) == json.loads(files()["dashboard.json"])
+
+
+@pytest.mark.slow
+def test_keda_scales_on_what_is_overdue_and_never_to_zero(helm: str) -> None:
+    kinds = _rendered(helm, "keda.enabled=true", "keda.minReplicas=1", "keda.overduePerWorker=500")
+    scaled = kinds["ScaledObject"]["spec"]
+    workers = kinds["StatefulSet"]
+    assert scaled["scaleTargetRef"] == {"kind": "StatefulSet", "name": workers["metadata"]["name"]}
+    assert "replicas" not in workers["spec"]  # an upgrade of the chart would set them back
+    assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (1, VALUES["keda"]["maxReplicas"])
+    assert "idleReplicaCount" not in scaled
+    [trigger] = scaled["triggers"]
+    assert "delay_overdue_messages" in trigger["metadata"]["query"]
+    assert trigger["metadata"]["threshold"] == "500"
+    refused = _render(helm, *SIGN_IN, "keda.enabled=true", "keda.minReplicas=0")
+    assert refused.returncode != 0
+    assert "minReplicas" in refused.stderr
+
+
+@pytest.mark.slow
+def test_the_workers_and_whom_the_values_name_reach_the_port_and_nobody_else(helm: str) -> None:
+    alone = _rendered(helm)
+    labels = alone["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
+    workers = {"podSelector": {"matchLabels": labels}}
+    policy = alone["NetworkPolicy"]["spec"]
+    assert policy["podSelector"] == workers["podSelector"]
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["ingress"] == [{"ports": [{"port": 6066}], "from": [workers]}]
+
+    prometheus = "networkPolicy.from[0].namespaceSelector.matchLabels.team=monitoring"
+    [rule] = _rendered(helm, prometheus)["NetworkPolicy"]["spec"]["ingress"]
+    assert rule["from"] == [workers, {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
+    assert "NetworkPolicy" not in _rendered(helm, "networkPolicy.enabled=false")

@@ -1,14 +1,15 @@
-"""Behind SASL, TLS and ACLs a worker needs the rights that the page for operators names, and no others."""
+"""Behind SASL, TLS and ACLs a worker, a producer and a consumer need the rights that we name, and no others."""
 
-import re
 import secrets
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -20,19 +21,18 @@ from confluent_kafka.admin import (
 
 from app.embedded import Broker, Node, properties
 from app.embedded.ports import free_port
+from app.process.acl import Acl, consumer_acls, producer_acls, worker_acls
+from app.settings import Settings
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, create_topic, now_ms
 from tests.harness.worker import Worker
 from tests.integration.installation import PARTITIONS, Installation, new_app_id
+from tests.integration.test_doctor import doctor, found
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/operate.md"
-RIGHT = re.compile(
-    r"^\| (topic|group|transactional id)(, prefix)? \| ([^|]+) \| ([^|]+) \| (always|exactly once) \|$", re.MULTILINE
-)
 TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactional id": ResourceType.TRANSACTIONAL_ID}
+PATTERNS = {"literal": ResourcePatternType.LITERAL, "prefixed": ResourcePatternType.PREFIXED}
 OPERATIONS = {
     "Create": AclOperation.CREATE,
-    "Describe": AclOperation.DESCRIBE,
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
     "Read": AclOperation.READ,
     "Write": AclOperation.WRITE,
@@ -48,32 +48,38 @@ class Guarded:
     certificate: Path | None
     password: str
 
-    def grant(self, app_id: str, destination: str, guarantee: str) -> None:
-        """Grant the worker what the page says."""
-        rights = [row for row in RIGHT.findall(PAGE.read_text()) if row[4] == "always" or guarantee == "exactly_once"]
-        assert len(rights) >= 4
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
+    def grant(self, user: str, acls: Iterable[Acl]) -> None:
+        """Grant a user these rights."""
         bindings = [
             AclBinding(
-                TYPES[kind],
-                destination if "destination" in name else name.strip("`").replace("<id>", app_id),
-                ResourcePatternType.PREFIXED if prefix else ResourcePatternType.LITERAL,
-                "User:worker",
+                TYPES[acl.resource],
+                acl.name,
+                PATTERNS[acl.pattern],
+                f"User:{user}",
                 "*",
                 OPERATIONS[operation],
                 AclPermissionType.ALLOW,
             )
-            for kind, prefix, name, operations, _ in rights
-            if "DELAY_INPUTS" not in name
-            for operation in operations.split(", ")
+            for acl in acls
+            for operation in acl.operations
         ]
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
         for granted in admin.create_acls(bindings).values():
             granted.result(30)
+
+    def outside(self, protocol: str) -> str:
+        """Return the listener on which a user comes in."""
+        return f"127.0.0.1:{self.ports[protocol]}"
 
     def env(self, protocol: str) -> dict[str, str]:
         """Return the settings with which a worker comes in."""
         known = {"KAFKA_SECURITY_PROTOCOL": protocol, "KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "worker"}
         return known | {"KAFKA_SASL_PASSWORD": self.password, "KAFKA_SSL_CAFILE": str(self.certificate or "")}
+
+    def client(self, protocol: str, user: str) -> dict[str, str]:
+        """Return the options with which another client comes in."""
+        known = {"security.protocol": protocol, "sasl.mechanism": "PLAIN", "sasl.username": user}
+        return known | {"sasl.password": self.password, "ssl.ca.location": str(self.certificate or "")}
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +91,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         del ports["SASL_SSL"]
     listeners = [f"{name}://127.0.0.1:{port}" for name, port in ports.items()]
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    users = " ".join(f'user_{user}="{password}"' for user in ("worker", "producer", "consumer"))
     settings = {
         "listeners": ",".join(listeners),
         "advertised.listeners": ",".join(each for each in listeners if "CONTROLLER" not in each),
@@ -97,7 +104,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(keystore),
         **{
-            f"listener.name.{name.lower()}.plain.sasl.jaas.config": f'{login} user_worker="{password}";'
+            f"listener.name.{name.lower()}.plain.sasl.jaas.config": f"{login} {users};"
             for name in ports
             if name.startswith("SASL")
         },
@@ -127,37 +134,94 @@ def _certificate(directory: Path) -> tuple[Path | None, Path | None]:
     return certificate, both
 
 
+def _installation(guarantee: str) -> tuple[str, str, dict[str, str], Settings]:
+    """Return a new installation's name, its destination and its settings, as variables too."""
+    app_id = new_app_id("guarded")
+    to = f"{app_id[::-1]}-to"  # not by the prefix
+    env = {"DELAY_APP_ID": app_id, "DELAY_DESTINATIONS": to, "DELAY_GUARANTEE": guarantee}
+    return app_id, to, env, Settings.from_env(env)
+
+
+def _consume(count: int, topic: str, options: dict[str, str]) -> list[bytes | None]:
+    """Return the values of so many records, read as a group."""
+    consumer, found = Consumer({"auto.offset.reset": "earliest", "log_level": 0, **options}), list[bytes | None]()
+    try:
+        consumer.subscribe([topic])
+        until = time.monotonic() + 20
+        while len(found) < count:
+            assert time.monotonic() < until, f"{len(found)} of {count} records came"
+            message = consumer.poll(0.1)
+            if message is not None:
+                assert message.error() is None, message.error()
+                found.append(message.value())
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
 @pytest.mark.parametrize(("protocol", "guarantee"), [("SASL_SSL", "at_least_once"), ("SASL_PLAINTEXT", "exactly_once")])
-def test_a_worker_with_the_rights_that_the_page_names_serves(
+def test_with_their_rights_and_no_others_all_three_do_what_they_are_for(
     guarded: Guarded, tmp_path: Path, protocol: str, guarantee: str
 ) -> None:
     if protocol not in guarded.ports:
         pytest.skip("there is no openssl to make a certificate")
-    app_id, inside = new_app_id("guarded"), guarded.broker.bootstrap
-    to = create_topic(inside, f"{app_id[::-1]}-to")  # not by the prefix
-    guarded.grant(app_id, to, guarantee)
-    env = {**guarded.env(protocol), "DELAY_GUARANTEE": guarantee}
-    outside = f"127.0.0.1:{guarded.ports[protocol]}"
-    with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env) as worker:
+    app_id, to, env, settings = _installation(guarantee)
+    inside, outside = guarded.broker.bootstrap, guarded.outside(protocol)
+    create_topic(inside, to)
+    guarded.grant("worker", worker_acls(settings))
+    guarded.grant("producer", producer_acls(settings))
+    guarded.grant("consumer", consumer_acls(settings, f"{to}-readers"))
+    with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env | guarded.env(protocol)) as worker:
         worker.start().wait_ready()
-        here = Installation(inside, app_id, worker, Requests(inside, app_id))
+        here = Installation(inside, app_id, worker, Requests(outside, app_id, **guarded.client(protocol, "producer")))
+        here.requests.schedule("unwanted", now_ms() + 3_600_000, to)
+        here.requests.cancel("unwanted")
         for life in range(2):
             here.requests.schedule(f"{life}", now_ms() + 500, to, b"%d" % life)
             here.requests.flush()
             here.await_event("delivered", f"{life}")
             worker.kill()
             worker.start().wait_ready()
-        assert [record.value for record in here.wait_for(to, 2)] == [b"0", b"1"]
+        here.await_event("cancelled", "unwanted")
+        readers = {"bootstrap.servers": outside, "group.id": f"{to}-readers", **guarded.client(protocol, "consumer")}
+        assert _consume(2, to, readers) == [b"0", b"1"]
         assert not here.events("refused")
         Account.settled(inside, app_id)
         assert "uthorization" not in worker.log
 
 
+def test_a_right_that_is_missing_is_named_by_the_dead_letter_and_by_the_doctor(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    app_id, to, env, settings = _installation("at_least_once")
+    inside, outside = guarded.broker.bootstrap, guarded.outside("SASL_PLAINTEXT")
+    create_topic(inside, to)
+    guarded.grant("worker", (acl for acl in worker_acls(settings) if acl.name != to))
+    env |= guarded.env("SASL_PLAINTEXT")
+    with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env) as worker:
+        worker.start().wait_ready()
+        here = Installation(inside, app_id, worker, Requests(inside, app_id))
+        here.requests.schedule("0", now_ms() + 100, to)
+        here.requests.flush()
+        [letter] = here.dead_letters(1).values()
+        assert f"does not let this worker write to topic {to}. Grant WRITE" in letter.header("delay-error")
+        assert _told(outside, app_id, env) == [f"worker lacks Write on topic {to}"]
+    guarded.grant("worker", worker_acls(settings))
+    assert _told(outside, app_id, env) == []
+
+
+def _told(bootstrap: str, app_id: str, env: dict[str, str]) -> list[str]:
+    """Return the rights that the doctor misses."""
+    errors = found(doctor(bootstrap, app_id, "--format", "json", **env), "error")
+    return [one["sentence"].partition(". ")[0] for one in errors if one["check"] == "rights"]
+
+
 def test_exactly_once_a_worker_that_may_not_use_its_transactional_ids_says_so(guarded: Guarded, tmp_path: Path) -> None:
-    app_id = new_app_id("guarded")
-    guarded.grant(app_id, f"{app_id}-to", "at_least_once")
-    env = {**guarded.env("SASL_PLAINTEXT"), "DELAY_GUARANTEE": "exactly_once"}
-    outside = f"127.0.0.1:{guarded.ports['SASL_PLAINTEXT']}"
+    app_id, _, env, settings = _installation("exactly_once")
+    guarded.grant("worker", (acl for acl in worker_acls(settings) if acl.resource != "transactional id"))
+    env |= guarded.env("SASL_PLAINTEXT")
+    outside = guarded.outside("SASL_PLAINTEXT")
     with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env) as worker:
         assert worker.start().wait_dead() == 1
         assert f"do not let this worker use the transactional id {app_id}-" in worker.log

@@ -2,6 +2,7 @@
 
 import shlex
 
+import pytest
 import yaml  # type: ignore[import-untyped]
 
 from app.doctor.acl_lines import kafka_acls, strimzi
@@ -39,3 +40,9 @@ def test_strimzis_user_has_the_same_rights() -> None:
     assert granted == {
         (kinds.get(acl.resource, acl.resource), acl.name, *acl.operations) for acl in worker_acls(SETTINGS)
     }
+
+
+@pytest.mark.parametrize(("principal", "by"), [("User:punctual", "scram-sha-512"), ("User:CN=punctual", "tls")])
+def test_strimzis_user_comes_in_as_its_principal_says(principal: str, by: str) -> None:
+    user = yaml.safe_load(strimzi(SETTINGS, principal))
+    assert (user["metadata"]["name"], user["spec"]["authentication"]["type"]) == ("punctual", by)

@@ -1,0 +1,59 @@
+"""Strimzi's resources are the topics that a worker creates, and the rights that it needs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped] # it ships no types
+
+from app.settings import Settings
+from app.topics import plan, when_needed
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CHART_SETTINGS: dict[str, str] = yaml.safe_load((DEPLOY / "helm" / "punctual" / "values.yaml").read_text())["settings"]
+
+
+def printed(*options: str, **env: str) -> str:
+    """Return what the program prints."""
+    command = [sys.executable, str(DEPLOY / "strimzi.py"), *options]
+    mine = {name: value for name, value in os.environ.items() if not name.startswith(("DELAY_", "KAFKA_"))}
+    return subprocess.run(command, env=mine | env, capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+def topics(text: str) -> dict[str, Any]:
+    """Return the KafkaTopics by the topics' names."""
+    return {one["spec"]["topicName"]: one for one in yaml.safe_load_all(text) if one["kind"] == "KafkaTopic"}
+
+
+def test_the_file_is_what_the_program_prints_for_the_settings_of_the_chart() -> None:
+    text = printed(**CHART_SETTINGS)
+    assert text == (DEPLOY / "strimzi" / "default.yaml").read_text()
+    settings = Settings.from_env(CHART_SETTINGS)
+    wanted = plan(settings) | when_needed(settings)
+    found = {name: (one["spec"]["partitions"], one["spec"]["config"]) for name, one in topics(text).items()}
+    assert found == wanted
+    assert {one["spec"]["replicas"] for one in topics(text).values()} == {settings.replication_factor}
+
+
+def test_they_follow_the_settings_of_the_environment() -> None:
+    env = {
+        "DELAY_APP_ID": "Shop_1",
+        "DELAY_INPUTS": "theirs=native",
+        "DELAY_HORIZON": "P30D",
+        "DELAY_DEDUPE_WINDOW": "PT1H",
+    }
+    text = printed("--cluster", "west", "--user", "shop", **env, DELAY_DESTINATIONS="orders.*", DELAY_PARTITIONS="8")
+    found = topics(text)
+    assert found["Shop_1-cold"]["spec"]["partitions"] == 8
+    assert "theirs" not in found
+    for one in found.values():  # as Kubernetes takes them
+        assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", one["metadata"]["name"])
+    *_, user = yaml.safe_load_all(text)
+    assert (user["kind"], user["metadata"]["name"]) == ("KafkaUser", "shop")
+    orders = {"resource": {"type": "topic", "name": "orders.", "patternType": "prefix"}, "operations": ["Write"]}
+    assert orders in user["spec"]["authorization"]["acls"]
+    clusters = {one["metadata"]["labels"]["strimzi.io/cluster"] for one in yaml.safe_load_all(text)}
+    assert clusters == {"west"}
