@@ -70,6 +70,8 @@ _OPERATOR: Final = (
     "POST /api/v1/messages/{id}/cancel",
     "POST /api/v1/messages/{id}/reschedule",
     "POST /api/v1/messages/{id}/deliver-now",
+    "POST /api/v1/messages/{id}/pause",
+    "POST /api/v1/messages/{id}/resume",
     "POST /api/v1/dead-letters/{partition}-{offset}/resend",
     "POST /api/v1/jobs/{id}/stop",
     "POST /new",

@@ -11,6 +11,11 @@ from punctual.contract.times import write_time
 PENDING, SENT = "pending", "sent"
 #: Spans below are told to the millisecond.
 _EXACT_MS: Final = 10_000
+#: Acts that move a message, of which the due time is not what matters.
+_MOVED: Final = {
+    "deliver-now": "It is delivered now.",
+    "pause": "It is paused: nothing of the series comes until it is resumed.",
+}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,22 +45,24 @@ def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | Non
     said = {
         "accepted": f"It is accepted, and due at {at}.",
         "cancelled": "It is cancelled: it will not be delivered.",
-        "rescheduled": "It is delivered now." if act == "deliver-now" else f"It is due at {at} now.",
+        "rescheduled": _MOVED.get(act, f"It is due at {at} now."),
         "stale": "Nothing has changed: something that was asked for later holds.",
         "duplicate": "Nothing has changed: the same message has been delivered already.",
         "deferred": "It is not pending here: the order has gone on to the cold tier.",
         "refused": f"It is refused ({event.get('reason', 'no reason')}); the dead letters say why.",
     }
     if kind in ("conflict", "unknown"):
-        return _too_late(kind, event, ended)
+        return _too_late(act, kind, event, ended)
     return said.get(kind, f"Its event is called {kind}.")
 
 
-def _too_late(kind: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
+def _too_late(act: str, kind: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
     if ended is not None and ended["event"] == "delivered":
         return f"It came too late: the message was delivered {_ago(event['at'] - ended['at'])} before."
     if ended is not None:
         return f"It is not pending any more: it was {ended['event']} {_ago(event['at'] - ended['at'])} before."
+    if kind == "conflict" and act in ("pause", "resume"):
+        return "Nothing has changed: it does not recur, or is due at another time than you have seen."
     if kind == "conflict":
         return "Nothing has changed: it is being delivered, or due at another time than you have seen."
     return "No message with this id is pending."

@@ -54,6 +54,8 @@ def register(web_app: web.Application, acts: Acts, jobs: Jobs, dead_letters: Dea
             web.post("/api/v1/messages/{id:.+}/cancel", view.cancel),
             web.post("/api/v1/messages/{id:.+}/reschedule", view.reschedule),
             web.post("/api/v1/messages/{id:.+}/deliver-now", view.deliver_now),
+            web.post("/api/v1/messages/{id:.+}/pause", view.pause_series),
+            web.post("/api/v1/messages/{id:.+}/resume", view.resume_series),
             web.post("/api/v1/destinations/{to:.+}/pause", view.pause),
             web.post("/api/v1/destinations/{to:.+}/resume", view.resume),
             web.post("/api/v1/destinations/{to:.+}/rate", view.rate),
@@ -120,6 +122,16 @@ class View:
     async def deliver_now(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages/{id}/deliver-now."""
         return await self._command(request, "deliver-now")
+
+    @told
+    async def pause_series(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/messages/{id}/pause: a recurring message waits until it is resumed."""
+        return await self._command(request, "pause")
+
+    @told
+    async def resume_series(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/messages/{id}/resume: it goes on with the next time that is planned."""
+        return await self._command(request, "resume")
 
     @told
     async def pause(self, request: web.Request) -> web.StreamResponse:

@@ -53,6 +53,7 @@ class Renderer:
         )
         self._templates.globals.update(
             relative=wording.relative,
+            local=wording.local,
             percentile=wording.percentile,
             DASH=wording.DASH,
             navigation=NAVIGATION,

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from app.due.lateness import BOUNDS
 
@@ -55,6 +56,16 @@ def absolute(moment_ms: int) -> str:
         return f"{datetime.fromtimestamp(moment_ms // SECOND_MS, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
         return f"{moment_ms} ms after 1970"
+
+
+def local(moment_ms: int, zone: str) -> str:
+    """Return a moment by the clocks of an IANA zone, with what it is ahead of UTC: Mon 2026-05-04 15:37:00 +02:00."""
+    try:
+        found = datetime.fromtimestamp(moment_ms // SECOND_MS, ZoneInfo(zone))
+    except (OverflowError, ValueError, OSError, KeyError):
+        return absolute(moment_ms)
+    offset = f"{found:%z}"
+    return f"{found:%a %Y-%m-%d %H:%M:%S} {offset[:3]}:{offset[3:]}"
 
 
 def short(moment_ms: int, now_ms: int) -> str:

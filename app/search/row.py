@@ -10,6 +10,8 @@ from tables import Entry, Series, keys
 
 #: So much of a value is shown; `value_bytes` says how much there is.
 SHOWN: Final = 64 * 1024
+#: So many planned times of a series.
+_RUNS: Final = 5
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,11 +29,13 @@ class SeriesRow(msgspec.Struct, frozen=True, kw_only=True):
     """How a recurring message goes on from the occurrence that waits: a request with these headers asks for the rest.
 
     `planned_ms` (epoch ms) is when that one is planned; `extra` says that it waits beside the planned one, since it
-    was to be run at once.
+    was to be run at once. `next_ms` has the next planned times, five at most, by the clocks of `zone`.
     """
 
     headers: dict[str, str]
     planned_ms: int
+    next_ms: list[int]
+    zone: str
     paused: bool
     extra: bool
 
@@ -104,9 +108,12 @@ def _series(series: Series, due_ms: int) -> SeriesRow:
     planned_ms = rule.after(series.planned_ms - 1)
     # What is run at once leaves the plan as it was, a millisecond before the time that is planned.
     extra = planned_ms is not None and planned_ms != series.planned_ms
+    left = _RUNS if rule.count is None else min(_RUNS, rule.count - series.number + 1)
     return SeriesRow(
         headers=dict(recurring.write(rule, series.number)),
         planned_ms=series.planned_ms if planned_ms is None else planned_ms,
+        next_ms=rule.following(series.planned_ms - 1, left),
+        zone=rule.zone or "UTC",
         paused=due_ms == PAUSED_MS,
         extra=extra,
     )

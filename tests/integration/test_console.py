@@ -352,6 +352,36 @@ def test_all_dead_letters_that_match_are_sent_again(page: "Page") -> None:
     assert page.locator("tbody th").all_inner_texts() == ["lost-2"]
 
 
+def test_a_series_tells_its_next_runs_and_is_paused_resumed_and_run(page: "Page", installation: "Installation") -> None:
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - as above
+
+    to = installation.topic()
+    headers = {"delay-to": to, "delay-cron": "0 8 * * *", "delay-zone": "Asia/Tokyo", "delay-id": "morning"}
+    installation.requests.send(headers, None, b"up")
+    installation.requests.flush()
+    installation.await_event("accepted", "morning")
+    page.goto("/recurring")
+    page.get_by_text("The next 5").click()
+    runs = page.locator(".runs li").all_inner_texts()
+    assert len(runs) == 5
+    assert all("08:00:00 +09:00" in run and "23:00:00 UTC" in run for run in runs)
+    assert not Axe().run(page).response["violations"]
+
+    page.get_by_role("link", name="morning").click()
+    page.get_by_role("button", name="Pause").last.click()
+    assert "It is paused" in page.locator(".flash.good").inner_text()
+    assert "paused" in page.locator(".facts").inner_text()
+    assert not Axe().run(page).response["violations"]
+    page.get_by_role("button", name="Resume").click()
+    assert "It is due at" in page.locator(".flash.good").inner_text()
+    page.get_by_role("button", name="Run now").click()
+    assert "It is delivered now" in page.locator(".flash.good").inner_text()
+    (record,) = installation.wait_for(to, 1)
+    assert record.header("delay-id").startswith("morning@")
+    page.get_by_role("button", name="End the series").click()
+    assert "It is cancelled" in page.locator(".flash.good").inner_text()
+
+
 def test_an_unknown_message_says_what_to_do_next(page: "Page") -> None:
     answer = page.goto("/messages/never-asked-for")
     assert answer is not None
