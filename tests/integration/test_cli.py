@@ -20,6 +20,7 @@ from tests.harness.kafka import now_ms
 from tests.harness.terminal import shown_at
 from tests.harness.worker import eventually
 from tests.integration.installation import Installation
+from tests.integration.test_acts import get
 
 HOUR_MS = 3_600_000
 #: The command as it is installed.
@@ -77,6 +78,8 @@ def pending(installation: Installation, count: int) -> tuple[str, list[str]]:
         installation.requests.schedule(id_, now_ms() + HOUR_MS, topic, b"v")
     installation.requests.flush()
     installation.await_event("accepted", *ids)
+    # An event is told before the table has its message.
+    eventually(lambda: get(installation, f"/messages/count?to={topic}")[1].get("matching") == count, what="all")
     return topic, ids
 
 

@@ -135,7 +135,7 @@ def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> No
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        ({"act": "cancel", "filter": {}, "confirm": 7}, 409, "0 messages match now, and 7 were confirmed"),
+        ({"act": "cancel", "filter": {}, "confirm": 7}, 409, "0 match now, and 7 were confirmed"),
         ({"act": "forget", "filter": {}, "confirm": 7}, 400, "act should be one of"),
         ({"act": "cancel", "filter": {}}, 400, "confirm should be the number"),
         ({"act": "cancel", "filter": {"two": "orders"}, "confirm": 7}, 400, "filter should be an object"),
