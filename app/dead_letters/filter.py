@@ -6,12 +6,10 @@ from typing import Final, Self
 import msgspec
 
 from app.dead_letters.dead_letter import DeadLetter
-from app.search.filter import FilterError
-from punctual.contract.times import parse_time
+from app.search.filter import FilterError, given_in, moment
 
 #: The names that a query may have, in the order in which they are written.
 NAMES: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")
-_LONGEST: Final = 1_024
 _LATEST_MS: Final = (1 << 63) - 1
 _YES_OR_NO: Final = ("", "yes", "no")
 
@@ -37,16 +35,13 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
         Raises FilterError.
         """
-        given = {name: query.get(name, "").strip() for name in NAMES}
-        for name, text in given.items():
-            if len(text) > _LONGEST:
-                raise FilterError(f"{name} has {len(text)} characters; a filter takes at most {_LONGEST}")
+        given = given_in(query, NAMES)
         if given["sent_again"] not in _YES_OR_NO:
             raise FilterError(f"sent_again={given['sent_again']!r} should be yes or no")
         since, until = given.pop("written_from"), given.pop("written_to")
         return cls(
-            written_from_ms=_moment("written_from", since) if since else 0,
-            written_to_ms=_moment("written_to", until) if until else _LATEST_MS,
+            written_from_ms=moment("written_from", since, _LATEST_MS) if since else 0,
+            written_to_ms=moment("written_to", until, _LATEST_MS) if until else _LATEST_MS,
             **given,
         )
 
@@ -77,10 +72,3 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     def _goes_there(self, to: str) -> bool:
         return not self.to or to == self.to or ("://" in self.to and to.startswith(self.to))
-
-
-def _moment(name: str, text: str) -> int:
-    try:
-        return min(parse_time(text), _LATEST_MS)
-    except ValueError as error:
-        raise FilterError(f"{name}={text!r} is no time: {error}") from error

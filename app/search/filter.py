@@ -1,6 +1,6 @@
 """What somebody looks for among pending messages, as the addresses of the web view and the API write it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 import msgspec
@@ -38,14 +38,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         Raises FilterError.
         """
-        given = {name: query.get(name, "").strip() for name in NAMES}
-        for name, text in given.items():
-            if len(text) > _LONGEST:
-                raise FilterError(f"{name} has {len(text)} characters; a filter takes at most {_LONGEST}")
+        given = given_in(query, NAMES)
         since, until = given.pop("due_from"), given.pop("due_to")
         return cls(
-            due_from_ms=_moment("due_from", since) if since else 0,
-            due_to_ms=_moment("due_to", until) if until else keys.MAX_DUE_MS,
+            due_from_ms=moment("due_from", since, keys.MAX_DUE_MS) if since else 0,
+            due_to_ms=moment("due_to", until, keys.MAX_DUE_MS) if until else keys.MAX_DUE_MS,
             **given,
         )
 
@@ -90,8 +87,18 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return any(found == name and (not given or raw == value.encode()) for found, raw in entry.headers)
 
 
-def _moment(name: str, text: str) -> int:
+def given_in(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Return what an address says of these parameters, nothing of those that it has not. Raises FilterError."""
+    given = {name: query.get(name, "").strip() for name in names}
+    for name, text in given.items():
+        if len(text) > _LONGEST:
+            raise FilterError(f"{name} has {len(text)} characters; a filter takes at most {_LONGEST}")
+    return given
+
+
+def moment(name: str, text: str, latest_ms: int) -> int:
+    """Return the time that a parameter says (epoch ms), at most `latest_ms`. Raises FilterError."""
     try:
-        return min(parse_time(text), keys.MAX_DUE_MS)
+        return min(parse_time(text), latest_ms)
     except ValueError as error:
         raise FilterError(f"{name}={text!r} is no time: {error}") from error

@@ -1,0 +1,79 @@
+"""A file of lines that a setting names: read again when it changes."""
+
+import logging
+from collections.abc import Callable, Sized
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T", bound=Sized)
+#: A line that says something, and its number.
+Line = tuple[int, str]
+
+_EVERY_S: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class WatchedFile(Generic[T]):
+    """What the lines of a file say; empty ones, and those that begin with `#`, say nothing.
+
+    Of a file that cannot be read any more, what was read last holds.
+    """
+
+    def __init__(self, setting: str, path: str, parse: Callable[[list[Line]], T], what: str) -> None:
+        """Read the file at `path`; an empty path is no file. `what` names in the log what there is of.
+
+        Raises ValueError, from `parse` too, which says what is wrong and names a line, never what may be secret.
+        """
+        self._setting, self._parse, self._what = setting, parse, what
+        self._path = Path(path) if path else None
+        self._seen, self._content = self._state(), self._read()
+        self._checked_s = float("-inf")
+
+    def __bool__(self) -> bool:
+        """Return whether there is a file."""
+        return self._path is not None
+
+    def content(self, now_s: float) -> T:
+        """Return what it says; looks, once a second by the loop's clock, whether the file has changed."""
+        if self._path is not None and now_s - self._checked_s >= _EVERY_S:
+            self._checked_s = now_s
+            self._look()
+        return self._content
+
+    @property
+    def last(self) -> T:
+        """What it said when it was read last."""
+        return self._content
+
+    def _look(self) -> None:
+        state = self._state()
+        if state == self._seen:
+            return
+        self._seen = state
+        try:
+            self._content = self._read()
+            log.info("%s has changed: %d %s from now on", self._setting, len(self._content), self._what)
+        except ValueError as error:
+            log.error("%s has changed, and is not used: %s. What it had still holds.", self._setting, error)  # noqa: TRY400 - the sentence says it
+
+    def _state(self) -> tuple[int, ...]:
+        """Return what shows that the file is another one."""
+        try:
+            stat = self._path.stat() if self._path is not None else None
+        except OSError:
+            return ()
+        return () if stat is None else (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+    def _read(self) -> T:
+        try:
+            text = "" if self._path is None else self._path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ValueError(f"it cannot be read: {why}") from error
+        lines = enumerate(text.splitlines(), 1)
+        return self._parse([(number, line.strip()) for number, line in lines if _says(line)])
+
+
+def _says(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
