@@ -378,6 +378,12 @@ def test_a_series_tells_its_next_runs_and_is_paused_resumed_and_run(page: "Page"
     assert "It is delivered now" in page.locator(".flash.good").inner_text()
     (record,) = installation.wait_for(to, 1)
     assert record.header("delay-id").startswith("morning@")
+
+    def goes_on() -> bool:
+        page.goto("/messages/morning")
+        return "occurrence 2" in page.locator("main").inner_text()
+
+    eventually(goes_on, what="the next occurrence")
     page.get_by_role("button", name="End the series").click()
     assert "It is cancelled" in page.locator(".flash.good").inner_text()
 
