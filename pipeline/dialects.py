@@ -1,7 +1,6 @@
 """What records of an input say in its dialect, read by the contract's own decoders where Spark works on them."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -9,29 +8,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from punctual.contract.dialects import dialect_of
+from punctual.contract.native import PlainRecord
 from punctual.contract.request import Refusal, Request
 
 _SAID = ("op", "id", "to", "at")
-
-
-@dataclass
-class _Record:
-    """A record as the contract's decoders read it."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
 
 
 def decoded(row: dict[str, Any], dialect: str) -> Request:
     """Return the request that a row of records makes on an input that is set to `dialect`. Raises Refusal."""
     headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
     place = (row["topic"], row["partition"], row["offset"], row["stamp_ms"])
-    return dialect_of(dialect).decode(_Record(*place, row["key"], row["value"], headers))
+    return dialect_of(dialect).decode(PlainRecord(*place, row["key"], row["value"], headers))
 
 
 def said(records: DataFrame, dialect: str) -> DataFrame:

@@ -108,11 +108,13 @@ class JobLog:
         found = self._resent.get(one.place)
         if found is not None:
             return found
+        if one.incomplete:
+            return None  # no job sends such a one
         for job in self.jobs.values():
-            part = self.parts.get((job.job_id, one.partition))
-            if job.dead_letters is None or part is None or job.job_id == besides or one.incomplete:
+            if job.dead_letters is None or job.job_id == besides:
                 continue
-            if one.offset < int(part.after or 0) and job.dead_letters.fits(one):
+            part = self.parts.get((job.job_id, one.partition))
+            if part is not None and one.offset < int(part.after or 0) and job.dead_letters.fits(one):
                 return SentAgain(part.at_ms, job.by, job.job_id)
         return None
 

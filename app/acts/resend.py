@@ -1,6 +1,6 @@
 """A dead letter becomes a request again: as it was, or put right."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from app.dead_letters.dead_letter import DeadLetter
@@ -8,6 +8,7 @@ from app.settings import Settings
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
+from punctual.contract.native import PlainRecord
 from punctual.contract.request import Refusal
 
 #: What a dead letter says that was accepted once: it speaks of itself in the native format, whatever it was asked in.
@@ -34,16 +35,6 @@ class Resend(NamedTuple):
     request: Request
 
 
-class _Record(NamedTuple):
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-
-
 def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
     """Return the request that a dead letter was, on the input that it came from.
 
@@ -60,7 +51,7 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     source = one.source.rpartition("-")[0].rpartition("-")[0]
     accepted = {name for name, _ in one.headers} >= _ACCEPTED
     topic = source if source in settings.inputs and not accepted else settings.requests
-    record = _Record(topic, one.partition, 0, now_ms, one.key, value, headers)
+    record = PlainRecord(topic, one.partition, 0, now_ms, one.key, value, headers)
     try:
         id_ = settings.dialect(topic).decode(record).id
     except Refusal:

@@ -21,7 +21,7 @@ from app.clock import Clock
 from app.dead_letters.dead_letters import DeadLetters, Unreadable
 from app.dead_letters.filter import NAMES as OF_DEAD_LETTERS
 from app.dead_letters.filter import DeadLetterFilter
-from app.dead_letters.routes import PLACE
+from app.dead_letters.routes import GONE, PLACE
 from app.search.filter import NAMES, Filter
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL
@@ -159,7 +159,7 @@ class View:
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
         one = await self._dead_letters.original(partition, offset)
         if one is None:
-            return as_json({"error": "there is no dead letter at this place any more; they are kept for 30 days"}, 404)
+            return as_json({"error": GONE}, 404)
         headers = body.get("headers") or {}
         if not isinstance(headers, dict):
             raise BadBody("headers should be an object of names and values; null takes one out")

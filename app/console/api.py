@@ -94,7 +94,6 @@ def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.R
         headers.popall(name, None)
     if method == "POST":
         headers["Content-Type"] = "application/json"
-        headers["X-CSRF-Token"] = str(request.get("csrf") or "")
     url = URL(path, encoded=True)
     message = request._message._replace(  # noqa: SLF001 - as Request.clone does
         method=method,

@@ -9,7 +9,7 @@ from aiohttp import web
 from app.console import flash, payload
 from app.console.desk import Desk
 from app.console.find import begin_job
-from app.console.forms import address, for_input, moment_ms
+from app.console.forms import address, confirmed, for_input, moment_ms
 
 FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")
 _LIMIT: Final = "50"
@@ -94,9 +94,9 @@ class DeadLetters:
         chosen = _chosen(given)
         again = address("/dead-letters/all", chosen)
         try:
-            confirm = int(given.get("confirm", "").replace(",", "").strip())
-        except ValueError:
-            return flash.see_other(again, well=False, sentence="type the number that was counted, to confirm")
+            confirm = confirmed(given)
+        except ValueError as error:
+            return flash.see_other(again, well=False, sentence=str(error))
         return await begin_job(self._desk, request, {"act": "resend", "filter": chosen, "confirm": confirm}, again)
 
 

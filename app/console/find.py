@@ -78,13 +78,11 @@ class Find:
         body: dict[str, Any] = {"act": given.get("act", ""), "filter": chosen}
         again = forms.address("/find/all", {**chosen, "act": given.get("act", "")})
         try:
-            body["confirm"] = int(given.get("confirm", "").replace(",", "").strip())
+            body["confirm"] = forms.confirmed(given)
             if given.get("act") == "reschedule":
                 body |= forms.due(given)
         except ValueError as error:
-            text = str(error)
-            said = "type the number that was counted, to confirm" if "invalid literal" in text else text
-            return flash.see_other(again, well=False, sentence=said)
+            return flash.see_other(again, well=False, sentence=str(error))
         return await begin_job(self._desk, request, body, again)
 
 

@@ -74,6 +74,14 @@ def filter_of(given: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def confirmed(given: Mapping[str, str]) -> int:
+    """Return the number that was typed to confirm an act on many. Raises ValueError with a sentence."""
+    try:
+        return int(given.get("confirm", "").replace(",", "").strip())
+    except ValueError:
+        raise ValueError("type the number that was counted, to confirm") from None
+
+
 def address(path: str, query: Mapping[str, str]) -> str:
     """Return a path with a query."""
     return f"{path}?{urlencode(query)}" if query else path

@@ -12,6 +12,7 @@ from app.console.api import Answer
 from app.console.assets import Assets
 from app.console.verdict import verdict
 from app.route import described
+from punctual import spans
 
 RETRY_AFTER: Final = {"Retry-After": "2"}
 #: The pages in their order: address, name.
@@ -43,7 +44,7 @@ class Renderer:
         self._templates.filters.update(
             number=wording.number,
             counted=wording.counted,
-            duration=wording.duration,
+            duration=spans.duration,
             absolute=wording.absolute,
             partitions=wording.partitions,
             size=wording.size,
@@ -52,7 +53,7 @@ class Renderer:
             query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
         )
         self._templates.globals.update(
-            relative=wording.relative,
+            relative=spans.relative,
             local=wording.local,
             percentile=wording.percentile,
             DASH=wording.DASH,
@@ -73,7 +74,6 @@ class Renderer:
             "now_ms": whole.get("at_ms", 0),
             "path": request.path,
             "live": live or not ready,
-            "csrf": request.get("csrf") or "",
             "user": "" if asker is ANYBODY else asker.name,
             "role": asker.role,
             "session": bool(asker.session),

@@ -7,6 +7,7 @@ import msgspec
 
 from app.console import wording
 from app.route import described
+from punctual import spans
 
 _WHY_IS_ELSEWHERE = "the log of the worker that has them says it"
 
@@ -28,7 +29,7 @@ def verdict(whole: Mapping[str, Any]) -> Verdict:
     if held:
         oldest = min(held, key=lambda row: row["held_since_ms"])
         others = f", and {wording.counted(len(held) - 1, 'more destination')}" if len(held) > 1 else ""
-        span = wording.duration(max(0, whole["at_ms"] - oldest["held_since_ms"]))
+        span = spans.duration(max(0, whole["at_ms"] - oldest["held_since_ms"]))
         why = oldest["held_because"] or _WHY_IS_ELSEWHERE
         text = f"{described(oldest['destination'])} held for {span}, {why}{others}"
         return Verdict(level="late", word="Late", text=text, notices=notices)
@@ -44,7 +45,7 @@ def verdict(whole: Mapping[str, Any]) -> Verdict:
 
 def _next(whole: Mapping[str, Any]) -> str:
     due_ms = whole["next_due_ms"]
-    return "" if due_ms is None else f", next {wording.relative(due_ms, whole['at_ms'])}"
+    return "" if due_ms is None else f", next {spans.relative(due_ms, whole['at_ms'])}"
 
 
 def _silent(whole: Mapping[str, Any]) -> Iterator[str]:
@@ -62,7 +63,7 @@ def _silent(whole: Mapping[str, Any]) -> Iterator[str]:
 def _held(whole: Mapping[str, Any]) -> Iterator[str]:
     for held in whole["destinations"]:
         if held["held_since_ms"] is not None:
-            since = wording.relative(held["held_since_ms"], whole["at_ms"])
+            since = spans.relative(held["held_since_ms"], whole["at_ms"])
             why = held["held_because"] or _WHY_IS_ELSEWHERE
             name = described(held["destination"])
             yield f"{name} does not take messages: the oldest one was due {since}. Why: {why}."

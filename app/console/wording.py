@@ -5,17 +5,11 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from app.due.lateness import BOUNDS
+from punctual.spans import SECOND_MS, duration
 
-SECOND_MS: Final = 1000
 DASH: Final = "\N{EN DASH}"
 KIB: Final = 1024
 _CLOCK_ALONE_MS: Final = 20 * 3_600 * SECOND_MS
-UNITS_MS: Final = (
-    ("d", 86_400 * SECOND_MS),
-    ("h", 3_600 * SECOND_MS),
-    ("min", 60 * SECOND_MS),
-    ("s", SECOND_MS),
-)
 
 
 def number(count: int) -> str:
@@ -26,28 +20,6 @@ def number(count: int) -> str:
 def counted(count: int, noun: str) -> str:
     """Return the count with its noun, in the plural unless it is one: 1 partition, 16 partitions."""
     return f"{number(count)} {noun}" if count == 1 else f"{number(count)} {noun}s"
-
-
-def duration(span_ms: int) -> str:
-    """Return a span in its two largest units: 3 d 4 h, 5 min 20 s; whole milliseconds below one second."""
-    if span_ms < SECOND_MS:
-        return f"{span_ms} ms"
-    index = next(index for index, (_, unit_ms) in enumerate(UNITS_MS) if span_ms >= unit_ms)
-    parts = []
-    for name, unit_ms in UNITS_MS[index : index + 2]:
-        whole, span_ms = divmod(span_ms, unit_ms)
-        if whole:
-            parts.append(f"{whole} {name}")
-    return " ".join(parts)
-
-
-def relative(moment_ms: int, now_ms: int) -> str:
-    """Return how far a moment is from now: in 5 min 20 s, 3 s ago; now, if less than a second."""
-    if abs(moment_ms - now_ms) < SECOND_MS:
-        return "now"
-    if moment_ms > now_ms:
-        return f"in {duration(moment_ms - now_ms)}"
-    return f"{duration(now_ms - moment_ms)} ago"
 
 
 def absolute(moment_ms: int) -> str:

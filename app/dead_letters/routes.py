@@ -13,6 +13,7 @@ from app.web.answers import as_json
 
 #: Where one is on the topic.
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
+GONE: Final = "there is no dead letter at this place any more; they are kept for 30 days"
 _USUAL, _USUAL_S = 50, 8.0
 _RETRY: Final = {"Retry-After": "2"}
 
@@ -70,5 +71,5 @@ class View:
         except Unreadable as error:
             return as_json({"error": str(error)}, 503, _RETRY)
         if found is None:
-            return as_json({"error": "there is no dead letter at this place any more; they are kept for 30 days"}, 404)
+            return as_json({"error": GONE}, 404)
         return as_json(found)

@@ -46,12 +46,13 @@ class History:
         state, now_ms = self._state, self._state.now_ms()
         if not state.reader.caught_up.is_set():
             return
+        again = {f"{state.app_id}-{name}" for name in _AGAIN}
         whole = overview(state.reader.reports, state.partitions, now_ms)
         read = {
             (partition.partition, topic): offset
             for partition in whole.partitions
             for topic, offset in (partition.positions or {}).items()
-            if topic not in (f"{state.app_id}-{name}" for name in _AGAIN)
+            if topic not in again
         }
         if self._read is not None and now_ms > self._at_ms:
             late = whole.lateness

@@ -1,8 +1,7 @@
 """What asks for an exported message once more: a request, and for a series perhaps a command after it."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
 from punctual.cli.exported import Exported, octets
@@ -13,19 +12,6 @@ from punctual.contract.request import ID_BYTES
 from punctual.contract.times import write_time
 
 Header = tuple[str, bytes | None]
-
-
-@dataclass(slots=True)
-class _Record:
-    """A request as the worker would read it."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[Header]
-    timestamp: int
-    partition: int = 0
-    offset: int = 0
 
 
 def orders(line: Exported, id_: str) -> list[Request]:
@@ -41,7 +27,7 @@ def orders(line: Exported, id_: str) -> list[Request]:
     headers = (*((name, octets(value)) for name, value in line.headers), *said, (names.ID, raw_id))
     request = Request(octets(line.key), octets(line.value), headers, raw_id)
     topic = f"{line.app_id}-requests"
-    asked = native.decode(_Record(topic, request.key, request.value, headers, line.exported_ms))
+    asked = native.decode(native.PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
     following = () if line.series is None else _following(line, asked.due_ms)
     when = (names.ASKED_AT, b"%d" % asked_ms)
     commands = (((names.OP, op), (names.ID, raw_id), *more, when) for op, more in following)

@@ -12,8 +12,9 @@ from punctual.cli.message import text_of
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, Column, Table, write_json
 from punctual.cli.terminal import legible, say, styled, write
-from punctual.cli.times import now_ms, past_ms, relative, written
+from punctual.cli.times import now_ms, past_ms, written
 from punctual.cli.watch import shown
+from punctual.spans import relative
 
 _LIMIT, _PAGE = 50, 500
 _FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")

@@ -10,8 +10,9 @@ from punctual.cli.pages import pages
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import Column, Table
 from punctual.cli.terminal import say
-from punctual.cli.times import now_ms, relative, written
+from punctual.cli.times import now_ms, written
 from punctual.cli.watch import shown
+from punctual.spans import relative
 
 _LIMIT: Final = 50
 _LONGEST_KEY: Final = 24

@@ -14,7 +14,8 @@ from punctual.cli.listing import goes_to
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
 from punctual.cli.terminal import legible, say, styled, write
-from punctual.cli.times import duration, now_ms, relative, written
+from punctual.cli.times import now_ms, written
+from punctual.spans import duration, relative
 
 _NOT_FOUND = 404
 

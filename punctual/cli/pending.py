@@ -9,8 +9,9 @@ from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, Column, Table, write_json
 from punctual.cli.terminal import say
-from punctual.cli.times import duration, relative, written
+from punctual.cli.times import written
 from punctual.cli.watch import shown
+from punctual.spans import duration, relative
 
 _KEPT = (
     *("app_id", "at_ms", "pending", "pending_unnamed", "overdue", "retrying", "next_due_ms", "lateness"),

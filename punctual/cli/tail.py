@@ -9,7 +9,8 @@ from punctual.cli.kafka import add_kafka
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, Column, Table
 from punctual.cli.terminal import say
-from punctual.cli.times import duration, past_ms, written
+from punctual.cli.times import past_ms, written
+from punctual.spans import duration
 
 #: What an event can be (docs/reference/records.md#events).
 EVENTS: Final = (

@@ -9,7 +9,6 @@ from punctual.contract.retry import parse_span
 from punctual.contract.times import moment_of, parse_time
 
 _SECOND_MS: Final = 1_000
-_UNITS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", _SECOND_MS))
 
 
 def now_ms() -> int:
@@ -22,15 +21,7 @@ def moment_ms(text: str) -> int:
 
     Raises ArgumentTypeError with a sentence.
     """
-    if text == "now":
-        return now_ms()
-    try:
-        return parse_time(text)
-    except ValueError as error:
-        try:
-            return now_ms() + parse_span(text)
-        except ValueError:
-            raise ArgumentTypeError(f"{error}; or a span from now on: 90s, 15m, 2h, 1d") from error
+    return _time_or_span(text, 1, "from now on")
 
 
 def past_ms(text: str) -> int:
@@ -38,15 +29,19 @@ def past_ms(text: str) -> int:
 
     Raises ArgumentTypeError with a sentence.
     """
+    return _time_or_span(text, -1, "before now")
+
+
+def _time_or_span(text: str, direction: int, meaning: str) -> int:
     if text == "now":
         return now_ms()
     try:
         return parse_time(text)
     except ValueError as error:
         try:
-            return now_ms() - parse_span(text)
+            return now_ms() + direction * parse_span(text)
         except ValueError:
-            raise ArgumentTypeError(f"{error}; or a span before now: 90s, 15m, 2h, 1d") from error
+            raise ArgumentTypeError(f"{error}; or a span {meaning}: 90s, 15m, 2h, 1d") from error
 
 
 def moment(text: str) -> datetime:
@@ -90,25 +85,3 @@ def written(moment_ms: int) -> str:
         return str(moment_ms)
     part = moment_ms % _SECOND_MS
     return f"{whole}.{part:03d}Z" if part else f"{whole}Z"
-
-
-def relative(moment_ms: int, at_ms: int) -> str:
-    """Return how far a moment is from another: in 5 min 20 s, 3 s ago; now, if less than a second."""
-    if abs(moment_ms - at_ms) < _SECOND_MS:
-        return "now"
-    if moment_ms > at_ms:
-        return f"in {duration(moment_ms - at_ms)}"
-    return f"{duration(at_ms - moment_ms)} ago"
-
-
-def duration(span_ms: int) -> str:
-    """Return a span in its two largest units: 3 d 4 h, 5 min 20 s; whole milliseconds below one second."""
-    if span_ms < _SECOND_MS:
-        return f"{span_ms} ms"
-    index = next(index for index, (_, unit_ms) in enumerate(_UNITS_MS) if span_ms >= unit_ms)
-    parts = []
-    for name, unit_ms in _UNITS_MS[index : index + 2]:
-        whole, span_ms = divmod(span_ms, unit_ms)
-        if whole:
-            parts.append(f"{whole} {name}")
-    return " ".join(parts)

@@ -1,6 +1,7 @@
 """The native dialect: headers say what to do, key and value pass through (records.md#requests)."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from punctual.contract import headers as names
@@ -33,6 +34,19 @@ _USUAL = 2
 
 class Record(Protocol):
     """What a decoder reads of a Kafka record."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(slots=True)
+class PlainRecord:
+    """A record that comes from no consumer, for the decoders."""
 
     topic: str
     partition: int

@@ -5,6 +5,7 @@ import pytest
 from app.console import wording
 from app.due.lateness import BOUNDS
 from app.web.percentiles import percentiles
+from punctual import spans
 
 
 @pytest.mark.parametrize(
@@ -21,13 +22,13 @@ from app.web.percentiles import percentiles
     ],
 )
 def test_a_duration_names_its_two_largest_units(span_ms: int, words: str) -> None:
-    assert wording.duration(span_ms) == words
+    assert spans.duration(span_ms) == words
 
 
 def test_a_relative_time_looks_both_ways() -> None:
-    assert wording.relative(65_000, 0) == "in 1 min 5 s"
-    assert wording.relative(0, 65_000) == "1 min 5 s ago"
-    assert wording.relative(0, 999) == "now"
+    assert spans.relative(65_000, 0) == "in 1 min 5 s"
+    assert spans.relative(0, 65_000) == "1 min 5 s ago"
+    assert spans.relative(0, 999) == "now"
 
 
 def test_an_absolute_time_names_its_zone_and_survives_any_number() -> None:
@@ -44,7 +45,7 @@ def test_a_percentile_reads_as_the_bound_that_it_is() -> None:
     late = percentiles([{"5": 50, "2000": 10, "inf": 40}])
     assert wording.percentile(late.count, late.p50_ms) == "≤ 5 ms"
     assert wording.percentile(late.count, 2000) == "≤ 2 s"
-    assert wording.percentile(late.count, late.p99_ms) == f"> {wording.duration(BOUNDS[-1])}"
+    assert wording.percentile(late.count, late.p99_ms) == f"> {spans.duration(BOUNDS[-1])}"
     assert wording.percentile(0, None) == wording.DASH
 
 
