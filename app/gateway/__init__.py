@@ -1,1 +1,1 @@
-"""The gateway: takes messages over HTTP and writes them to Kafka, or to a spool on disk while it is down."""
+"""The gateway: messages over HTTP, written to Kafka, or to a spool on disk while Kafka is away."""
