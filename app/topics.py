@@ -143,21 +143,24 @@ async def ensure_jobs(settings: Settings) -> None:
     await _ensure(settings, settings.jobs)
 
 
-async def ensure_receipts(settings: Settings) -> None:
-    """Create the topic of receipts if it is not there: nobody without a gateway has it.
+async def ensure_receipts(settings: Settings) -> int:
+    """Create the topic of receipts if it is not there, for nobody without a gateway has it; return its partitions.
 
     Raises TopicMismatch if the brokers do not let us.
     """
-    await _ensure(settings, settings.receipts)
+    return await _ensure(settings, settings.receipts)
 
 
-async def _ensure(settings: Settings, topic: str) -> None:
+async def _ensure(settings: Settings, topic: str) -> int:
+    """Create a topic if it is not there; return how many partitions it has."""
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
         if topic not in await admin.list_topics():
             await _create(admin, settings, {topic: when_needed(settings)[topic]})
             await _settled(admin, [topic])
+        [described] = await admin.describe_topics([topic])
+        return len(described["partitions"])
     finally:
         await admin.close()
 

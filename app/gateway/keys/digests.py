@@ -25,12 +25,22 @@ def order_digest(key: bytes, request: bytes) -> bytes:
     return sha256(key + request).digest()
 
 
-def id_of(order: bytes, place: int, requests: str, partitions: int, record_key: bytes | None) -> str:
-    """Return the id of a message that has none, the one at a place of an order.
+class KeyedIds:
+    """Ids for the message at a place of an order that has none: the same ones from each gateway.
 
-    Gateways that cannot ask each other give the same one. As other ids of gateways it says where it lives: in the
-    partition of the record's key, so that messages of one key keep their order (records.md#commands).
+    As other ids of gateways they say where they live, in the partition of the record's key, so that messages of one
+    key keep their order (records.md#commands).
     """
-    number = int.from_bytes(sha256(order + place.to_bytes(4, "big")).digest()[:_BYTES], "big")
-    home = number % partitions if record_key is None else key_partition(record_key, partitions)
-    return f"{requests}-{home}-{_LEAST + number}"
+
+    def __init__(self, order: bytes, place: int, requests: str, partitions: int) -> None:
+        """Make ids of an order for the requests topic of an installation with so many partitions."""
+        self._seed = order + place.to_bytes(4, "big")
+        self._requests, self._partitions, self._count = requests, partitions, 0
+
+    def id(self, key: bytes | None) -> str:
+        """Return the next id."""
+        digest = sha256(self._seed + self._count.to_bytes(4, "big")).digest()
+        self._count += 1
+        number = int.from_bytes(digest[:_BYTES], "big")
+        home = number % self._partitions if key is None else key_partition(key, self._partitions)
+        return f"{self._requests}-{home}-{_LEAST + number}"

@@ -26,9 +26,9 @@ class Follower:
     """Reads all partitions; it belongs to no consumer group, and never creates the topic."""
 
     def __init__(
-        self, topic: str, store: Store, ensure: Callable[[], Awaitable[None]], options: Mapping[str, Any]
+        self, topic: str, store: Store, ensure: Callable[[], Awaitable[int]], options: Mapping[str, Any]
     ) -> None:
-        """Read into `store`; `ensure` sees that the topic is there, and `options` are the consumer's."""
+        """Read into `store`; `ensure` sees that the topic is there, and gives the number of its partitions."""
         self.caught_up = asyncio.Event()
         #: Whether the brokers answered when they were last asked.
         self.connected = False
@@ -45,8 +45,8 @@ class Follower:
         failing = False
         while True:
             try:
-                await self._ensure()
-                await self._follow()
+                partitions = await self._ensure()
+                await self._follow([TopicPartition(self._topic, number) for number in range(partitions)])
             except Exception as error:  # noqa: BLE001 - whatever a cluster does to its client
                 self.connected = False
                 if not failing:
@@ -63,14 +63,14 @@ class Follower:
         heapq.heappush(self._waiting[partition], (offset, self._count, there))
         await there
 
-    async def _follow(self) -> None:
+    async def _follow(self, partitions: list[TopicPartition]) -> None:
         consumer = AIOKafkaConsumer(
             fetch_max_wait_ms=_WAIT_MS, fetch_min_bytes=1, max_poll_records=_RECORDS, **self._options
         )
         try:
             await consumer.start()
-            partitions = await self._assign(consumer)
-            self.connected = True
+            self._assign(consumer, partitions)
+            self.partitions, self.connected = len(partitions), True
             ends = await consumer.end_offsets(partitions)
             while True:
                 turn = await consumer.getmany(timeout_ms=_WAIT_MS, max_records=_RECORDS)
@@ -83,19 +83,12 @@ class Follower:
             with contextlib.suppress(Exception):
                 await consumer.stop()
 
-    async def _assign(self, consumer: AIOKafkaConsumer) -> list[TopicPartition]:
-        await consumer.topics()  # listing all is the one request that cannot create what is asked for
-        numbers = consumer.partitions_for_topic(self._topic) or set()
-        if not numbers:
-            raise LookupError(f"topic {self._topic} is not there")
-        partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+    def _assign(self, consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -> None:
         consumer.assign(partitions)
         for tp in partitions:
             offset = self._store.next_offset(tp.partition)
             if offset is not None:
                 consumer.seek(tp, offset)
-        self.partitions = len(partitions)
-        return partitions
 
     async def _look_whether_caught_up(self, consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> None:
         for tp, end in ends.items():
