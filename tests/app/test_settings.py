@@ -77,6 +77,12 @@ GOOD = {
     "DELAY_WEB_URL": ("https://punctual.example", "https://punctual.example"),
     "DELAY_WEB_METRICS": ("open", "open"),
     "DELAY_WEB_INSECURE": ("on", "on"),
+    "DELAY_GATEWAY_PORT": ("7001", 7_001),
+    "DELAY_GATEWAY_DATADIR": ("/gateway", "/gateway"),
+    "DELAY_GATEWAY_PATIENCE": ("PT5S", 5_000),
+    "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_SPOOL_AGE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
