@@ -10,6 +10,7 @@ from app.gateway import body, json_input, record_form
 from app.gateway.caller import caller_of
 from app.gateway.confluent_errors import Failure, failed, failure_of
 from app.gateway.desk import Desk, Done
+from app.gateway.draft import Draft
 from app.gateway.json_stream import NotJson, Splitter
 from app.gateway.messages import written
 from app.gateway.problem import Problem
@@ -43,17 +44,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class View:
     """Takes records for input topics."""
 
-    def __init__(self, settings: Settings, desk: Desk, most_bytes: int) -> None:
-        """Hand in at a desk; a record has `most_bytes` at most."""
-        self._settings, self._desk, self._most_bytes = settings, desk, most_bytes
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        """Hand in at a desk."""
+        self._settings, self._desk = settings, desk
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Answer with a report for each record, in their order, as soon as it is known."""
-        cluster, topic = request.match_info["cluster"], request.match_info["topic"]
+        cluster, topic = request.match_info["cluster_id"], request.match_info["topic_name"]
         if topic not in self._settings.inputs:
             return failed(Failure(error_code=40403, message="This server does not host this topic-partition."))
         body.check_type(request)
-        splitter = Splitter(self._most_bytes)
+        splitter = Splitter(request.client_max_size)
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         while piece := await request.content.readany():
             records, error = _cut(splitter, piece)
@@ -74,7 +75,7 @@ class View:
         if not records:
             return
 
-        def draft(number: int) -> record_form.Draft:
+        def draft(number: int) -> Draft:
             json_input.check_text(records[number])
             return record_form.draft(records[number], topic)
 

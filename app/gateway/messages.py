@@ -64,8 +64,8 @@ class View:
 
     def _draft(self, raw: bytes) -> Draft:
         """Return the record that JSON describes, in the one form or the other. Raises Problem."""
-        form = record_form if _is_record(raw) else short_form
-        return form.draft(raw, self._settings.requests)
+        read = record_form.draft if _is_record(raw) else short_form.draft
+        return read(raw, self._settings.requests)
 
 
 def _is_record(raw: bytes) -> bool:
