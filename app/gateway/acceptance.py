@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from app.gateway.absolute import absolute
 from app.gateway.caller import Caller
 from app.gateway.draft import Draft
+from app.gateway.origin import Origin
 from app.gateway.problem import Fault, Problem
 from app.gateway.submission import Submission
 from app.ingest.policy import Policy
@@ -32,6 +34,8 @@ _ABOUT: Final[Mapping[Reason, tuple[str, ...]]] = {
 _NAME: Final = re.compile("|".join(sorted(names.REQUEST, key=len, reverse=True)))
 #: So many ids are made until one lives where it should; without a namespace the first one does.
 _TRIES: Final = 1_000
+#: Numbers of messages in a request are below two to that.
+_BITS: Final = 20
 _DIGITS: Final = 18
 
 
@@ -46,27 +50,27 @@ class Accepted(NamedTuple):
 class Acceptance:
     """Says no to what a worker would refuse, as far as the settings alone can tell."""
 
-    def __init__(self, settings: Settings, new_id: Callable[[bytes | None], str], dedupe_ms: int) -> None:
-        """Give ids by `new_id`, which takes a key, and have repetitions recognised for so long."""
-        self._settings, self._new_id, self._dedupe_ms = settings, new_id, dedupe_ms
-        self._policy = Policy(settings)
+    def __init__(self, settings: Settings) -> None:
+        """Judge by the settings."""
+        self._settings, self._policy = settings, Policy(settings)
+        self._dedupe_ms = max(settings.gateway_dedupe_ms, settings.dedupe_window_ms)
 
-    def read(self, draft: Draft, caller: Caller, now_ms: int) -> Accepted:
-        """Return the message of a draft, received at `now_ms` (epoch ms), as it is to be handed in.
+    def read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
+        """Return the message of a draft, the one of this number in its request, as it is to be handed in.
 
         Raises Problem.
         """
         try:
-            return self._read(draft, caller, now_ms)
+            return self._read(draft, caller, origin, number)
         except Refusal as refusal:
             raise problem_of(refusal, draft) from refusal
 
-    def _read(self, draft: Draft, caller: Caller, now_ms: int) -> Accepted:
-        topic, settings = draft.topic, self._settings
+    def _read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
+        topic, settings, now_ms = draft.topic, self._settings, origin.moment_ms
         dialect, plain = settings.dialect(topic), dialect_of(settings.inputs[topic])
         _refuse_parked(draft.headers)
         headers = _asked_at(draft.headers, now_ms)
-        headers = self._named(headers, draft, dialect, caller)
+        headers = self._named(headers, draft, dialect, caller, partial(self._id, draft, origin, number))
         record = PlainRecord(topic, 0, 0, now_ms, draft.key, draft.value, headers)
         record = absolute(record, plain.decode, plain.name)
         asked = dialect.decode(record)
@@ -74,14 +78,16 @@ class Acceptance:
         _check_caller(asked, caller)
         complete = list(record.headers)
         if _may_dedupe(asked, complete):
-            asked.dedupe_ms = max(self._dedupe_ms, settings.dedupe_window_ms)
+            asked.dedupe_ms = self._dedupe_ms
             complete.append((names.DEDUPE, b"%d" % asked.dedupe_ms))
         home = home_partition(asked.id, settings.inputs, settings.partitions)
         submission = Submission(topic, home, record.key, record.value, complete, asked.id)
         return Accepted(submission, asked, draft)
 
-    def _named(self, headers: Headers, draft: Draft, dialect: Dialect, caller: Caller) -> Headers:
-        """Return headers with an id, in full if it is in a namespace. Raises Problem or Refusal."""
+    def _named(
+        self, headers: Headers, draft: Draft, dialect: Dialect, caller: Caller, new_id: Callable[[str], str]
+    ) -> Headers:
+        """Return headers with an id in full; `new_id` makes one in a namespace. Raises Problem or Refusal."""
         namespace = self._namespace(draft.topic, caller, own_ids=dialect.words.id != names.ID)
         if dialect.words.id != names.ID:  # the dialect has ids of its own
             return headers
@@ -96,7 +102,7 @@ class Acceptance:
             return headers
         if names.RETRY in said and names.SOURCE in said:
             return headers  # its id follows from what it was before
-        return [*headers, (names.ID, self._id(draft, namespace).encode())]
+        return [*headers, (names.ID, new_id(namespace).encode())]
 
     def _namespace(self, topic: str, caller: Caller, *, own_ids: bool) -> str:
         """Return the namespace of a caller's ids on an input. Raises Problem if the input is another's."""
@@ -112,7 +118,7 @@ class Acceptance:
         except UnicodeDecodeError:
             return value  # it is refused when it is decoded
 
-    def _id(self, draft: Draft, namespace: str) -> str:
+    def _id(self, draft: Draft, origin: Origin, number: int, namespace: str) -> str:
         """Return a new id, that lives where its key does, or where the draft says. Raises Problem."""
         settings, asked = self._settings, draft.partition
         if asked is not None and asked >= settings.partitions:
@@ -121,12 +127,10 @@ class Acceptance:
         wanted = asked
         if wanted is None and draft.key is not None:
             wanted = key_partition(draft.key, settings.partitions)
-        id_ = self._new_id(draft.key)
-        for _ in range(_TRIES):
-            full = settings.namespaces.full(namespace, id_)
+        for attempt in range(_TRIES):
+            full = settings.namespaces.full(namespace, origin.id(attempt << _BITS | number, draft.key))
             if wanted is None or home_partition(full, settings.inputs, settings.partitions) == wanted:
                 break
-            id_ = self._new_id(draft.key)
         return full
 
 

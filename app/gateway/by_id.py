@@ -127,7 +127,7 @@ class View:
 
     async def _given(self, request: web.Request, draft: Draft) -> Done:
         """Hand an order in. Raises Problem if it is not taken."""
-        [done] = await self._desk.hand_in(1, lambda _: draft, caller_of(request))
+        [done] = await self._desk.hand_in(request, 1, lambda _: draft)
         if isinstance(done, Problem):
             raise done
         return done

@@ -7,7 +7,6 @@ import msgspec
 from aiohttp import web
 
 from app.gateway import body, json_input, record_form
-from app.gateway.caller import caller_of
 from app.gateway.confluent_errors import Failure, failed, failure_of
 from app.gateway.desk import Desk, Done
 from app.gateway.draft import Draft
@@ -50,63 +49,64 @@ class View:
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Answer with a report for each record, in their order, as soon as it is known."""
-        cluster, topic = request.match_info["cluster_id"], request.match_info["topic_name"]
-        if topic not in self._settings.inputs:
+        if request.match_info["topic"] not in self._settings.inputs:
             return failed(Failure(error_code=40403, message="This server does not host this topic-partition."))
         body.check_type(request)
-        splitter = Splitter(request.client_max_size)
-        answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+        splitter, answer = Splitter(request.client_max_size), _Answer(request, self._desk)
         while piece := await request.content.readany():
             records, error = _cut(splitter, piece)
-            await self._report(request, answer, cluster, topic, records)
+            if records:
+                await answer.report(records)
             if error is not None:
-                return await _end(answer, error)
+                return await answer.end(error)
         if splitter.is_amid:
-            return await _end(answer, Failure(error_code=400, message="The last record is not complete."))
-        if not answer.prepared:
-            return failed(Failure(error_code=42206, message="Payload error. Request body is empty. Data is required."))
-        await answer.write_eof()
-        return answer
+            return await answer.end(Failure(error_code=400, message="The last record is not complete."))
+        return await answer.end(None)
 
-    async def _report(
-        self, request: web.Request, answer: web.StreamResponse, cluster: str, topic: str, records: Sequence[bytes]
-    ) -> None:
+
+class _Answer:
+    """The reports for one request."""
+
+    def __init__(self, request: web.Request, desk: Desk) -> None:
+        self._request, self._desk, self._count = request, desk, 0
+        self._cluster, self._topic = request.match_info["cluster"], request.match_info["topic"]
+        self._answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+
+    async def report(self, records: Sequence[bytes]) -> None:
         """Hand records in, and write what has become of each."""
-        if not records:
-            return
 
         def draft(number: int) -> Draft:
             json_input.check_text(records[number])
-            return record_form.draft(records[number], topic)
+            return record_form.draft(records[number], self._topic)
 
-        results = await self._desk.hand_in(len(records), draft, caller_of(request))
-        lines = [
-            msgspec.json.encode(failure_of(one) if isinstance(one, Problem) else _reported(one, cluster))
-            for one in results
-        ]
-        if not answer.prepared:
-            await answer.prepare(request)
-        await answer.write(b"\n".join(lines) + b"\n")
+        results = await self._desk.hand_in(self._request, len(records), draft, self._count)
+        self._count += len(records)
+        reports = [failure_of(one) if isinstance(one, Problem) else _reported(one, self._cluster) for one in results]
+        if not self._answer.prepared:
+            await self._answer.prepare(self._request)
+        await self._answer.write(b"".join(msgspec.json.encode(report) + b"\n" for report in reports))
+
+    async def end(self, failure: Failure | None) -> web.StreamResponse:
+        """End, perhaps with what keeps the rest from being read."""
+        if not self._answer.prepared:
+            empty = Failure(error_code=42206, message="Payload error. Request body is empty. Data is required.")
+            return failed(failure or empty)
+        if failure is not None:
+            await self._answer.write(msgspec.json.encode(failure) + b"\n")
+            self._answer.force_close()
+        await self._answer.write_eof()
+        return self._answer
 
 
 def _cut(splitter: Splitter, piece: bytes) -> tuple[list[bytes], Failure | None]:
     """Return the records that end in a piece, and what is wrong behind them."""
     records: list[bytes] = []
     try:
-        records.extend(splitter.feed(piece))
+        for record in splitter.feed(piece):
+            records.append(record)  # noqa: PERF402 - those before an error count
     except NotJson as error:
         return records, Failure(error_code=400, message=f"Error processing JSON: {error}")
     return records, None
-
-
-async def _end(answer: web.StreamResponse, failure: Failure) -> web.StreamResponse:
-    """End an answer with what keeps the rest from being read."""
-    if not answer.prepared:
-        return failed(failure)
-    await answer.write(msgspec.json.encode(failure) + b"\n")
-    answer.force_close()
-    await answer.write_eof()
-    return answer
 
 
 def _reported(done: Done, cluster: str) -> Report:

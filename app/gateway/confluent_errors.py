@@ -1,5 +1,6 @@
 """Errors as Confluent's REST proxy has them: a code, of which the first three digits are HTTP's, and a message."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -34,7 +35,7 @@ def failure_of(problem: Problem) -> Failure:
     return Failure(error_code=code, message=f"{problem.kind.name}: {problem.detail}")
 
 
-def failed(failure: Failure, headers: dict[str, str] | None = None) -> web.Response:
+def failed(failure: Failure, headers: Mapping[str, str] | None = None) -> web.Response:
     """Return an answer that is a failure."""
     return web.Response(
         body=msgspec.json.encode(failure), status=failure.status, headers=headers, content_type="application/json"

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from aiohttp import web
+
 from app.gateway.acceptance import Acceptance, Accepted
 from app.gateway.admission import Admission
-from app.gateway.caller import Caller
+from app.gateway.caller import caller_of
 from app.gateway.draft import Draft
 from app.gateway.errors import SpoolFull
+from app.gateway.origin import ORIGIN, Now
 from app.gateway.problem import Problem
 from app.gateway.receipts import Receipts
 from app.gateway.submission import Outcome, Refused, Submission, Taken
@@ -56,17 +59,20 @@ class Desk:
         self._acceptance, self._admission = acceptance, admission
         self._intake, self._receipts = intake, receipts
 
-    async def hand_in(self, count: int, draft: Callable[[int], Draft], caller: Caller) -> list[Done | Problem]:
+    async def hand_in(
+        self, request: web.Request, count: int, draft: Callable[[int], Draft], first: int = 0
+    ) -> list[Done | Problem]:
         """Hand in so many messages, each of which `draft` gives by its number or raises a Problem.
 
-        Returns what has become of each.
+        They are those of a request from its `first` on. Returns what has become of each.
         """
+        caller, origin = caller_of(request), request.get(ORIGIN) or Now(self._receipts)
         found: list[Accepted | Problem] = []
         for number in range(count):
             if number % _TURN == _TURN - 1:
                 await asyncio.sleep(0)
             try:
-                found.append(self._acceptance.read(draft(number), caller, self._receipts.moment_ms()))
+                found.append(self._acceptance.read(draft(number), caller, origin, first + number))
             except Problem as problem:
                 found.append(problem)
         accepted = [one for one in found if isinstance(one, Accepted)]

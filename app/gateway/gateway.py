@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.gateway import health, routes
+from app.gateway import error_answers, health, routes
 from app.gateway.connection import Connection
 from app.gateway.errors import GatewayPortUnusable
 from app.gateway.intake import Intake
@@ -26,7 +26,11 @@ from app.web import connections
 log = logging.getLogger(__name__)
 
 #: What adds its routes, middlewares and metrics to the application, in this order.
-REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (health.register, routes.register)
+REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (
+    error_answers.register,
+    health.register,
+    routes.register,
+)
 _FAREWELL_S: Final = 10.0
 
 

@@ -8,7 +8,6 @@ import msgspec
 from aiohttp import web
 
 from app.gateway import body, json_input, problem, record_form, short_form
-from app.gateway.caller import caller_of
 from app.gateway.desk import Desk, Done
 from app.gateway.draft import Draft
 from app.gateway.problem import Answered, Problem
@@ -51,15 +50,14 @@ class View:
     async def post(self, request: web.Request) -> web.Response:
         """Answer POST /v1/messages."""
         raw = await body.read(request)
-        caller = caller_of(request)
         if not raw.startswith(b"["):
-            [one] = await self._desk.hand_in(1, lambda _: self._draft(raw), caller)
+            [one] = await self._desk.hand_in(request, 1, lambda _: self._draft(raw))
             return answer(one)
         entries = json_input.decode(_ARRAY, raw)
         if len(entries) > self._most:
             sentence = f"The batch has {len(entries)} messages, it can have {self._most}. Send it in parts."
             raise Problem("too-many-messages", sentence)
-        results = await self._desk.hand_in(len(entries), lambda number: self._draft(bytes(entries[number])), caller)
+        results = await self._desk.hand_in(request, len(entries), lambda number: self._draft(bytes(entries[number])))
         return _batch(results)
 
     def _draft(self, raw: bytes) -> Draft:

@@ -201,7 +201,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "POST",
-        "/kafka/v3/clusters/{cluster_id}/topics/{topic_name}/records",
+        "/kafka/v3/clusters/{cluster}/topics/{topic}/records",
         "produceRecord",
         "Produce records to an input, as to Confluent's REST proxy",
         "One record, or a stream of them, one JSON object after another. Each has a report of its own, in their order, "
@@ -209,8 +209,8 @@ OPERATIONS: Final = (
         "and records are in its dialect.",
         (Answer(200, "A report for each record, one JSON object after another.", ("Report", "ConfluentError")),),
         (
-            Parameter("cluster_id", "path", "Anything: there is one cluster.", "any"),
-            Parameter("topic_name", "path", "An input topic.", "delay-requests"),
+            Parameter("cluster", "path", "Anything: there is one cluster.", "any"),
+            Parameter("topic", "path", "An input topic.", "delay-requests"),
         ),
         ("RecordForm",),
         {"record": _RECORD, "binary record": _BINARY},

@@ -9,7 +9,6 @@ from app.gateway import by_id, confluent, messages
 from app.gateway.acceptance import Acceptance
 from app.gateway.admission import Admission
 from app.gateway.desk import Desk
-from app.gateway.error_answers import problems
 from app.gateway.openapi import document
 from app.gateway.outcomes import Outcomes
 from app.gateway.parts import Parts
@@ -21,13 +20,12 @@ from app.gateway.workers import Workers
 def register(web_app: web.Application, parts: Parts) -> None:
     """Add the addresses to an application that has not started yet; what they start ends with it."""
     settings = parts.settings
-    acceptance = Acceptance(settings, parts.receipts.id, settings.gateway_dedupe_ms)
+    acceptance = Acceptance(settings)
     desk = Desk(acceptance, Admission(settings, parts.connection), parts.intake, parts.receipts)
     outcomes, workers = Outcomes(settings, parts.connection), Workers(settings)
     many = messages.View(settings, desk, settings.gateway_batch)
     one = by_id.View(settings, desk, outcomes, workers)
     records = confluent.View(settings, desk)
-    web_app.middlewares.append(problems)
     web_app.cleanup_ctx.append(_lasting(outcomes, workers))
     web_app.add_routes(
         [
@@ -36,7 +34,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
             web.delete("/v1/messages/{id:.+}", one.delete),
             web.patch("/v1/messages/{id:.+}", one.patch),
             web.post("/v1/messages/{id:.+}/deliver-now", one.deliver_now),
-            web.post("/kafka/v3/clusters/{cluster_id}/topics/{topic_name}/records", records.post),
+            web.post("/kafka/v3/clusters/{cluster}/topics/{topic}/records", records.post),
             web.get("/openapi.json", _document, allow_head=False),
             web.get(PATH + "{name}", _meaning, allow_head=False),
         ]

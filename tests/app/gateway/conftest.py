@@ -10,8 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry
 
-from app.gateway import health, routes
 from app.gateway.connection import Connection
+from app.gateway.gateway import REGISTER
 from app.gateway.intake import Intake
 from app.gateway.parts import Parts
 from app.gateway.receipts import Receipts
@@ -73,8 +73,8 @@ async def stage(tmp_path: Path, env: dict[str, str]) -> AsyncIterator[Stage]:
     spool = Spool(settings)
     parts = parts_of(settings, spool)
     web_app = web.Application()
-    health.register(web_app, parts)
-    routes.register(web_app, parts)
+    for register in REGISTER:
+        register(web_app, parts)
     async with TestClient(TestServer(web_app)) as client:
         yield Stage(client, spool, settings, web_app)
     await parts.intake.close()
