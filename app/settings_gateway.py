@@ -16,6 +16,8 @@ class GatewaySettings:
     gateway_patience_ms: int = setting("DELAY_GATEWAY_PATIENCE", "PT2S", parse_duration)
     gateway_spool_bytes: int = setting("DELAY_GATEWAY_SPOOL_BYTES", str(1 << 30), whole(0))
     gateway_spool_age_ms: int = setting("DELAY_GATEWAY_SPOOL_AGE", "PT12H", parse_duration)
+    gateway_batch: int = setting("DELAY_GATEWAY_BATCH", "1000", whole(1, 100_000))
+    gateway_dedupe_ms: int = setting("DELAY_GATEWAY_DEDUPE", "P1D", parse_duration)
     gateway_min_free_disk: int = setting("DELAY_GATEWAY_MIN_FREE_DISK", str(256 << 20), whole(0))
     gateway_tokens_file: str = setting("DELAY_GATEWAY_TOKENS_FILE", "")
     gateway_max_body: int = setting("DELAY_GATEWAY_MAX_BODY", str(4 << 20), whole(1_024, 64 << 20))

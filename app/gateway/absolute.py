@@ -1,7 +1,8 @@
 """Makes due times absolute: what waits in a spool is due when it would have been without the wait."""
 
+import dataclasses
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -57,6 +58,5 @@ def _later(record: PlainRecord) -> PlainRecord:
     return _with(record, timestamp=record.timestamp + 1)
 
 
-def _with(record: PlainRecord, **changes: object) -> PlainRecord:
-    fields = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-    return PlainRecord(**{name: changes.get(name, getattr(record, name)) for name in fields})
+def _with(record: PlainRecord, **changes: Any) -> PlainRecord:
+    return dataclasses.replace(record, **changes)

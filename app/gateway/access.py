@@ -5,7 +5,6 @@ from aiohttp import web
 from app.errors import SettingInvalid
 from app.gateway import bodies, gate
 from app.gateway.bodies import Bodies
-from app.gateway.error_answers import problems
 from app.gateway.errors import TokensMissing
 from app.gateway.gate import Gate
 from app.gateway.parts import Parts
@@ -23,8 +22,6 @@ def register(web_app: web.Application, parts: Parts) -> None:
     tokens = _tokens(settings)
     if settings.public and not tokens:
         raise TokensMissing(settings.host)
-    if problems not in web_app.middlewares:
-        web_app.middlewares.append(problems)
     web_app.middlewares.append(counted)
     metrics_open = not tokens or settings.web_metrics == "open"
     web_app.middlewares.append(gate.middleware(Gate(tokens, metrics_open=metrics_open)))

@@ -42,4 +42,5 @@ CALLER: Final = web.RequestKey("caller", Caller)
 
 def caller_of(request: web.Request) -> Caller:
     """Return who has sent a request, as the gate has found it."""
-    return request.get(CALLER, ANYONE)
+    caller: Caller = request.get(CALLER, ANYONE)
+    return caller

@@ -3,12 +3,18 @@
 import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import Final
 
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
+from aiohttp.http_exceptions import BadHttpMessage
 
 from app.gateway import problem
+from app.gateway.confluent_errors import PREFIX, failed, failure_of
 from app.gateway.problem import Problem
 from app.gateway.problem_types import OF_STATUS
+
+#: What reading a body raises that is cut off, or not packed as it says.
+_BAD_BODIES: Final = (web.RequestPayloadError, BadHttpMessage, ClientPayloadError)
 
 log = logging.getLogger(__name__)
 
@@ -21,14 +27,30 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     try:
         return await handler(request)
     except Problem as error:
-        return problem.response(error)
+        return _answer(request, error)
     except web.HTTPException as error:
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
-        return problem.response(of_status(error, f"{request.method} {request.path}"))
+        return _answer(request, of_status(error, f"{request.method} {request.path}"))
+    except _BAD_BODIES as error:
+        return _answer(request, Problem("bad-request", f"The body cannot be read: {type(error).__name__}."))
+    except ConnectionError:  # nobody is there to be answered
+        raise
     except Exception:
         log.exception("%s %s has failed", request.method, request.path)
-        return problem.response(Problem("internal", "The gateway has failed; its log says why."))
+        return _answer(request, Problem("internal", "The gateway has failed; its log says why."))
+
+
+def register(web_app: web.Application, _parts: object) -> None:
+    """Have an application answer errors so, what surrounds its handlers included: first of all."""
+    web_app.middlewares.append(problems)
+
+
+def _answer(request: web.Request, error: Problem) -> web.Response:
+    """Return the answer that a problem is, as the address has them."""
+    if request.path.startswith(PREFIX):
+        return failed(failure_of(error), error.headers)
+    return problem.response(error)
 
 
 def of_status(error: web.HTTPException, asked: str) -> Problem:

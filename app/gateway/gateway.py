@@ -9,11 +9,12 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.gateway import access, health
+from app.gateway import access, error_answers, health, routes
 from app.gateway.connection import Connection
 from app.gateway.connections import Runner
 from app.gateway.errors import GatewayPortUnusable
 from app.gateway.intake import Intake
+from app.gateway.keys import once
 from app.gateway.parts import Parts
 from app.gateway.receipts import Receipts
 from app.gateway.spool import Spool
@@ -27,8 +28,11 @@ log = logging.getLogger(__name__)
 
 #: What adds its routes, middlewares and metrics to the application, in this order.
 REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (
+    error_answers.register,
     access.register,
+    once.register,
     health.register,
+    routes.register,
 )
 _FAREWELL_S: Final = 10.0
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from punctual.contract.request import Reason
 
 #: Where a gateway tells what a type means; a type's URI is this and its name.
@@ -21,6 +23,14 @@ class ProblemType:
     def uri(self) -> str:
         """What `type` says of it (RFC 9457)."""
         return PATH + self.name
+
+
+class Meaning(msgspec.Struct, frozen=True):
+    """What a type of problem means."""
+
+    type: str
+    title: str
+    status: int
 
 
 #: What the worker would refuse, by the reason that a dead letter would have.

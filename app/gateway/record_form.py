@@ -9,6 +9,7 @@ import msgspec
 from app.gateway import json_input
 from app.gateway.draft import Draft
 from app.gateway.problem import Fault, Problem, pointer
+from app.gateway.short_form import NULL
 from punctual.contract import headers as names
 
 Kind = Literal["BINARY", "JSON", "STRING"]
@@ -19,7 +20,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A key or a value. `data` is base64 of `BINARY`, text of `STRING`, anything of `JSON`; null is Kafka's null."""
 
     type: Kind
-    data: msgspec.Raw = msgspec.Raw(b"null")
+    data: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,6 +12,7 @@ from punctual.contract.json_body import content
 from punctual.contract.request import Headers, Refusal
 
 _LARGEST: Final = 10**15 - 1
+NULL: Final = msgspec.Raw(b"null")
 
 
 class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +40,7 @@ class ShortForm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename
     after: Span = None
     id: str | None = None
     key: Content = None
-    value: msgspec.Raw = msgspec.Raw(b"null")
+    value: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
     headers: dict[str, Content] | list[tuple[str, Content]] = msgspec.field(default_factory=list)
     to_partition: Span = None
     to_cluster: str | None = None

@@ -82,6 +82,8 @@ GOOD = {
     "DELAY_GATEWAY_PATIENCE": ("PT5S", 5_000),
     "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
     "DELAY_GATEWAY_SPOOL_AGE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_BATCH": ("100", 100),
+    "DELAY_GATEWAY_DEDUPE": ("PT1H", 3_600_000),
     "DELAY_GATEWAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }

@@ -9,9 +9,9 @@ KeyRefused
 
 
 class KeyRefused(Exception):
-    """A sentence; `status` is HTTP's, and whoever asks may come again after `retry_after_s` if there is one."""
+    """A sentence; `problem` is its type's name, and one may come again after `retry_after_s` if there is one."""
 
-    status: int = 400
+    problem = "idempotency-key"
     retry_after_s: int | None = None
 
 
@@ -22,7 +22,7 @@ class KeyMalformed(KeyRefused):
 class KeyReused(KeyRefused):
     """The key came with another request before."""
 
-    status = 422
+    problem = "idempotency-key-reused"
 
     def __init__(self) -> None:
         """Say what to do."""
@@ -32,7 +32,7 @@ class KeyReused(KeyRefused):
 class KeyInProgress(KeyRefused):
     """The request of this key is being carried out."""
 
-    status = 409
+    problem = "in-progress"
 
     def __init__(self, retry_after_s: int) -> None:
         """Say when its answer should be there."""
@@ -43,7 +43,7 @@ class KeyInProgress(KeyRefused):
 class KeysUnread(KeyRefused):
     """Which keys there have been is not known yet."""
 
-    status = 503
+    problem = "keys-unread"
 
     def __init__(self, retry_after_s: int) -> None:
         """Say when to come again."""

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final
 
-from app.gateway.keys.digests import key_digest, order_digest
+from app.gateway.keys.digests import Asked, key_digest, order_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread
 from app.gateway.keys.follower import Follower
 from app.gateway.keys.receipt import Answer, Answered, Known, Receipt, encode
@@ -28,16 +28,6 @@ log = logging.getLogger(__name__)
 PENDING_MS: Final = 10_000
 _OWED: Final = 500
 _SWEEP_S, _PAY_S = 60.0, 0.5
-
-
-class Asked(NamedTuple):
-    """What the messages of a request take from its first receipt: what their ids follow from, and when it came (ms).
-
-    `digests.id_of` makes ids of `order` for those that have none.
-    """
-
-    order: bytes
-    asked_ms: int
 
 
 #: Carries a request out; returns the answer, and whether it stays the same when the request comes again.

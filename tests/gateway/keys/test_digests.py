@@ -1,6 +1,6 @@
 """Ids that follow from keys."""
 
-from app.gateway.keys.digests import KeyedIds, key_digest, order_digest, request_digest
+from app.gateway.keys.digests import Asked, KeyedOrigin, key_digest, order_digest, request_digest
 from punctual.contract.home import home_partition, key_partition
 
 REQUEST = request_digest("POST", "/v1/messages", b"{}")
@@ -17,26 +17,21 @@ def test_a_request_is_its_method_its_path_and_its_body() -> None:
     assert REQUEST not in {request_digest(*other) for other in others}
 
 
-def test_an_id_lives_where_its_message_is_sent() -> None:
-    order = order_digest(key_digest("shop", "1"), REQUEST)
+def origin(key: str = "1") -> KeyedOrigin:
+    return KeyedOrigin(Asked(order_digest(key_digest("shop", key), REQUEST), 1_800_000_000_000), "delay-requests", 16)
 
+
+def test_an_id_lives_where_its_message_is_sent() -> None:
     for key in (b"customer-7", None):
-        id_ = KeyedIds(order, 0, "delay-requests", 16).id(key)
+        id_ = origin().id(0, key)
         home = home_partition(id_, ["delay-requests"], 16)
         assert id_.startswith(f"delay-requests-{home}-")
         assert key is None or home == key_partition(key, 16)
 
 
-def test_messages_of_a_batch_have_ids_of_their_own() -> None:
-    order = order_digest(key_digest("shop", "1"), REQUEST)
+def test_each_gateway_makes_the_same_ids_and_each_message_has_its_own() -> None:
+    made = [origin().id(number, b"k") for number in range(100)]
 
-    assert len({KeyedIds(order, place, "delay-requests", 16).id(b"k") for place in range(100)}) == 100
-
-
-def test_each_gateway_makes_the_same_ones() -> None:
-    order = order_digest(key_digest("shop", "1"), REQUEST)
-    one, two = KeyedIds(order, 3, "delay-requests", 16), KeyedIds(order, 3, "delay-requests", 16)
-
-    made = [one.id(None) for _ in range(20)]
-    assert made == [two.id(None) for _ in range(20)]
-    assert len(set(made)) == 20
+    assert made == [origin().id(number, b"k") for number in range(100)]
+    assert len(set(made)) == 100
+    assert made[0] != origin("2").id(0, b"k")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.clock import Clock
-from app.gateway.keys.digests import key_digest, request_digest
+from app.gateway.keys.digests import Asked, key_digest, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused
-from app.gateway.keys.keys import Asked
 from app.gateway.keys.receipt import Answer
 from app.gateway.keys.service import KeyService
 from app.gateway.keys.store import DAY_MS
@@ -120,7 +119,7 @@ async def test_of_two_gateways_at_once_one_carries_a_request_out(gateways: Gatew
     came = await asyncio.gather(*asked, return_exceptions=True)
 
     for first, second in zip(came[::2], came[1::2], strict=True):
-        answers = {outcome for outcome in (first, second) if not isinstance(outcome, BaseException)}
+        answers = [outcome for outcome in (first, second) if not isinstance(outcome, BaseException)]
         later = [outcome for outcome in (first, second) if isinstance(outcome, BaseException)]
         assert len(answers) == 1, (first, second)
         assert all(isinstance(outcome, KeyInProgress) for outcome in later)
