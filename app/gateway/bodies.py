@@ -1,4 +1,4 @@
-"""Bounds what bodies of requests take of the gateway's memory, all of them together."""
+"""Bounds what bodies of requests take of the gateway's memory, all of them together; none may be packed."""
 
 import asyncio
 from typing import Final
@@ -15,7 +15,7 @@ _RETRY: Final = {"Retry-After": "1"}
 
 
 class Bodies:
-    """Lets requests in while their bodies, and what they are packed out to, have room."""
+    """Lets requests in while their bodies have room."""
 
     def __init__(self, most: int) -> None:
         """Take bodies of at most `most` bytes each."""
@@ -25,6 +25,10 @@ class Bodies:
         """Answer a request, or raise the Problem that says why not."""
         if not request.body_exists:
             return await handler(request)
+        coding = request.headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity":
+            sentence = f"The body is packed ({coding:.32}): send it as it is."
+            raise Problem("unsupported-media-type", sentence, headers={"Accept-Encoding": "identity"})
         length, size = request.content_length, self._size(request)
         if length is not None and length > self._most:
             sentence = f"The body has {length} bytes, it can have {self._most}. Send fewer messages in a request."
@@ -48,7 +52,7 @@ class Bodies:
         length = request.content_length
         if length is None and (place_of(request) or "").endswith("/records"):
             return min(self._most, STREAM_BYTES)
-        return self._most if length is None or "Content-Encoding" in request.headers else length
+        return self._most if length is None else length
 
 
 def middleware(bodies: Bodies) -> Middleware:

@@ -12,6 +12,8 @@ from app.access.failures import network
 from app.gateway.limits import SERVER
 from app.gateway.protocol import ClientConnection
 from app.gateway.refusals import cut_off
+from app.process.fatal import end_process
+from app.process.tasks import telling
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +105,7 @@ class Runner(web.AppRunner):
             **usual._kwargs,  # noqa: SLF001 - aiohttp makes the server, and has no place to name another class
         )
         self._watching = asyncio.get_running_loop().create_task(server.watch())
+        self._watching.add_done_callback(telling(end_process))
         return server
 
     async def cleanup(self) -> None:

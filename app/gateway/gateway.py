@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.gateway import access, error_answers, health, routes
+from app.gateway import access, error_answers, health, limits, routes
 from app.gateway.connection import Connection
 from app.gateway.connections import Runner
 from app.gateway.errors import GatewayPortUnusable
@@ -68,7 +68,7 @@ class Gateway:
         )
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, settings.host, settings.gateway_port).start()
+            await web.TCPSite(self._runner, settings.host, settings.gateway_port, backlog=limits.BACKLOG).start()
         except OSError as error:
             raise GatewayPortUnusable(settings.host, settings.gateway_port, error) from error
         waiting = self._spool.count

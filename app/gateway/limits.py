@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from app.gateway.problem import Problem
 
+#: Connections that the system has made and the gateway has not taken yet: beyond, clients try again after a second.
+BACKLOG: Final = 1_024
 #: A request's head: lines, and bytes of each. 64 of 4 KiB are 256 KiB a connection at most.
 _HEADERS, _HEADER_BYTES, _LINE_BYTES = 64, 4_096, 8_190
 #: A head must be there so soon after its first byte.
@@ -33,6 +35,9 @@ SERVER: Final[dict[str, Any]] = {
     "max_field_size": _HEADER_BYTES,
     "max_line_size": _LINE_BYTES,
     "read_bufsize": _READ_AHEAD,
+    # Bodies that are packed are refused, and what is refused must not be unpacked to be passed over: a mebibyte may
+    # become a gibibyte, which keeps all others waiting for seconds.
+    "auto_decompress": False,
 }
 
 

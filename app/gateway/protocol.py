@@ -4,11 +4,11 @@ aiohttp has a bound for what is idle (`keepalive_timeout`) and none for what is 
 counts as idle, a body may take for ever, and an answer too (aiohttp/web_protocol.py, RequestHandler).
 """
 
-import asyncio
 import logging
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.streams import StreamReader  # noqa: TC002 - its name is in slots that a reader looks up
 
@@ -26,7 +26,7 @@ class TooSlow(Exception):
 class ClientConnection(web.RequestHandler):
     """One client's connection."""
 
-    __slots__ = ("_answer_s", "_body", "_body_s", "_bytes", "_handled", "_handled_s", "_head_s")
+    __slots__ = ("_answer_s", "_body", "_body_s", "_broken", "_bytes", "_handled", "_handled_s", "_head_s")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         """Begin, as aiohttp's own does."""
@@ -34,17 +34,21 @@ class ClientConnection(web.RequestHandler):
         self._head_s: float | None = None
         self._body: StreamReader | None = None
         self._body_s, self._bytes = 0.0, 0
+        self._broken = False
         self._answer_s: float | None = None
         self._handled: web.BaseRequest | None = None
         self._handled_s = 0.0
 
     def data_received(self, data: bytes) -> None:
         """Take note of what comes."""
+        if self._broken:  # aiohttp would go on reading it, and keep what it finds wrong
+            return
         count, in_body = self._request_count, self._body is not None and not self._body.is_eof()
         super().data_received(data)
         if self._request_count > count:  # a head is whole
             self._head_s = None
-            self._body = self._messages[-1][1] if self._messages else None
+            message, self._body = self._messages[-1]
+            self._broken = not isinstance(message, RawRequestMessage)
             self._body_s, self._bytes = self._loop.time(), 0
         elif in_body:
             self._bytes += len(data)
@@ -83,9 +87,8 @@ class ClientConnection(web.RequestHandler):
             self._answer_s = None
 
     def _end(self, what: str) -> str:
-        transport = self.transport
-        if isinstance(transport, asyncio.Transport):
-            transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
         return what
 
     def _end_body(self) -> str | None:

@@ -7,7 +7,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import Counter
 
 from app.gateway.caller import caller_of
-from app.gateway.problem import Problem
+from app.gateway.problem import KIND, Problem
 from app.gateway.problem_types import OF_STATUS
 
 _REFUSED: Final = Counter(
@@ -33,12 +33,15 @@ def cut_off(reason: str) -> None:
 async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer, and count what is refused."""
     try:
-        return await handler(request)
+        answer = await handler(request)
     except Problem as problem:
         refused(problem.kind.name, caller_of(request).name)
         raise
     except web.HTTPException as error:
+        kind = OF_STATUS.get(error.status)
         if error.status >= _ERRORS_FROM:
-            kind = OF_STATUS.get(error.status)
             refused(kind.name if kind is not None else "bad-request", caller_of(request).name)
         raise
+    if answer.status >= _ERRORS_FROM:
+        refused(answer.get(KIND, "bad-request"), caller_of(request).name)
+    return answer
