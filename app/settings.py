@@ -4,15 +4,17 @@ import ipaddress
 import os
 import socket
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from app.errors import SettingInvalid
 from app.http.allow_list import AllowList, allow_list
 from app.rates import optional, rates
+from app.setting import is_secret, setting
 from app.settings_checks import COLD_MEMORY_MS, check
+from app.settings_gateway import GatewaySettings
 from app.settings_values import (
     each,
     lower_words,
@@ -30,93 +32,85 @@ from app.settings_values import (
 )
 from punctual.contract import queue_report
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.namespaces import Namespaces, parse_namespaces
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 
 _GUARANTEES = ("at_least_once", "exactly_once")
-_MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
-def _is_secret(env: str) -> bool:
-    return "PASSWORD" in env or env.endswith("_SECRET")
-
-
-def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
-    """Declare a setting; `was` is the name that it had before, which goes on working."""
-    return field(repr=not _is_secret(env), metadata={"env": env, "default": default, "parse": parse, "was": was})
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(GatewaySettings):
     """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
 
-    bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
-    security_protocol: str = _setting(
+    bootstrap: str = setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
+    security_protocol: str = setting(
         "KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
     )
-    sasl_mechanism: str = _setting(
+    sasl_mechanism: str = setting(
         "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     )
-    sasl_username: str = _setting("KAFKA_SASL_USERNAME", "")
-    sasl_password: str = _setting("KAFKA_SASL_PASSWORD", "")
-    ssl_cafile: str = _setting("KAFKA_SSL_CAFILE", "")
-    ssl_certfile: str = _setting("KAFKA_SSL_CERTFILE", "")
-    ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
-    app_id: str = _setting("DELAY_APP_ID", "delay", topic_name)
-    extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
-    policies: dict[str, Policies] = _setting("DELAY_POLICIES", "", each(parse_policies))
-    partitions: int = _setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
-    replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
-    min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
-    destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", patterns)
-    callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", urls)
-    http_destinations: dict[str, tuple[str, ...]] = _setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
-    http_headers: tuple[str, ...] = _setting("DELAY_HTTP_HEADERS", "", lower_words)
-    http_give_up_ms: int = _setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
-    http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
-    clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
-    log_format: str = _setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
-    guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
-    max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
-    events: str = _setting("DELAY_EVENTS", "on", one_of("on", "off"))
-    dedupe_window_ms: int = _setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
-    command_memory_ms: int = _setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
-    horizon_ms: int = _setting("DELAY_HORIZON", "0", parse_duration)
-    catch_up_ms: int = _setting("DELAY_CATCH_UP", "PT2M", parse_duration)
-    fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", whole(1, 100_000))
-    fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))
-    give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
-    rates: dict[str, Rate] = _setting("DELAY_RATES", "", rates)
-    catch_up_rate: Rate | None = _setting("DELAY_CATCH_UP_RATE", "0", optional)
-    traces: str = _setting("DELAY_TRACES", "off", one_of("off", "on"))
-    min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
-    row_version: int = _setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
-    accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", words)
-    skip_records: tuple[str, ...] = _setting("DELAY_SKIP_RECORDS", "", words)
-    max_destinations: int = _setting("DELAY_MAX_DESTINATIONS", "10000", whole(1))
-    worker_url: str = _setting("WORKER_URL", "")
-    datadir: str = _setting("DATADIR", "")
-    host: str = _setting("HOST", "127.0.0.1")
-    web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", words)
-    web_payloads: str = _setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
-    web_read_only: str = _setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
-    web_secret: str = _setting("DELAY_WEB_SECRET", "")
-    web_users_file: str = _setting("DELAY_WEB_USERS_FILE", "")
-    web_oidc_issuer: str = _setting("DELAY_WEB_OIDC_ISSUER", "", web_address)
-    web_oidc_client_id: str = _setting("DELAY_WEB_OIDC_CLIENT_ID", "")
-    web_oidc_client_secret_file: str = _setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
-    web_oidc_scopes: tuple[str, ...] = _setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)
-    web_oidc_roles: str = _setting("DELAY_WEB_OIDC_ROLES", "")
-    web_url: str = _setting("DELAY_WEB_URL", "", web_address)
-    web_metrics: str = _setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
-    web_insecure: str = _setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
-    port: int = _setting("PORT", "6066", whole(1, 65_535))
-    processes: int = _setting("DELAY_PROCESSES", "1", processes)
+    sasl_username: str = setting("KAFKA_SASL_USERNAME", "")
+    sasl_password: str = setting("KAFKA_SASL_PASSWORD", "")
+    ssl_cafile: str = setting("KAFKA_SSL_CAFILE", "")
+    ssl_certfile: str = setting("KAFKA_SSL_CERTFILE", "")
+    ssl_keyfile: str = setting("KAFKA_SSL_KEYFILE", "")
+    app_id: str = setting("DELAY_APP_ID", "delay", topic_name)
+    extra_inputs: dict[str, str] = setting("DELAY_INPUTS", "", pairs)
+    policies: dict[str, Policies] = setting("DELAY_POLICIES", "", each(parse_policies))
+    namespaces: Namespaces = setting("DELAY_NAMESPACES", "", parse_namespaces)
+    partitions: int = setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
+    replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
+    min_insync_replicas: int = setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
+    destinations: dict[str, tuple[str, ...]] = setting("DELAY_DESTINATIONS", "", patterns)
+    callbacks: tuple[str, ...] = setting("DELAY_CALLBACKS", "", urls)
+    http_destinations: dict[str, tuple[str, ...]] = setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
+    http_headers: tuple[str, ...] = setting("DELAY_HTTP_HEADERS", "", lower_words)
+    http_give_up_ms: int = setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
+    http_secrets_file: str = setting("DELAY_HTTP_SECRETS_FILE", "")
+    clusters: dict[str, str] = setting("DELAY_CLUSTERS", "", pairs)
+    log_format: str = setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
+    guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
+    max_delay_ms: int = setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
+    events: str = setting("DELAY_EVENTS", "on", one_of("on", "off"))
+    dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
+    command_memory_ms: int = setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
+    horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
+    catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
+    fire_batch: int = setting("DELAY_FIRE_BATCH", "500", whole(1, 100_000))
+    fire_depth: int = setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))
+    give_up_ms: int = setting("DELAY_GIVE_UP", "0", parse_duration)
+    rates: dict[str, Rate] = setting("DELAY_RATES", "", rates)
+    catch_up_rate: Rate | None = setting("DELAY_CATCH_UP_RATE", "0", optional)
+    traces: str = setting("DELAY_TRACES", "off", one_of("off", "on"))
+    min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
+    row_version: int = setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
+    accept_recreated: tuple[str, ...] = setting("DELAY_ACCEPT_RECREATED", "", words)
+    skip_records: tuple[str, ...] = setting("DELAY_SKIP_RECORDS", "", words)
+    max_destinations: int = setting("DELAY_MAX_DESTINATIONS", "10000", whole(1))
+    worker_url: str = setting("WORKER_URL", "")
+    datadir: str = setting("DATADIR", "")
+    host: str = setting("HOST", "127.0.0.1")
+    web_hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
+    web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
+    web_read_only: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
+    web_secret: str = setting("DELAY_WEB_SECRET", "")
+    web_users_file: str = setting("DELAY_WEB_USERS_FILE", "")
+    web_oidc_issuer: str = setting("DELAY_WEB_OIDC_ISSUER", "", web_address)
+    web_oidc_client_id: str = setting("DELAY_WEB_OIDC_CLIENT_ID", "")
+    web_oidc_client_secret_file: str = setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
+    web_oidc_scopes: tuple[str, ...] = setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)
+    web_oidc_roles: str = setting("DELAY_WEB_OIDC_ROLES", "")
+    web_url: str = setting("DELAY_WEB_URL", "", web_address)
+    web_metrics: str = setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
+    web_insecure: str = setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
+    port: int = setting("PORT", "6066", whole(1, 65_535))
+    processes: int = setting("DELAY_PROCESSES", "1", processes)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
@@ -125,15 +119,15 @@ class Settings:
         Raises SettingInvalid, which names the variable and says what it takes.
         """
         values = {}
-        for setting in fields(cls):
-            name, parse = setting.metadata["env"], setting.metadata["parse"]
-            if not env.get(name) and env.get(setting.metadata["was"]):
-                name = setting.metadata["was"]
-            text = env.get(name) or setting.metadata["default"]
+        for declared in fields(cls):
+            name, parse = declared.metadata["env"], declared.metadata["parse"]
+            if not env.get(name) and env.get(declared.metadata["was"]):
+                name = declared.metadata["was"]
+            text = env.get(name) or declared.metadata["default"]
             try:
-                values[setting.name] = parse(text)
+                values[declared.name] = parse(text)
             except ValueError as error:
-                shown = "(not shown)" if _is_secret(name) else repr(text)
+                shown = "(not shown)" if is_secret(name) else repr(text)
                 raise SettingInvalid(name, shown, str(error)) from error
         settings = cls(**values)
         check(settings)
@@ -181,6 +175,11 @@ class Settings:
         return f"{self.app_id}-jobs"
 
     @property
+    def receipts(self) -> str:
+        """The topic of requests with a key that have come to gateways, if there is one."""
+        return f"{self.app_id}-receipts"
+
+    @property
     def queues(self) -> str:
         """The topic where consumers of acknowledged queues say how they are, if there is one."""
         return queue_report.topic_of(self.app_id)
@@ -217,7 +216,7 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, *self.inputs})
+        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, self.receipts, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property
@@ -250,6 +249,11 @@ class Settings:
     def data_path(self) -> Path:
         """The data directory; by default it follows from the port, so that workers run side by side."""
         return Path(self.datadir or f".data/{self.app_id}-{self.port}")
+
+    @property
+    def gateway_path(self) -> Path:
+        """The gateway's data directory; by default it follows from its port, so that gateways run side by side."""
+        return Path(self.gateway_datadir or f".data/{self.app_id}-gateway-{self.gateway_port}")
 
     @property
     def public(self) -> bool:

@@ -29,6 +29,7 @@ from app.faust_host.consumer import Transport
 from app.faust_host.group import Assignor
 from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
+from app.gateway.command import gateway
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
 from app.process import parent
@@ -231,7 +232,7 @@ def credentials(settings: Settings) -> Any:
     )
 
 
-commands.install(doctor)
+commands.install(doctor, gateway)
 try:
     app = create_app(Settings.from_env())
 except PunctualError as error:

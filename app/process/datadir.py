@@ -46,7 +46,7 @@ def member_id(path: Path) -> str:
 
     Raises DataDirectoryUnusable if there is none yet and none can be written.
     """
-    return _kept(path, "member-id", uuid.uuid4().hex)
+    return kept(path, "member-id", uuid.uuid4().hex)
 
 
 def belongs(path: Path, app_id: str, cluster_id: str) -> None:
@@ -58,13 +58,16 @@ def belongs(path: Path, app_id: str, cluster_id: str) -> None:
     Raises DataDirectoryForeign if it is another installation's, or on another cluster.
     """
     ours = f"{app_id} on cluster {cluster_id}"
-    theirs = _kept(path, "installation", ours)
+    theirs = kept(path, "installation", ours)
     if theirs != ours:
         raise DataDirectoryForeign(path, theirs, ours)
 
 
-def _kept(path: Path, name: str, value: str) -> str:
-    """Return what a file keeps; a new one keeps `value`. It appears whole: a full disk leaves an empty one."""
+def kept(path: Path, name: str, value: str) -> str:
+    """Return what a file keeps; a new one keeps `value`. It appears whole: a full disk leaves an empty one.
+
+    Raises DataDirectoryUnusable if it cannot be read, or not be written.
+    """
     file, new = path / name, path / f"{name}.new"
     try:
         if not file.exists() or not file.read_text().strip():

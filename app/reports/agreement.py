@@ -42,6 +42,7 @@ OF_A_WORKER = frozenset(
         "DELAY_WEB_USERS_FILE",
     }
 )
+_OF_GATEWAYS = "DELAY_GATEWAY_"
 
 
 def fingerprint(settings: Settings) -> dict[str, str]:
@@ -49,7 +50,7 @@ def fingerprint(settings: Settings) -> dict[str, str]:
     told = {}
     for setting in fields(settings):
         name = setting.metadata["env"]
-        if name.startswith("DELAY_") and name not in OF_A_WORKER:
+        if name.startswith("DELAY_") and not name.startswith(_OF_GATEWAYS) and name not in OF_A_WORKER:
             value = msgspec.json.encode(_unordered(getattr(settings, setting.name)))
             told[name] = f"{zlib.crc32(value):08x}"
     return told

@@ -1,0 +1,109 @@
+"""Kafka stops, Kafka and the gateway are killed, under load: what was acknowledged is delivered, once and in order."""
+
+import os
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from app.embedded.broker import Broker
+from app.gateway.receipts import Receipts
+from tests.harness.gateway import GatewayProcess
+from tests.harness.gateway_load import Load
+from tests.harness.kafka import create_topic, now_ms, read
+from tests.harness.worker import Worker, eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTITIONS = 4
+_LONG = bool(os.environ.get("GATEWAY_CHAOS"))
+
+
+class Plan(NamedTuple):
+    """How long things last, and how often the gateway is killed in each of three times."""
+
+    stopped_s: float
+    down_s: float
+    between_s: float
+    kills: int
+    due_s: float
+
+
+PLAN = Plan(60, 20, 5, 3, 240) if _LONG else Plan(4, 1, 1.5, 1, 24)
+
+
+@contextmanager
+def restarting(worker: Worker) -> Iterator[None]:
+    """Start a worker again whenever it ends by itself, as a supervisor does."""
+    over = threading.Event()
+
+    def mind() -> None:
+        while not over.wait(0.2):
+            if worker.failed:
+                worker.start()
+
+    thread = threading.Thread(target=mind)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def killed(gateway: GatewayProcess, times: int, every_s: float) -> None:
+    """Kill a gateway and start it again, so often."""
+    for _ in range(times):
+        time.sleep(every_s)
+        gateway.kill()
+        gateway.start()
+
+
+def delivered(bootstrap: str, topic: str) -> dict[str, list[str]]:
+    """Return the messages of each key in the order in which they were delivered."""
+    found = defaultdict[str, list[str]](list)
+    for record in read(bootstrap, topic):
+        found[(record.key or b"").decode()].append((record.value or b"").decode())
+    return dict(found)
+
+
+def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) -> None:
+    with Broker() as broker:
+        app_id, bootstrap = "gw", broker.bootstrap
+        out = create_topic(bootstrap, "out", 2)
+        worker = Worker(bootstrap, app_id, tmp_path / "worker", partitions=PARTITIONS)
+        gateway = GatewayProcess(bootstrap, app_id, tmp_path / "gateway", partitions=PARTITIONS, route=True)
+        with worker, restarting(worker.start()), gateway:
+            worker.wait_ready()
+            due_ms = now_ms() + int(PLAN.due_s * 1000)
+            ids = Receipts(f"{app_id}-requests", PARTITIONS)
+            with Load(gateway.url, out, due_ms, ids.id, keys=100, per_s=500) as load:
+                time.sleep(PLAN.between_s)
+                assert set(load.answers) == {201}
+                os.kill(broker.pid, signal.SIGSTOP)
+                killed(gateway, PLAN.kills, PLAN.stopped_s / (PLAN.kills + 1))
+                time.sleep(PLAN.stopped_s / (PLAN.kills + 1))
+                assert gateway.ready()["state"] == "spooling"
+                os.kill(broker.pid, signal.SIGCONT)
+                killed(gateway, PLAN.kills, PLAN.between_s / 2)
+                gateway.wait_state("up")
+                time.sleep(PLAN.between_s)
+                os.kill(broker.pid, signal.SIGKILL)
+                broker.stop()
+                killed(gateway, PLAN.kills, PLAN.down_s / PLAN.kills)
+                broker.start()
+                gateway.wait_state("up")
+                time.sleep(PLAN.between_s)
+            assert now_ms() < due_ms, "the plan's due time is too early for this machine"
+            assert set(load.answers) == {201, 202}, load.answers
+            assert not gateway.ready()["spool_records"]
+            eventually(lambda: sum(map(len, delivered(bootstrap, out).values())) >= load.count, PLAN.due_s + 30)
+            time.sleep(1)
+            assert delivered(bootstrap, out) == load.taken
+            print(load.count, dict(load.answers), load.lost, load.longest_s)
