@@ -38,7 +38,6 @@ from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 
 _GUARANTEES = ("at_least_once", "exactly_once")
-_MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
@@ -174,6 +173,11 @@ class Settings(GatewaySettings):
         return f"{self.app_id}-jobs"
 
     @property
+    def receipts(self) -> str:
+        """The topic of requests with a key that have come to gateways, if there is one."""
+        return f"{self.app_id}-receipts"
+
+    @property
     def queues(self) -> str:
         """The topic where consumers of acknowledged queues say how they are, if there is one."""
         return queue_report.topic_of(self.app_id)
@@ -210,7 +214,7 @@ class Settings(GatewaySettings):
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, *self.inputs})
+        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, self.receipts, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

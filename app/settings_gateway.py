@@ -19,3 +19,7 @@ class GatewaySettings:
     gateway_batch: int = setting("DELAY_GATEWAY_BATCH", "1000", whole(1, 100_000))
     gateway_dedupe_ms: int = setting("DELAY_GATEWAY_DEDUPE", "P1D", parse_duration)
     gateway_min_free_disk: int = setting("DELAY_GATEWAY_MIN_FREE_DISK", str(256 << 20), whole(0))
+    gateway_tokens_file: str = setting("DELAY_GATEWAY_TOKENS_FILE", "")
+    gateway_max_body: int = setting("DELAY_GATEWAY_MAX_BODY", str(4 << 20), whole(1_024, 64 << 20))
+    gateway_connections: int = setting("DELAY_GATEWAY_CONNECTIONS", "1000", whole(10, 60_000))
+    gateway_connections_of_one: int = setting("DELAY_GATEWAY_CONNECTIONS_OF_ONE", "500", whole(1, 60_000))

@@ -1,7 +1,7 @@
 """What is answered to a request that cannot be done: a problem, as RFC 9457 has it."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
@@ -9,6 +9,8 @@ from aiohttp import web
 from app.gateway.problem_types import TYPES, ProblemType
 
 MEDIA_TYPE = "application/problem+json"
+#: Where an answer has the name of its problem's type.
+KIND: Final = web.ResponseKey("kind", str)
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -67,7 +69,9 @@ def answered(kind: ProblemType, detail: str, **members: Any) -> Answered:
 def response(problem: Problem) -> web.Response:
     """Return the answer to a request with a problem."""
     body = msgspec.json.encode(problem.answered())
-    return web.Response(body=body, status=problem.status, content_type=MEDIA_TYPE, headers=problem.headers)
+    answer = web.Response(body=body, status=problem.status, content_type=MEDIA_TYPE, headers=problem.headers)
+    answer[KIND] = problem.kind.name
+    return answer
 
 
 def pointer(*path: str | int) -> str:

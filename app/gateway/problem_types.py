@@ -67,6 +67,9 @@ _REQUESTS: Final = (
     ProblemType("bad-json", 400, "The body is no JSON"),
     ProblemType("unauthorized", 401, "No token, or none that is known"),
     ProblemType("forbidden", 403, "The token does not allow this"),
+    ProblemType("idempotency-key", 400, "The header Idempotency-Key is no key"),
+    ProblemType("idempotency-key-reused", 422, "The Idempotency-Key came with another request before"),
+    ProblemType("in-progress", 409, "The first request with this Idempotency-Key is being carried out"),
     ProblemType("not-found", 404, "There is nothing at this address"),
     ProblemType("method-not-allowed", 405, "The address does not know this method"),
     ProblemType("timeout", 408, "The request took too long to come"),
@@ -81,6 +84,8 @@ _REQUESTS: Final = (
 _ITSELF: Final = (
     ProblemType("internal", 500, "The gateway has failed"),
     ProblemType("spool-full", 503, "Kafka is away, and the spool takes no more"),
+    ProblemType("busy", 503, "Too many large requests are being read"),
+    ProblemType("keys-unread", 503, "Which keys there have been is not known yet"),
     ProblemType("unreachable", 503, "The worker that knows does not answer"),
 )
 TYPES: Final = {kind.name: kind for kind in (*_REASONS, *_ORDERS, *_REQUESTS, *_ITSELF)}

@@ -295,6 +295,7 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-queues",
         "shop-audit",
         "shop-jobs",
+        "shop-receipts",
     }
 
 
