@@ -31,13 +31,13 @@ from app.settings_values import (
 )
 from punctual.contract import queue_report
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.namespaces import Namespaces, parse_namespaces
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 
 _GUARANTEES = ("at_least_once", "exactly_once")
-_MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
@@ -62,6 +62,7 @@ class Settings(GatewaySettings):
     app_id: str = setting("DELAY_APP_ID", "delay", topic_name)
     extra_inputs: dict[str, str] = setting("DELAY_INPUTS", "", pairs)
     policies: dict[str, Policies] = setting("DELAY_POLICIES", "", each(parse_policies))
+    namespaces: Namespaces = setting("DELAY_NAMESPACES", "", parse_namespaces)
     partitions: int = setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
     replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
@@ -172,6 +173,11 @@ class Settings(GatewaySettings):
         return f"{self.app_id}-jobs"
 
     @property
+    def receipts(self) -> str:
+        """The topic of requests with a key that have come to gateways, if there is one."""
+        return f"{self.app_id}-receipts"
+
+    @property
     def queues(self) -> str:
         """The topic where consumers of acknowledged queues say how they are, if there is one."""
         return queue_report.topic_of(self.app_id)
@@ -208,7 +214,7 @@ class Settings(GatewaySettings):
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, *self.inputs})
+        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, self.receipts, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

@@ -23,6 +23,8 @@ _BESIDE_BYTES = _MIB * 3 // 4
 TOMBSTONES_MS = 7 * 86_400_000
 _LOOKS, _LOOK_S = 100, 0.1
 _DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
+#: Receipts spread over a few brokers. Their keys are known for a day; the rest is for those that come late.
+_RECEIPT_PARTITIONS, _HOURS_30 = 4, str(30 * 3_600_000)
 
 
 @dataclass(slots=True)
@@ -70,11 +72,15 @@ def plan(
 
 
 def when_needed(settings: Settings) -> dict[str, tuple[int, dict[str, str]]]:
-    """Return the topics that are created with the first act or job: partitions and settings."""
+    """Return the topics that are created with the first act, job or gateway: partitions and settings."""
     safe = _safe(settings)
     return {
         settings.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),
         settings.jobs: (1, {**safe, "cleanup.policy": "compact,delete", "retention.ms": _DAYS_30}),
+        settings.receipts: (
+            _RECEIPT_PARTITIONS,
+            {**safe, "cleanup.policy": "delete", "retention.ms": _HOURS_30, "segment.ms": "3600000"},
+        ),
     }
 
 
@@ -137,13 +143,24 @@ async def ensure_jobs(settings: Settings) -> None:
     await _ensure(settings, settings.jobs)
 
 
-async def _ensure(settings: Settings, topic: str) -> None:
+async def ensure_receipts(settings: Settings) -> int:
+    """Create the topic of receipts if it is not there, for nobody without a gateway has it; return its partitions.
+
+    Raises TopicMismatch if the brokers do not let us.
+    """
+    return await _ensure(settings, settings.receipts)
+
+
+async def _ensure(settings: Settings, topic: str) -> int:
+    """Create a topic if it is not there; return how many partitions it has."""
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
         if topic not in await admin.list_topics():
             await _create(admin, settings, {topic: when_needed(settings)[topic]})
             await _settled(admin, [topic])
+        [described] = await admin.describe_topics([topic])
+        return len(described["partitions"])
     finally:
         await admin.close()
 

@@ -1,12 +1,12 @@
 """Gives orders: records on the requests topic, in their id's home partition, whose events say what came of them."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any, Final
 
 import aiokafka.errors
 import msgspec
 
+from app.acts.endings import ending
 from app.acts.outcome import PENDING, SENT, Outcome, of_event
 from app.acts.writing import write
 from app.engine import Engine
@@ -19,8 +19,6 @@ from punctual.contract.home import home_partition
 _PATIENCE_S: Final = 10.0
 _CHUNK: Final = 1_000
 _LOOK_S, _LOOKS = 0.005, 20
-#: Events before an order that are looked through for how its message had ended.
-_BEFORE: Final = 5_000
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -54,7 +52,9 @@ class Orders:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 event = await _told(reader, source)
-            ended = await self._ending(home, event) if event["event"] in ("conflict", "unknown") else None
+            ended = None
+            if event["event"] in ("conflict", "unknown"):
+                ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
         except (TimeoutError, aiokafka.errors.KafkaError):
             sentence = (
                 f"It is sent, and holds, but partition {home} has not taken it up within {_PATIENCE_S:g} s: "
@@ -99,20 +99,6 @@ class Orders:
                 return await PartitionReader.at_end(self._engine.cluster, self._settings.events_topic, home)
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise NotGiven("the brokers do not answer: nothing was sent") from error
-
-    async def _ending(self, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return how the last life of an event's id has ended, if that is among the last events."""
-        topic, cluster = self._settings.events_topic, self._engine.cluster
-        reader = PartitionReader(cluster, topic, home)
-        end = await reader.end()
-        start = max(await reader.begin(), end - _BEFORE)
-        found = None
-        async with asyncio.timeout(_PATIENCE_S):
-            async for record in PartitionReader(cluster, topic, home, start).up_to(end):
-                told = _decode(record.value or b"{}")
-                if told["id"] == event["id"] and told["event"] in ("delivered", "cancelled", "dropped", "rejected"):
-                    found = told
-        return found
 
 
 async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 PunctualError
 ├── GatewayPortUnusable  the gateway cannot listen on its port
+├── TokensMissing        others reach the gateway, and nobody has to show a token
 ├── SpoolTaken           another process uses the spool
 ├── SpoolForeign         the spool is another installation's
 └── SpoolUnusable        the spool cannot be written, or is damaged
@@ -23,6 +24,17 @@ class GatewayPortUnusable(PunctualError):
         super().__init__(
             f"the gateway cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Give it a "
             "DELAY_GATEWAY_PORT that is free and a HOST that is this machine's, or stop what listens there."
+        )
+
+
+class TokensMissing(PunctualError):
+    """Others than this machine reach the gateway, and nobody has to show a token."""
+
+    def __init__(self, host: str) -> None:
+        """Name the address that it would listen on."""
+        super().__init__(
+            f"HOST={host}: others than this machine would reach the gateway, and nobody has to show a token. Set "
+            "DELAY_GATEWAY_TOKENS_FILE (docs/how-to/gateway-tokens.md), or keep HOST at 127.0.0.1."
         )
 
 

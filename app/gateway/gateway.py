@@ -9,10 +9,12 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.gateway import health
+from app.gateway import access, error_answers, health, limits, routes
 from app.gateway.connection import Connection
+from app.gateway.connections import Runner
 from app.gateway.errors import GatewayPortUnusable
 from app.gateway.intake import Intake
+from app.gateway.keys import once
 from app.gateway.parts import Parts
 from app.gateway.receipts import Receipts
 from app.gateway.spool import Spool
@@ -21,12 +23,17 @@ from app.process.fatal import end_process
 from app.process.tasks import telling
 from app.settings import Settings
 from app.version import VERSION
-from app.web import connections
 
 log = logging.getLogger(__name__)
 
 #: What adds its routes, middlewares and metrics to the application, in this order.
-REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (health.register,)
+REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (
+    error_answers.register,
+    access.register,
+    once.register,
+    health.register,
+    routes.register,
+)
 _FAREWELL_S: Final = 10.0
 
 
@@ -49,15 +56,19 @@ class Gateway:
         """Listen, and connect to Kafka as soon as it is there. Raises GatewayPortUnusable."""
         self._connecting = asyncio.get_running_loop().create_task(self._connection.run(self.intake.is_down))
         self._connecting.add_done_callback(telling(end_process))
-        web_app, settings = web.Application(), self._settings
+        settings = self._settings
+        web_app = web.Application(client_max_size=settings.gateway_max_body)
         for register in REGISTER:
             register(web_app, self._parts)
-        self._runner = web.AppRunner(
-            web_app, access_log=None, keepalive_timeout=connections.HEAD_S, shutdown_timeout=_FAREWELL_S
+        self._runner = Runner(
+            web_app,
+            settings.gateway_connections,
+            settings.gateway_connections_of_one,
+            shutdown_timeout=_FAREWELL_S,
         )
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, settings.host, settings.gateway_port).start()
+            await web.TCPSite(self._runner, settings.host, settings.gateway_port, backlog=limits.BACKLOG).start()
         except OSError as error:
             raise GatewayPortUnusable(settings.host, settings.gateway_port, error) from error
         waiting = self._spool.count

@@ -16,6 +16,7 @@ SUFFIXES = (
     "-progress",
     "-controls",
     "-queues",
+    "-receipts",
     "-cold",
     "-dead-letters",
     "-delays-changelog",

@@ -40,6 +40,16 @@ def worker_acls(settings: Settings) -> list[Acl]:
     return acls
 
 
+def gateway_acls(settings: Settings) -> list[Acl]:
+    """Return what a gateway needs: to write requests, to keep receipts of those that have a key, to see what waits."""
+    return [
+        *(Acl("topic", name, "literal", ("Write",)) for name in settings.inputs),
+        Acl("topic", settings.receipts, "literal", ("Create", "DescribeConfigs", "Read", "Write")),
+        Acl("topic", settings.progress, "literal", ("Read",)),
+        *_destinations(settings, ("Describe",), "to see whether destinations are there"),
+    ]
+
+
 def producer_acls(settings: Settings) -> list[Acl]:
     """Return what who sends requests and commands needs, on all inputs."""
     return [Acl("topic", name, "literal", ("Write",)) for name in settings.inputs]

@@ -62,6 +62,12 @@ class GatewayProcess:
         """What it has said."""
         return self._program.log
 
+    def memory_bytes(self) -> tuple[int, int]:
+        """Return the memory that it has, and the most that it has had."""
+        status = Path(f"/proc/{self._program.pid}/status").read_text()
+        fields = {line.partition(":")[0]: line.split() for line in status.splitlines()}
+        return int(fields["VmRSS"][1]) << 10, int(fields["VmHWM"][1]) << 10
+
     def start(self) -> Self:
         """Start it, and wait until it listens."""
         self._program.start()

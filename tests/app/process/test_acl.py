@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.process.acl import Acl, consumer_acls, producer_acls, worker_acls
+from app.process.acl import Acl, consumer_acls, gateway_acls, producer_acls, worker_acls
 from app.settings import Settings
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/operate.md"
@@ -71,3 +71,11 @@ def test_who_sends_writes_to_inputs_alone_and_who_reads_writes_nothing() -> None
         ("topic", "orders", ("Read",)),
         ("group", "mail", ("Read",)),
     }
+
+
+def test_a_gateway_writes_inputs_and_receipts_alone() -> None:
+    granted = gateway_acls(settings(DELAY_INPUTS="extra=native"))
+
+    writes = {acl.name for acl in granted if "Write" in acl.operations}
+    assert writes == {"shop-requests", "extra", "shop-receipts"}
+    assert {acl.name for acl in granted if "Read" in acl.operations} == {"shop-receipts", "shop-progress"}
