@@ -30,6 +30,7 @@ from app.faust_host.group import Assignor
 from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
 from app.gateway.command import gateway
+from app.ingest.quotas import whose
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
 from app.process import parent
@@ -157,6 +158,7 @@ def create_app(settings: Settings) -> Punctual:
             value_type=bytes,
             now_ms=Clock.wall_ms,
             monotonic_ms=Clock.monotonic_ms,
+            whose=whose(settings.namespaces),
         )
     )
     app.engine = Engine(settings, table, app)

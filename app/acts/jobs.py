@@ -56,7 +56,7 @@ class Jobs:
     def __init__(self, engine: Engine, search: Search, audit: Audit, log: JobLog, dead_letters: DeadLetters) -> None:
         """Know of no job; run() begins."""
         self._engine, self._search, self._audit = engine, search, audit
-        self._log, self._dead_letters = log, dead_letters
+        self._log, self._dead_letters, self.namespaces = log, dead_letters, search.namespaces
         self._wake = asyncio.Event()
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
 

@@ -189,12 +189,13 @@ class View:
         if (act == "reschedule") != (at is not None or after is not None):
             raise BadBody("a reschedule needs at or after, and nothing else takes them")
         if act == RESEND:
-            wanted = DeadLetterFilter.from_query(query)
+            wanted = DeadLetterFilter.from_query(query, self._jobs.namespaces)
             return as_json(await self._jobs.resend(actor_of(request), wanted, confirm), 202)
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after is not None:
             due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
-        return as_json(await self._jobs.give(actor_of(request), act, Filter.from_query(query), confirm, due_ms), 202)
+        pending = Filter.from_query(query, self._jobs.namespaces)
+        return as_json(await self._jobs.give(actor_of(request), act, pending, confirm, due_ms), 202)
 
     @told
     async def jobs(self, _request: web.Request) -> web.StreamResponse:

@@ -43,7 +43,8 @@ class View:
 
         async def ask() -> Any:
             limit = int(number(query, "limit", _USUAL, MOST_ROWS))
-            return await self._dead_letters.page(DeadLetterFilter.from_query(query), query.get("cursor", ""), limit)
+            wanted = DeadLetterFilter.from_query(query, self._dead_letters.namespaces)
+            return await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
 
         return await self._told(ask)
 
@@ -53,7 +54,8 @@ class View:
 
         async def ask() -> Any:
             seconds = number(query, "seconds", _USUAL_S, LONGEST_S)
-            return await self._dead_letters.count(DeadLetterFilter.from_query(query), seconds)
+            wanted = DeadLetterFilter.from_query(query, self._dead_letters.namespaces)
+            return await self._dead_letters.count(wanted, seconds)
 
         return await self._told(ask)
 

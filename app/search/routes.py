@@ -51,15 +51,22 @@ class View:
         """Answer by a search."""
         self._search, self._timelines = search, Timelines(search)
 
+    def _filter(self, query: Mapping[str, str]) -> Filter:
+        return Filter.from_query(query, self._search.namespaces)
+
+    def _asked(self, query: Mapping[str, str]) -> tuple[Filter, Place, int]:
+        after = Place.parse(query["cursor"]) if query.get("cursor") else Place()
+        return self._filter(query), after, int(number(query, "limit", _USUAL, MOST))
+
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages: pending messages that fit a filter, by due time."""
         query = request.query
-        return await _told(lambda: self._search.page(*_asked(query), whole=_flag(query, "whole")))
+        return await _told(lambda: self._search.page(*self._asked(query), whole=_flag(query, "whole")))
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/count: how many fit a filter."""
         query = request.query
-        return await _told(lambda: self._search.count(Filter.from_query(query), _seconds(query)))
+        return await _told(lambda: self._search.count(self._filter(query), _seconds(query)))
 
     async def message(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id}: the pending message with an id."""
@@ -79,12 +86,12 @@ class View:
     async def own_page(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a page."""
         query = request.query
-        return await _told(lambda: self._search.own_page(*_asked(query), whole=_flag(query, "whole")))
+        return await _told(lambda: self._search.own_page(*self._asked(query), whole=_flag(query, "whole")))
 
     async def own_count(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a count."""
         query = request.query
-        return await _told(lambda: self._search.own_count(Filter.from_query(query), _seconds(query)))
+        return await _told(lambda: self._search.own_count(self._filter(query), _seconds(query)))
 
     async def own_message(self, request: web.Request) -> web.Response:
         """Answer another worker: a message that lives here."""
@@ -123,11 +130,6 @@ async def _told(ask: Any, otherwise: str = "") -> web.Response:
     except (ScanFailed, PeerSilent) as error:
         return as_json({"error": str(error)}, 503, _RETRY)
     return as_json({"error": otherwise}, 404) if found is None else as_json(found)
-
-
-def _asked(query: Mapping[str, str]) -> tuple[Filter, Place, int]:
-    after = Place.parse(query["cursor"]) if query.get("cursor") else Place()
-    return Filter.from_query(query), after, int(number(query, "limit", _USUAL, MOST))
 
 
 def _spans(query: Mapping[str, str], at_ms: int) -> Spans:

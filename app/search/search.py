@@ -31,6 +31,7 @@ class Search:
         """Look at the databases that an engine has open; nothing runs yet."""
         self._engine, settings = engine, engine.settings
         self._inputs, self._partitions = settings.inputs, settings.partitions
+        self.namespaces = settings.namespaces
         self.masks = settings.web_payloads == "masked"
         self.scans = Scans(self.databases, settings.data_path / "scanner")
         self.secret = settings.web_secret
