@@ -102,7 +102,7 @@ class Settings:
     datadir: str = _setting("DATADIR", "")
     host: str = _setting("HOST", "127.0.0.1")
     web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", words)
-    web_payloads: str = _setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
+    web_payloads: str = _setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked-for-viewers", "masked"))
     web_read_only: str = _setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
     web_secret: str = _setting("DELAY_WEB_SECRET", "")
     web_users_file: str = _setting("DELAY_WEB_USERS_FILE", "")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
@@ -11,7 +12,7 @@ from app.access.basic import CHALLENGE, Basic, TooManyFailures
 from app.access.needs import NEEDS, Need, place_of
 from app.access.oidc import Oidc
 from app.access.refusals import SIGN_IN, refused, see_sign_in
-from app.access.roles import ANYBODY, ASKER, Asker, Role, enough, put
+from app.access.roles import ANYBODY, ASKER, Asker, Role, enough, masks, put
 from app.settings import Settings
 from app.web.guard import SAFE, told_whence
 
@@ -27,6 +28,7 @@ class Gate:
     def __init__(self, settings: Settings, basic: Basic | None, oidc: Oidc | None) -> None:
         """Ask these who is who."""
         self._basic, self._oidc = basic, oidc
+        self._payloads = settings.web_payloads
         self._between = bool(settings.web_secret)
         self._needs = dict(NEEDS)
         if settings.web_metrics == "open":
@@ -56,7 +58,7 @@ class Gate:
             return refused(request, 403, "a session acts from a browser alone; programs show a token or a password")
         if not enough(asker.role, need):
             return refused(request, 403, f"this needs the role {need}, and {asker.name} is {asker.role}")
-        put(request, asker)
+        put(request, msgspec.structs.replace(asker, masked=masks(self._payloads, asker.role)))
         answer = await handler(request)
         if self._oidc is not None:
             self._oidc.sessions.renew(request, answer)

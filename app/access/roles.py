@@ -11,11 +11,15 @@ ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "admin")
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """Who asks, in which role; `session` is the id of what the browser was given, if that says so."""
+    """Who asks, in which role; `session` is the id of what the browser was given, if that says so.
+
+    With `masked` they see no keys, values and values of headers.
+    """
 
     name: str
     role: Role
     session: str = ""
+    masked: bool = False
 
 
 #: Whoever asks where nobody has to sign in.
@@ -27,6 +31,11 @@ ASKER: Final = web.RequestKey("asker", Asker)
 def enough(role: Role, need: Role) -> bool:
     """Whether a role may do what needs another."""
     return ROLES.index(role) >= ROLES.index(need)
+
+
+def masks(payloads: str, role: Role) -> bool:
+    """Whether payloads are masked for a role, by what DELAY_WEB_PAYLOADS says."""
+    return payloads == "masked" or (payloads == "masked-for-viewers" and role == ROLES[0])
 
 
 def put(request: web.Request, asker: Asker) -> None:

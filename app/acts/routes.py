@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from app.access.roles import ASKER
+from app.access.roles import ASKER, Asker
 from app.acts.acts import Actor, Acts
 from app.acts.audit import NotAudited
 from app.acts.body import BadBody, body_of, moment, raw, span, text
@@ -17,6 +17,7 @@ from app.acts.jobs import Jobs, NotConfirmed
 from app.acts.orders import NotGiven
 from app.acts.outcome import PENDING, Outcome
 from app.acts.resend import Correction
+from app.acts.shown import act_shown, job_shown
 from app.clock import Clock
 from app.dead_letters.dead_letters import DeadLetters, Unreadable
 from app.dead_letters.filter import NAMES as OF_DEAD_LETTERS
@@ -157,7 +158,7 @@ class View:
         """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send one again, put right perhaps."""
         body = await body_of(request, ("headers", "value"))
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
-        one = await self._dead_letters.original(partition, offset)
+        one = await self._dead_letters.one(partition, offset)
         if one is None:
             return as_json({"error": GONE}, 404)
         headers = body.get("headers") or {}
@@ -168,9 +169,10 @@ class View:
         return _answer(await self._acts.resend(actor_of(request), one, correction))
 
     @told
-    async def audit(self, _request: web.Request) -> web.StreamResponse:
+    async def audit(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit: the newest acts."""
-        return as_json({"acts": await self._acts.last(_ACTS_SHOWN)})
+        acts = await self._acts.last(_ACTS_SHOWN)
+        return as_json({"acts": [act_shown(act, request[ASKER]) for act in acts]})
 
     @told
     async def give_job(self, request: web.Request) -> web.StreamResponse:
@@ -197,19 +199,19 @@ class View:
         return as_json(await self._jobs.give(actor_of(request), act, Filter.from_query(query), confirm, due_ms), 202)
 
     @told
-    async def jobs(self, _request: web.Request) -> web.StreamResponse:
+    async def jobs(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs: how all of them stand, the newest first."""
-        return as_json({"jobs": await self._jobs.all()})
+        return as_json({"jobs": [job_shown(one, request[ASKER]) for one in await self._jobs.all()]})
 
     @told
     async def job(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs/{id}."""
-        return _found(await self._jobs.one(request.match_info["id"]))
+        return _found(await self._jobs.one(request.match_info["id"]), request[ASKER])
 
     @told
     async def stop_job(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs/{id}/stop: it goes no further; what it has done stays."""
-        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]))
+        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]), request[ASKER])
 
     async def wake(self, _request: web.Request) -> web.StreamResponse:
         """Answer another worker that has given a job."""
@@ -265,9 +267,7 @@ def _answer(outcome: Outcome) -> web.Response:
     return as_json(outcome, _STATUS.get(outcome.outcome, 200))
 
 
-def _found(standing: Standing | None) -> web.Response:
-    return (
-        as_json({"error": "there is no such job; they are kept for 30 days"}, 404)
-        if standing is None
-        else as_json(standing)
-    )
+def _found(standing: Standing | None, asker: Asker) -> web.Response:
+    if standing is None:
+        return as_json({"error": "there is no such job; they are kept for 30 days"}, 404)
+    return as_json(job_shown(standing, asker))

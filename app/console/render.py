@@ -74,7 +74,7 @@ class Renderer:
             "now_ms": whole.get("at_ms", 0),
             "path": request.path,
             "live": live or not ready,
-            "user": "" if asker is ANYBODY else asker.name,
+            "user": "" if asker.name == ANYBODY.name else asker.name,
             "role": asker.role,
             "session": bool(asker.session),
             "operates": enough(asker.role, "operator") and not self._read_only,

@@ -3,8 +3,11 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 
+from app.access.roles import ASKER, Asker
+from app.dead_letters.dead_letter import DeadLetter, masked
 from app.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.dead_letters.filter import DeadLetterFilter
 from app.search.routes import number
@@ -39,11 +42,13 @@ class View:
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters: those that fit a filter, the newest first."""
-        query = request.query
+        query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
             limit = int(number(query, "limit", _USUAL, MOST_ROWS))
-            return await self._dead_letters.page(DeadLetterFilter.from_query(query), query.get("cursor", ""), limit)
+            wanted, cursor = DeadLetterFilter.from_query(query), query.get("cursor", "")
+            page = await self._dead_letters.page(wanted, cursor, limit)
+            return msgspec.structs.replace(page, rows=[shown(one, asker) for one in page.rows])
 
         return await self._told(ask)
 
@@ -60,7 +65,12 @@ class View:
     async def one(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters/{partition}-{offset}: one, whole."""
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
-        return await self._told(lambda: self._dead_letters.one(partition, offset))
+
+        async def ask() -> Any:
+            found = await self._dead_letters.one(partition, offset)
+            return None if found is None else shown(found, request[ASKER])
+
+        return await self._told(ask)
 
     async def _told(self, ask: Callable[[], Awaitable[Any]]) -> web.Response:
         try:
@@ -73,3 +83,8 @@ class View:
         if found is None:
             return as_json({"error": GONE}, 404)
         return as_json(found)
+
+
+def shown(one: DeadLetter, asker: Asker) -> DeadLetter:
+    """Return a dead letter as somebody may see it."""
+    return masked(one) if asker.masked else one

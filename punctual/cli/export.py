@@ -52,8 +52,8 @@ def _exported(row: dict[str, Any], told: dict[str, Any]) -> Exported:
     """Return a row as it is exported. Raises a CommandError if it does not say all that is needed."""
     if row["masked"]:
         raise NotAllowed(
-            "this installation shows keys and values to nobody (DELAY_WEB_PAYLOADS=masked): start its workers with "
-            "DELAY_WEB_PAYLOADS=shown, on ports that only you can reach, while you export"
+            "keys and values are masked for you here (DELAY_WEB_PAYLOADS): with masked-for-viewers an operator sees "
+            "them. With masked nobody does: start the workers with shown, on ports that only you can reach, meanwhile"
         )
     if row["recurring"] is not None and row.get("series") is None:
         raise CommandError(f"the worker of partition {row['partition']} is too old to tell of series: upgrade it")

@@ -35,15 +35,18 @@ def users(tmp_path: Path) -> Path:
     return path
 
 
-def stubbed(settings: Settings) -> web.Application:
-    """Return a worker's web application, with what surrounds each answer, and answers that only say who asks."""
+def stubbed(settings: Settings, real_below: str = "/sign-") -> web.Application:
+    """Return a worker's web application, with what surrounds each answer, and answers that only say who asks.
+
+    Those of addresses that begin with `real_below` are the worker's own.
+    """
     real = create_app(settings).web.web_app
     stub = web.Application(middlewares=real.middlewares)
     stub.on_response_prepare.extend(real.on_response_prepare)
     for resource in real.router.resources():
         made = stub.router.add_resource(getattr(resource, "_orig_path", resource.canonical))
         for route in resource:
-            keeps = "sign-" in resource.canonical or "signed-out" in resource.canonical
+            keeps = resource.canonical.startswith(("/sign-", real_below)) or "signed-out" in resource.canonical
             made.add_route(route.method, route.handler if keeps else _says_who)
     return stub
 
@@ -54,8 +57,8 @@ async def _says_who(request: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def served(**env: object) -> AsyncIterator[Client]:
+async def served(*, real_below: str = "/sign-", **env: object) -> AsyncIterator[Client]:
     """Serve a worker's routes with these settings."""
-    web_app = stubbed(Settings.from_env({name: str(value) for name, value in env.items()}))
+    web_app = stubbed(Settings.from_env({name: str(value) for name, value in env.items()}), real_below)
     async with TestClient(TestServer(web_app)) as client:
         yield client
