@@ -29,6 +29,7 @@ from app.settings_values import (
 )
 from punctual.contract import queue_report
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.namespaces import Namespaces, parse_namespaces
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
@@ -69,6 +70,7 @@ class Settings:
     app_id: str = _setting("DELAY_APP_ID", "delay", topic_name)
     extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
     policies: dict[str, Policies] = _setting("DELAY_POLICIES", "", each(parse_policies))
+    namespaces: Namespaces = _setting("DELAY_NAMESPACES", "", parse_namespaces)
     partitions: int = _setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
     replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))

@@ -57,6 +57,21 @@ def _check_inputs(settings: "Settings") -> None:
     stranger = next((topic for topic in settings.policies if topic not in settings.inputs), None)
     if stranger is not None:
         raise SettingInvalid("DELAY_POLICIES", stranger, f"it is no input; they are {', '.join(settings.inputs)}")
+    _check_namespaces(settings)
+
+
+def _check_namespaces(settings: "Settings") -> None:
+    """See that namespaces are those of inputs, and that the requests topic stays everybody's."""
+    for topic, name in settings.namespaces.inputs.items():
+        if topic == settings.requests:
+            why = (
+                "this topic has no namespace: operators, the console and the command line write to it. Give the team "
+                "an input of its own with DELAY_INPUTS"
+            )
+            raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
+        if topic not in settings.inputs:
+            why = f"{topic} is no input; they are {', '.join(settings.inputs)}"
+            raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
 
 
 def _check_rates(settings: "Settings") -> None:

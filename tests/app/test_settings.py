@@ -8,6 +8,7 @@ import pytest
 
 from app.errors import SettingInvalid
 from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
 from punctual.contract.policies import Policies
 from punctual.contract.rate import Rate
 from tables import keys
@@ -27,6 +28,7 @@ GOOD = {
         "delay-requests=no-later PT10S jitter 500, ",
         {"delay-requests": Policies(no_later_ms=10_000, jitter_ms=500)},
     ),
+    "DELAY_NAMESPACES": ("team-b, team-c,", Namespaces(others=frozenset({"team-b", "team-c"}))),
     "DELAY_PARTITIONS": ("64", 64),
     "DELAY_REPLICATION_FACTOR": ("1", 1),
     "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
@@ -83,6 +85,7 @@ BAD = {
     "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
     "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
     "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: there is no policy 'sooner', they are no-later"),
+    "DELAY_NAMESPACES": ("orders=Team", "'Team' is no name of a namespace: 1 to 63 small letters, digits"),
     "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
     "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
@@ -195,6 +198,19 @@ def test_what_no_input_can_be_stops_the_start(text: str, why: str) -> None:
 def test_policies_are_those_of_inputs() -> None:
     with pytest.raises(SettingInvalid, match=r"DELAY_POLICIES=orders: it is no input; they are delay-requests, late"):
         Settings.from_env({"DELAY_INPUTS": "late=native", "DELAY_POLICIES": "orders=jitter PT1S"})
+
+
+def test_namespaces_are_those_of_inputs_but_of_the_requests_topic() -> None:
+    inputs = {"DELAY_INPUTS": "late=native"}
+    settings = Settings.from_env({**inputs, "DELAY_NAMESPACES": "late=team-a"})
+
+    assert (settings.namespaces.of_topic("late"), settings.namespaces.of_topic(settings.requests)) == ("team-a", "")
+    for text, why in (
+        ("orders=team-a", "orders is no input; they are delay-requests, late"),
+        ("delay-requests=team-a", "this topic has no namespace: operators, the console and the command line write to"),
+    ):
+        with pytest.raises(SettingInvalid, match=f"DELAY_NAMESPACES={text}: {why}"):
+            Settings.from_env({**inputs, "DELAY_NAMESPACES": text})
 
 
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
