@@ -149,16 +149,27 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
         assert await who(other, **headers) == "401"
 
 
-@pytest.mark.parametrize("changed", ["DELAY_WEB_SECRET", "DELAY_APP_ID", "DELAY_WEB_OIDC_CLIENT_ID"])
-async def test_a_session_of_another_installation_is_none(client: Client, env: dict[str, str], changed: str) -> None:
+@pytest.mark.parametrize(
+    ("changed", "to"),
+    [
+        ("DELAY_WEB_SECRET", "another-one"),
+        ("DELAY_APP_ID", "another-one"),
+        ("DELAY_WEB_OIDC_CLIENT_ID", "another-one"),
+        ("DELAY_WEB_OIDC_ROLES", ROLES.replace("admin", "viewer")),
+    ],
+)
+async def test_a_session_of_another_installation_or_by_other_rules_is_none(
+    client: Client, env: dict[str, str], changed: str, to: str
+) -> None:
     await signed_in(client, "1")
     headers = {"Cookie": f"punctual-session={cookie(client)}"}
-    async with served(**{**env, changed: "another-one"}) as other:
+    async with served(**{**env, changed: to}) as other:
         assert await who(other, **headers) == "401"
 
 
 def _key(env: dict[str, str]) -> bytes:
-    return key_of(SECRET, f"delay\0{env['DELAY_WEB_OIDC_ISSUER']}\0{env['DELAY_WEB_OIDC_CLIENT_ID']}")
+    parts = ("delay", *(env[f"DELAY_WEB_OIDC_{name}"] for name in ("ISSUER", "CLIENT_ID", "ROLES")))
+    return key_of(SECRET, "\0".join(parts))
 
 
 async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(

@@ -1,0 +1,51 @@
+"""The namespaces that there are for whoever asks, and where each may have messages delivered."""
+
+from collections.abc import Iterable
+
+import msgspec
+from aiohttp import web
+
+from app.access.roles import ASKER
+from app.settings import Settings
+from app.web.answers import as_json
+from app.web.routes import missing_of, unready
+from app.web.state import WorkerState
+
+
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace, its inputs, and the patterns of destinations that these may have, by DELAY_DESTINATIONS."""
+
+    namespace: str
+    inputs: list[str]
+    destinations: list[str]
+
+
+def register(web_app: web.Application, state: WorkerState, settings: Settings) -> None:
+    """Add GET /api/v1/namespaces to an application that has not started yet."""
+
+    async def show(request: web.Request) -> web.Response:
+        """Answer it: all namespaces, or those that somebody is bound to."""
+        missing = missing_of(state)
+        if missing is not None:
+            return unready(state, missing)
+        bound = request[ASKER].namespaces
+        names = settings.namespaces.names if bound is None else bound
+        told = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version, "at_ms": state.now_ms()}
+        return as_json({**told, "namespaces": [_namespace(settings, name) for name in sorted(names)]})
+
+    web_app.add_routes([web.get("/api/v1/namespaces", show)])
+
+
+def inputs_of(settings: Settings, namespace: str) -> list[str]:
+    """Return the inputs of a namespace."""
+    return sorted(topic for topic, name in settings.namespaces.inputs.items() if name == namespace)
+
+
+def _namespace(settings: Settings, name: str) -> Namespace:
+    inputs = inputs_of(settings, name)
+    return Namespace(namespace=name, inputs=inputs, destinations=_patterns(settings, (*inputs, "*")))
+
+
+def _patterns(settings: Settings, sources: Iterable[str]) -> list[str]:
+    rules = settings.destinations
+    return list(dict.fromkeys(pattern for source in sources for pattern in rules.get(source, ())))
