@@ -1,5 +1,6 @@
 """A dead letter becomes a request again: as it was, or put right."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -10,6 +11,7 @@ from punctual.contract import headers as names
 from punctual.contract.home import home_partition
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Refusal
+from punctual.contract.request import Request as Asked
 
 #: What a dead letter says that was accepted once: it speaks of itself in the native format, whatever it was asked in.
 _ACCEPTED: Final = frozenset({names.ID, names.TO, names.AT})
@@ -28,11 +30,12 @@ class Correction(NamedTuple):
 
 
 class Resend(NamedTuple):
-    """The record that sends a dead letter again, and where it belongs."""
+    """The record that sends a dead letter again, where it belongs, and what it asks for: None if that is refused."""
 
     topic: str
     partition: int
     request: Request
+    asked: Asked | None = None
 
 
 def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
@@ -52,14 +55,14 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     accepted = {name for name, _ in one.headers} >= _ACCEPTED
     topic = source if source in settings.inputs and not accepted else settings.requests
     record = PlainRecord(topic, one.partition, 0, now_ms, one.key, value, headers)
-    try:
-        id_ = settings.dialect(topic).decode(record).id
-    except Refusal:
-        id_ = ""  # it will be refused again, where it is
+    asked: Asked | None = None
+    with contextlib.suppress(Refusal):  # it will be refused again, where it is
+        asked = settings.dialect(topic).decode(record)
+    id_ = "" if asked is None else asked.id
     automatic = f"{topic}-{one.partition}-0"
     known = id_ not in ("", automatic)
     partition = home_partition(id_, settings.inputs, settings.partitions) if known else one.partition
-    return Resend(topic, partition, Request(one.key, value, tuple(headers), id_.encode() if known else None))
+    return Resend(topic, partition, Request(one.key, value, tuple(headers), id_.encode() if known else None), asked)
 
 
 def _corrected(

@@ -4,14 +4,20 @@ import msgspec
 
 from app.access.roles import Asker
 from app.acts.audit import Act
-from app.acts.job import Standing
+from app.acts.job import Job, Standing
 from app.search.asked import filter_shown
 from app.search.filter import Filter
 
 
+def is_theirs(job: Job, asker: Asker) -> bool:
+    """Whether a job is about somebody's namespaces alone, or about all, which are theirs."""
+    return asker.namespaces is None or (bool(job.namespaces) and job.namespaces <= set(asker.namespaces))
+
+
 def job_shown(standing: Standing, asker: Asker) -> Standing:
-    """Return how a job stands as somebody may see it."""
-    job = msgspec.structs.replace(standing.job, filter=filter_shown(standing.job.filter, asker))
+    """Return how a job stands as somebody may see it: how many requests of others there were is not theirs."""
+    ends = [] if asker.bound else standing.job.ends
+    job = msgspec.structs.replace(standing.job, filter=filter_shown(standing.job.filter, asker), ends=ends)
     return msgspec.structs.replace(standing, job=job)
 
 

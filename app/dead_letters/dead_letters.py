@@ -32,7 +32,7 @@ class DeadLetters:
     def __init__(self, engine: Engine, marked: Callable[[DeadLetter], DeadLetter]) -> None:
         """Read by an engine's connections."""
         self._engine, self._topic = engine, engine.settings.dead_letters
-        self._marked = marked
+        self._marked, self.namespaces = marked, engine.settings.namespaces
 
     async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> Page:
         """Return the newest that fit, from a cursor on.

@@ -7,12 +7,14 @@ import msgspec
 from aiohttp import web
 
 from app.access.roles import ASKER, Asker
-from app.dead_letters.dead_letter import DeadLetter, masked
+from app.dead_letters.dead_letter import DeadLetter, masked, namespace_of
 from app.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.dead_letters.filter import DeadLetterFilter
+from app.search.asked import own_of, within_of
 from app.search.routes import number
 from app.search.search import LONGEST_S
 from app.web.answers import as_json
+from punctual.contract.namespaces import Namespaces
 
 #: Where one is on the topic.
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
@@ -46,19 +48,19 @@ class View:
 
         async def ask() -> Any:
             limit = int(number(query, "limit", _USUAL, MOST_ROWS))
-            wanted, cursor = DeadLetterFilter.from_query(query), query.get("cursor", "")
-            page = await self._dead_letters.page(wanted, cursor, limit)
+            wanted = filter_of(query, self._dead_letters.namespaces, asker)
+            page = await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
             return msgspec.structs.replace(page, rows=[shown(one, asker) for one in page.rows])
 
         return await self._told(ask)
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters/count: how many fit a filter."""
-        query: Mapping[str, str] = request.query
+        query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
             seconds = number(query, "seconds", _USUAL_S, LONGEST_S)
-            return await self._dead_letters.count(DeadLetterFilter.from_query(query), seconds)
+            return await self._dead_letters.count(filter_of(query, self._dead_letters.namespaces, asker), seconds)
 
         return await self._told(ask)
 
@@ -67,7 +69,7 @@ class View:
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
 
         async def ask() -> Any:
-            found = await self._dead_letters.one(partition, offset)
+            found = await own_one(self._dead_letters, partition, offset, request[ASKER])
             return None if found is None else shown(found, request[ASKER])
 
         return await self._told(ask)
@@ -83,6 +85,21 @@ class View:
         if found is None:
             return as_json({"error": GONE}, 404)
         return as_json(found)
+
+
+def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) -> DeadLetterFilter:
+    """Return the filter that somebody's address has, which keeps to their namespaces. Raises FilterError."""
+    own = own_of(namespaces, asker)
+    wanted = DeadLetterFilter.from_query(query, own)
+    return msgspec.structs.replace(wanted, within=within_of(wanted.within, own, asker))
+
+
+async def own_one(dead_letters: DeadLetters, partition: int, offset: int, asker: Asker) -> DeadLetter | None:
+    """Return the dead letter at a place, whole; None if there is none of somebody's own. Raises Unreadable."""
+    found = await dead_letters.one(partition, offset)
+    if found is None or asker.namespaces is None:
+        return found
+    return found if namespace_of(dead_letters.namespaces, found) in asker.namespaces else None
 
 
 def shown(one: DeadLetter, asker: Asker) -> DeadLetter:

@@ -1,4 +1,4 @@
-"""What whoever asks may look for, and what they see of what is found."""
+"""What whoever asks may look for, and what they see of what is found: nothing outside of their namespaces."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,20 +9,49 @@ from app.access.roles import ROLES, Asker
 from app.search.filter import Filter, FilterError
 from app.search.page import Page
 from app.search.row import Row, masked
+from punctual.contract.namespaces import Namespaces
+from punctual.contract.request import Refusal
 
 #: What stands for what is not shown.
 MASKED: Final = "masked"
 _GUESSED: Final = "{what} is masked for viewers (DELAY_WEB_PAYLOADS), and only operators search by it"
 
 
-def filter_of(query: Mapping[str, str], asker: Asker) -> Filter:
+def own_of(namespaces: Namespaces, asker: Asker) -> Namespaces:
+    """Return the namespaces that there are for somebody: others might as well not be."""
+    return namespaces if asker.namespaces is None else namespaces.part(asker.namespaces)
+
+
+def within_of(wanted: Namespaces | None, own: Namespaces, asker: Asker) -> Namespaces | None:
+    """Return the namespaces that a filter keeps to: what it says, and never more than is somebody's own."""
+    if not asker.bound:
+        return wanted
+    return own if wanted is None else own.part(wanted.names)
+
+
+def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) -> Filter:
     """Return the filter that somebody's address has. Raises FilterError."""
-    wanted = Filter.from_query(query)
+    own = own_of(namespaces, asker)
+    wanted = Filter.from_query(query, own)
     if asker.masked and asker.role == ROLES[0]:  # or they would guess what they do not see
         for what, said in (("the key", wanted.key), ("a header's value", wanted.header.partition(":")[2])):
             if said:
                 raise FilterError(_GUESSED.format(what=what))
-    return wanted
+    return msgspec.structs.replace(wanted, within=within_of(wanted.within, own, asker))
+
+
+def id_of(said: str, namespaces: Namespaces, asker: Asker) -> str:
+    """Return the full name of the id that somebody means: within their namespaces, whatever they say.
+
+    An id that is none of theirs is taken for one of their first namespace, where it cannot be anybody else's. Raises
+    FilterError if that is too long.
+    """
+    if asker.namespaces is None or namespaces.of_id(said) in asker.namespaces:
+        return said
+    try:
+        return namespaces.full(asker.namespaces[0], said)
+    except Refusal as error:
+        raise FilterError(str(error)) from error
 
 
 def shown(page: Page, asker: Asker) -> Page:

@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from app.access.roles import ASKER
-from app.search.asked import filter_of, row_shown, shown
+from app.search.asked import filter_of, id_of, row_shown, shown
 from app.search.between import only_workers
 from app.search.filter import Filter, FilterError
 from app.search.page import Page
@@ -55,12 +55,16 @@ class View:
         """Answer by a search."""
         self._search, self._timelines = search, Timelines(search)
 
+    def _filter(self, query: Mapping[str, str]) -> Filter:
+        """Return another worker's filter: it has seen that whoever asks may look for that."""
+        return Filter.from_query(query, self._search.namespaces)
+
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages: pending messages that fit a filter, by due time."""
         query, asker = request.query, request[ASKER]
 
         async def ask() -> Page:
-            wanted, (after, limit) = filter_of(query, asker), _part(query)
+            wanted, (after, limit) = filter_of(query, self._search.namespaces, asker), _part(query)
             return shown(await self._search.page(wanted, after, limit, whole=_flag(query, "whole")), asker)
 
         return await _told(ask)
@@ -68,12 +72,18 @@ class View:
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/count: how many fit a filter."""
         query, asker = request.query, request[ASKER]
-        return await _told(lambda: self._search.count(filter_of(query, asker), _seconds(query)))
+        return await _told(
+            lambda: self._search.count(filter_of(query, self._search.namespaces, asker), _seconds(query))
+        )
 
     async def message(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id}: the pending message with an id."""
-        id_, whole, asker = request.match_info["id"], _flag(request.query, "whole"), request[ASKER]
-        otherwise = f"no message with the id {id_!r} is pending"
+        said, whole, asker = request.match_info["id"], _flag(request.query, "whole"), request[ASKER]
+        otherwise = f"no message with the id {said!r} is pending"
+        try:
+            id_ = id_of(said, self._search.namespaces, asker)
+        except FilterError as error:
+            return as_json({"error": str(error)}, 400)
 
         async def ask() -> Row | None:
             return row_shown(await self._search.message(id_, whole=whole), asker)
@@ -93,12 +103,12 @@ class View:
         """Answer another worker: this one's part of a page."""
         query = request.query
         whole = _flag(query, "whole")
-        return await _told(lambda: self._search.own_page(Filter.from_query(query), *_part(query), whole=whole))
+        return await _told(lambda: self._search.own_page(self._filter(query), *_part(query), whole=whole))
 
     async def own_count(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a count."""
         query = request.query
-        return await _told(lambda: self._search.own_count(Filter.from_query(query), _seconds(query)))
+        return await _told(lambda: self._search.own_count(self._filter(query), _seconds(query)))
 
     async def own_message(self, request: web.Request) -> web.Response:
         """Answer another worker: a message that lives here."""
@@ -110,11 +120,13 @@ class View:
 
     async def timeline(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/timeline: how many messages are due when."""
-        query, at_ms = dict(request.query), self._search.now_ms()
+        query, at_ms, asker = dict(request.query), self._search.now_ms(), request[ASKER]
         asked = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
 
         async def ask() -> Timeline:
-            return await self._timelines.timeline(_spans(query, at_ms), {**asked, "at": str(at_ms)})
+            wanted = filter_of({"namespace": query.get("namespace", "")}, self._search.namespaces, asker)
+            others = {**asked, "at": str(at_ms), **wanted.query()}
+            return await self._timelines.timeline(_spans(query, at_ms), others, wanted.within)
 
         return await _told(ask)
 
@@ -123,7 +135,8 @@ class View:
         query = request.query
 
         async def ask() -> TimelinePart:
-            return await self._timelines.own_part(_spans(query, parse_time(query.get("at", ""))))
+            within = self._filter({"namespace": query.get("namespace", "")}).within
+            return await self._timelines.own_part(_spans(query, parse_time(query.get("at", ""))), within)
 
         return await _told(ask)
 
