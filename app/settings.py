@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from app.errors import SettingInvalid
 from app.http.allow_list import AllowList, allow_list
 from app.rates import optional, rates
+from app.setting import is_secret, read
 from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_values import (
     each,
@@ -29,6 +29,7 @@ from app.settings_values import (
 )
 from punctual.contract import queue_report
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.namespaced import with_namespace
 from punctual.contract.namespaces import Namespaces, parse_namespaces
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
@@ -42,13 +43,9 @@ MAX_PARTITIONS = 10_000
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
-def _is_secret(env: str) -> bool:
-    return "PASSWORD" in env or env.endswith("_SECRET")
-
-
 def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
     """Declare a setting; `was` is the name that it had before, which goes on working."""
-    return field(repr=not _is_secret(env), metadata={"env": env, "default": default, "parse": parse, "was": was})
+    return field(repr=not is_secret(env), metadata={"env": env, "default": default, "parse": parse, "was": was})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,18 +121,7 @@ class Settings:
 
         Raises SettingInvalid, which names the variable and says what it takes.
         """
-        values = {}
-        for setting in fields(cls):
-            name, parse = setting.metadata["env"], setting.metadata["parse"]
-            if not env.get(name) and env.get(setting.metadata["was"]):
-                name = setting.metadata["was"]
-            text = env.get(name) or setting.metadata["default"]
-            try:
-                values[setting.name] = parse(text)
-            except ValueError as error:
-                shown = "(not shown)" if _is_secret(name) else repr(text)
-                raise SettingInvalid(name, shown, str(error)) from error
-        settings = cls(**values)
+        settings = cls(**{declared.name: read(declared, env) for declared in fields(cls)})
         check(settings)
         return settings
 
@@ -201,12 +187,14 @@ class Settings:
         return {self.requests: NATIVE.name, **self.extra_inputs}
 
     def dialect(self, topic: str) -> Dialect:
-        """Return the dialect of an input topic, with its policies.
+        """Return the dialect of an input topic, with its namespace and its policies.
 
         What comes from elsewhere, as forwards do, is spoken of in our own.
         """
         dialect = dialect_of(self.extra_inputs.get(topic, NATIVE.name))
-        policies = self.policies.get(topic)
+        policies, namespace = self.policies.get(topic), self.namespaces.of_topic(topic)
+        if namespace:
+            dialect = with_namespace(dialect, self.namespaces, namespace)
         return dialect if policies is None else with_policies(dialect, policies)
 
     def url_list(self, source: str) -> AllowList:

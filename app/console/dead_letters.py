@@ -11,7 +11,7 @@ from app.console.desk import Desk
 from app.console.find import begin_job
 from app.console.forms import address, confirmed, for_input, moment_ms
 
-FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")
+FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
 _LIMIT: Final = "50"
 #: What the worker has added to the headers of the request.
 _ADDED: Final = ("delay-reason", "delay-error", "delay-source")
