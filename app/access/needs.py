@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from aiohttp import web
 
-from app.access.roles import Role
+from app.access.roles import ROLES, Asker, Role, enough
 
 #: Open to everybody, or to the installation's workers alone.
 Need = Role | Literal["open", "workers"]
@@ -110,7 +110,15 @@ NEEDS: Final[Mapping[str, Need]] = {
     **dict.fromkeys((*_ADMIN, *_ADMIN_OF_ALL), "admin"),
 }
 #: Where whoever is bound to namespaces is let in: what answers there keeps to these. Nowhere else.
-WITHIN: Final = frozenset({"GET /sign-in/password", "GET /api/v1/namespaces", "GET /api/v1/events"})
+WITHIN: Final = frozenset({*_VIEWER, *_OPERATOR, *_ADMIN})
+
+
+def may(asker: Asker, place: str) -> bool:
+    """Whether somebody is let in there, as the table writes it."""
+    need = NEEDS.get(place)
+    if need in ROLES and not enough(asker.role, need):
+        return False
+    return need is not None and (not asker.bound or place in WITHIN)
 
 
 def place_of(request: web.Request) -> str | None:
