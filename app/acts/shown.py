@@ -15,10 +15,12 @@ def is_theirs(job: Job, asker: Asker) -> bool:
 
 
 def job_shown(standing: Standing, asker: Asker) -> Standing:
-    """Return how a job stands as somebody may see it: how many requests of others there were is not theirs."""
-    ends = [] if asker.bound else standing.job.ends
-    job = msgspec.structs.replace(standing.job, filter=filter_shown(standing.job.filter, asker), ends=ends)
-    return msgspec.structs.replace(standing, job=job)
+    """Return how a job stands as somebody may see it: what it tells of others' messages is not theirs to know."""
+    job = msgspec.structs.replace(standing.job, filter=filter_shown(standing.job.filter, asker))
+    if not asker.bound:
+        return msgspec.structs.replace(standing, job=job)
+    parts = [msgspec.structs.replace(part, after="") for part in standing.parts]
+    return msgspec.structs.replace(standing, job=msgspec.structs.replace(job, ends=[]), parts=parts)
 
 
 def act_shown(act: Act, asker: Asker) -> Act:

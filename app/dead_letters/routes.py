@@ -50,7 +50,8 @@ class View:
             limit = int(number(query, "limit", _USUAL, MOST_ROWS))
             wanted = filter_of(query, self._dead_letters.namespaces, asker)
             page = await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
-            return msgspec.structs.replace(page, rows=[shown(one, asker) for one in page.rows])
+            rows = [shown(one, asker) for one in page.rows]
+            return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if asker.bound else page.looked_at)
 
         return await self._told(ask)
 
@@ -60,7 +61,9 @@ class View:
 
         async def ask() -> Any:
             seconds = number(query, "seconds", _USUAL_S, LONGEST_S)
-            return await self._dead_letters.count(filter_of(query, self._dead_letters.namespaces, asker), seconds)
+            wanted = filter_of(query, self._dead_letters.namespaces, asker)
+            count = await self._dead_letters.count(wanted, seconds)
+            return msgspec.structs.replace(count, looked_at=count.matching) if asker.bound else count
 
         return await self._told(ask)
 

@@ -7,7 +7,7 @@ import msgspec
 
 from app.access.roles import ROLES, Asker
 from app.search.filter import Filter, FilterError
-from app.search.page import Page
+from app.search.page import Count, Page
 from app.search.row import Row, masked
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Refusal
@@ -55,8 +55,14 @@ def id_of(said: str, namespaces: Namespaces, asker: Asker) -> str:
 
 
 def shown(page: Page, asker: Asker) -> Page:
-    """Return a page as somebody may see it."""
-    return msgspec.structs.replace(page, rows=[masked(row) for row in page.rows]) if asker.masked else page
+    """Return a page as somebody may see it: how many messages others have is not theirs to know."""
+    rows = [masked(row) for row in page.rows] if asker.masked else page.rows
+    return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if asker.bound else page.looked_at)
+
+
+def count_shown(count: Count, asker: Asker) -> Count:
+    """Return a count as somebody may see it."""
+    return msgspec.structs.replace(count, looked_at=count.matching) if asker.bound else count
 
 
 def row_shown(row: Row | None, asker: Asker) -> Row | None:

@@ -7,10 +7,10 @@ import msgspec
 from aiohttp import web
 
 from app.access.roles import ASKER
-from app.search.asked import filter_of, id_of, row_shown, shown
+from app.search.asked import count_shown, filter_of, id_of, row_shown, shown
 from app.search.between import only_workers
 from app.search.filter import Filter, FilterError
-from app.search.page import Page
+from app.search.page import Count, Page
 from app.search.peers import PeerSilent
 from app.search.row import Row
 from app.search.scan import Place
@@ -72,9 +72,12 @@ class View:
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/count: how many fit a filter."""
         query, asker = request.query, request[ASKER]
-        return await _told(
-            lambda: self._search.count(filter_of(query, self._search.namespaces, asker), _seconds(query))
-        )
+
+        async def ask() -> Count:
+            wanted = filter_of(query, self._search.namespaces, asker)
+            return count_shown(await self._search.count(wanted, _seconds(query)), asker)
+
+        return await _told(ask)
 
     async def message(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id}: the pending message with an id."""
