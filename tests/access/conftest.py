@@ -1,6 +1,6 @@
 """Users with passwords that cost little to check, and the routes of a real worker behind its own gate."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from app.access.password import Hash
 from app.access.roles import ASKER, ROLES
+from app.access.seal import key_of
 from app.settings import Settings
 from app.worker import create_app
 
@@ -25,6 +26,12 @@ def hashed(password: str) -> Hash:
 def shown(name: str) -> dict[str, str]:
     """Return the header of a user whose password is their name."""
     return {"Authorization": encode_basic_auth(name, name)}
+
+
+def session_key(env: Mapping[str, str]) -> bytes:
+    """Return the key with which workers of these settings seal sessions."""
+    parts = ("delay", *(env[f"DELAY_WEB_OIDC_{name}"] for name in ("ISSUER", "CLIENT_ID", "ROLES")))
+    return key_of(SECRET, "\0".join(parts))
 
 
 @pytest.fixture
