@@ -195,7 +195,7 @@ async def test_each_finds_what_is_theirs_and_how_much_of_it(client: Client, user
     assert (status, [one["id"] for one in page["rows"]]) == (200, list(OF[user]))
     assert (await asked(client, user, "/messages/count"))[1]["matching"] == len(OF[user])
     # How many there are of others is nobody's business.
-    assert page["looked_at"] == len(IDS) if user == "whole" else len(OF[user])
+    assert page["looked_at"] == (len(IDS) if user == "whole" else len(OF[user]))
     for id_ in IDS:
         status, found = await asked(client, user, f"/messages/{quote(id_, safe='')}?life=1")
         theirs = id_ in OF[user]
@@ -407,7 +407,7 @@ SHARED: Final = {"delay-id": b"team-a/d", "delay-to": b"orders", "delay-at": b"9
         ({"delay-to": "billing"}, 403),
         ({"delay-to": "https://b.example/x"}, 403),
         ({"delay-at": "nonsense"}, 403),
-        ({"delay-parked": "1 1 x 1"}, 403),
+        ({"delay-parked": "1,1", "delay-source": "a-in-0-1"}, 403),
     ],
     ids=str,
 )
