@@ -60,7 +60,10 @@ class Gate:
         if not enough(asker.role, need):
             return refused(request, 403, f"this needs the role {need}, and {asker.name} is {asker.role}")
         if asker.bound and place is not None and place not in WITHIN:
-            sentence = f"this is about the whole installation, and {asker.name} is bound to namespaces"
+            sentence = (
+                f"this is about the whole installation, and {asker.name} is bound to namespaces: "
+                "/api/v1/namespaces has what there is for them"
+            )
             return refused(request, 403, sentence)
         request[HOLDS] = self._holds(request, asker)
         put(request, msgspec.structs.replace(asker, masked=masks(self._payloads, asker.role)))
