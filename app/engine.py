@@ -17,6 +17,7 @@ from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.ingest.quotas import Quotas
 from app.kafka import Cluster, Sender
 from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
@@ -112,14 +113,24 @@ class Engine:
             {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
             Census(settings.max_destinations, self.table.stores, self.reader.reports, asyncio.get_running_loop().time),
         )
-        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last)
+        stores, heard, now = self.table.stores, self.reader.reports, asyncio.get_running_loop().time
+        quotas = Quotas(settings, stores, self.table.progress, heard, now) if settings.quotas else None
+        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last, quotas)
         reports = Reports(settings, self.cluster)
         watermark = Watermark(
             settings, self.cluster, self.clock, reports, partitions, intake, self.limits.producers_time
         )
         versions = RowVersion(settings, reports)
         services = Services(
-            settings, self.clock, self.journal, destinations, self.limits, versions, admission, traces=self._traces
+            settings,
+            self.clock,
+            self.journal,
+            destinations,
+            self.limits,
+            versions,
+            admission,
+            quotas,
+            traces=self._traces,
         )
         self.ownership = Ownership(
             partitions,

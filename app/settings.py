@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from app.http.allow_list import AllowList, allow_list
+from app.quotas import Quota, quotas
 from app.rates import optional, rates
 from app.setting import is_secret, read
 from app.settings_checks import COLD_MEMORY_MS, check
@@ -68,6 +69,7 @@ class Settings:
     extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
     policies: dict[str, Policies] = _setting("DELAY_POLICIES", "", each(parse_policies))
     namespaces: Namespaces = _setting("DELAY_NAMESPACES", "", parse_namespaces)
+    quotas: dict[str, Quota] = _setting("DELAY_QUOTAS", "", quotas)
     partitions: int = _setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
     replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))

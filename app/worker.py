@@ -29,6 +29,7 @@ from app.faust_host.consumer import Transport
 from app.faust_host.group import Assignor
 from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
+from app.ingest.quotas import whose
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
 from app.process.datadir import member_id
@@ -154,6 +155,7 @@ def create_app(settings: Settings) -> Punctual:
             value_type=bytes,
             now_ms=Clock.wall_ms,
             monotonic_ms=Clock.monotonic_ms,
+            whose=whose(settings.namespaces),
         )
     )
     app.engine = Engine(settings, table, app)

@@ -18,6 +18,9 @@ SUFFIXES = (
     "-queues",
     "-cold",
     "-dead-letters",
+    "-audit",
+    "-jobs",
+    "-receipts",
     "-delays-changelog",
 )
 _CHANGELOG = "-delays-changelog"

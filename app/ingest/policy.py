@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from app.ingest.admission import Admission
+from app.ingest.quotas import Quotas
 from app.ingest.url_policy import UrlPolicy
 from app.settings import Settings
 from app.steps import callbacks
@@ -21,8 +22,9 @@ Read = tuple[Record, Request | Refusal]
 class Policy:
     """Says no to requests that must not be accepted, with the reason."""
 
-    def __init__(self, settings: Settings, admission: Admission | None = None) -> None:
-        """Read the rules from the settings; `admission` knows what clusters do."""
+    def __init__(self, settings: Settings, admission: Admission | None = None, quotas: Quotas | None = None) -> None:
+        """Read the rules from the settings; `admission` knows what clusters do, `quotas` what may wait, if not all."""
+        self.quotas = quotas
         self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._urls = UrlPolicy(settings)

@@ -3,7 +3,7 @@
 from app.steps.step import OutgoingRecord
 from punctual.contract.dialects import OF_ROWS, Dialect
 from punctual.contract.native import Record
-from punctual.contract.request import Reason
+from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
 
 #: Beside value and headers a record has a few dozen bytes of its own.
@@ -26,6 +26,11 @@ def rejected(
     headers = OF_ROWS.again(entry, keys.due_of(key))
     letter = OutgoingRecord(topic, partition, entry.key, entry.value, headers)
     return _signed(OF_ROWS, letter, limit, reason, sentence, entry.source)
+
+
+def signed(letter: OutgoingRecord, limit: int, refusal: Refusal, source: str) -> OutgoingRecord:
+    """Return a letter in the native format that says why it is one; larger than `limit` bytes it loses its value."""
+    return _signed(OF_ROWS, letter, limit, refusal.reason, refusal.sentence, source)
 
 
 def _signed(

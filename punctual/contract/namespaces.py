@@ -41,6 +41,10 @@ class Namespaces:
         """Return whether there are any."""
         return bool(self.inputs or self.others)
 
+    def __str__(self) -> str:
+        """Return them as DELAY_NAMESPACES says them, in one order."""
+        return ",".join([*(f"{topic}={name}" for topic, name in sorted(self.inputs.items())), *sorted(self.others)])
+
     @property
     def names(self) -> frozenset[str]:
         """All namespaces that there are."""
