@@ -44,8 +44,10 @@ class Acts:
         self.orders, self.audit = Orders(engine), Audit(engine)
         self.bounds = Bounds(engine.settings)
 
-    async def order(self, actor: Actor, act: str, request: Request, asked: dict[str, Any]) -> Outcome:
-        """Give an order for an id and return what came of it.
+    async def order(
+        self, actor: Actor, act: str, request: Request, asked: dict[str, Any], topic: str | None = None
+    ) -> Outcome:
+        """Give an order for an id, by an input that is not the requests topic perhaps, and return what came of it.
 
         Raises NotAudited or NotGiven with a sentence if nothing was done.
         """
@@ -53,7 +55,7 @@ class Acts:
             raise ValueError("an order from here needs an id")
         target = request.id.decode()
         within = self._within(self._engine.settings.namespaces.of_id(target))
-        return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request), within)
+        return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request, topic), within)
 
     async def resend(self, asker: Asker, one: DeadLetter, correction: Correction) -> Outcome:
         """Send a dead letter again, put right perhaps, and return what came of it.

@@ -6,6 +6,7 @@ from app.acts.resend import Resend
 from app.ingest.policy import Policy
 from app.search.namespaces import inputs_of
 from app.settings import Settings
+from punctual.contract.dialects import NATIVE
 
 #: What holds for a namespace without an input: what is allowed for all.
 _ANY = "*"
@@ -22,16 +23,22 @@ class Bounds:
         """Judge by an installation's settings."""
         self._settings, self._policy = settings, Policy(settings)
 
-    def check_destination(self, asker: Asker, id_: str, to: object, cluster: str | None) -> None:
-        """See that an id's namespace may have messages delivered there. Raises Outside, or BadBody if it is no name."""
+    def input_for(self, asker: Asker, id_: str, to: object, cluster: str | None) -> str:
+        """Return the topic by which an id's message is asked for: an input of its namespace that may deliver there.
+
+        Raises Outside if there is none, or BadBody if that is no name of a destination.
+        """
         if not asker.bound:
-            return
+            return self._settings.requests
         if not isinstance(to, str):
             raise BadBody("to should be a topic, or a URL")
         namespace = self._settings.namespaces.of_id(id_)
-        why = [self._policy.forbids(source, to, cluster) for source in inputs_of(self._settings, namespace) or [_ANY]]
-        if all(why):
-            raise Outside(f"namespace {namespace} may not have messages delivered there: {why[0]}")
+        inputs = inputs_of(self._settings, namespace)
+        why = {topic: self._policy.forbids(topic, to, cluster) for topic in inputs or [_ANY]}
+        may = [topic for topic, forbidden in why.items() if not forbidden]
+        if not may:
+            raise Outside(f"namespace {namespace} may not have messages delivered there: {next(iter(why.values()))}")
+        return next((one for one in may if self._settings.inputs.get(one) == NATIVE.name), self._settings.requests)
 
     def check_resend(self, asker: Asker, again: Resend) -> None:
         """See that a dead letter, put right perhaps, goes to somebody's own namespaces. Raises Outside.
@@ -48,7 +55,7 @@ class Bounds:
         if not self._is_theirs(asker, self._settings.namespaces.of_id(asked.id)):
             raise Outside(f"its id would be {asked.id[:256]!r}, which is in none of your namespaces")
         if asked.op == "schedule":
-            self.check_destination(asker, asked.id, asked.to, asked.cluster)
+            self.input_for(asker, asked.id, asked.to, asked.cluster)
 
     @staticmethod
     def _is_theirs(asker: Asker, namespace: str) -> bool:

@@ -8,6 +8,7 @@ from app.dead_letters.dead_letter import DeadLetter
 from app.settings import Settings
 from punctual.client.requests import Request
 from punctual.contract import headers as names
+from punctual.contract.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Refusal
@@ -41,8 +42,9 @@ class Resend(NamedTuple):
 def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
     """Return the request that a dead letter was, on the input that it came from.
 
-    What was accepted before goes to the requests topic: its headers say in the native format what was asked for. Key,
-    value and headers stay byte for byte but for what is put right. Raises Incomplete.
+    What was accepted before goes to the requests topic, unless it came by a native input of a namespace: its headers
+    say in the native format what was asked for. Key, value and headers stay byte for byte but for what is put right.
+    Raises Incomplete.
     """
     correction = correction or Correction()
     if one.incomplete and not correction.replaces:
@@ -53,7 +55,8 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     value = correction.value if correction.replaces else one.value
     source = one.source.rpartition("-")[0].rpartition("-")[0]
     accepted = {name for name, _ in one.headers} >= _ACCEPTED
-    topic = source if source in settings.inputs and not accepted else settings.requests
+    back = not accepted or (settings.inputs.get(source) == NATIVE.name and settings.namespaces.of_topic(source) != "")
+    topic = source if source in settings.inputs and back else settings.requests
     record = PlainRecord(topic, one.partition, 0, now_ms, one.key, value, headers)
     asked: Asked | None = None
     with contextlib.suppress(Refusal):  # it will be refused again, where it is

@@ -110,8 +110,8 @@ class View:
         body, asker = await body_of(request, _CONTENT), request[ASKER]
         id_ = self._id(request, text(body, "id") or uuid.uuid4().hex)
         order = message_of(body, id_)
-        self._acts.bounds.check_destination(asker, id_, body.get("to"), text(body, "to_cluster"))
-        return await self._order(request, "create", order, {**body, "id": id_} if "id" in body else body)
+        topic = self._acts.bounds.input_for(asker, id_, body.get("to"), text(body, "to_cluster"))
+        return await self._order(request, "create", order, {**body, "id": id_} if "id" in body else body, topic)
 
     @told
     async def cancel(self, request: web.Request) -> web.StreamResponse:
@@ -244,9 +244,11 @@ class View:
         order = command(act, self._id(request, request.match_info["id"]), if_due=moment(body, "if_due"))
         return await self._order(request, act, order, body)
 
-    async def _order(self, request: web.Request, act: str, order: Request, asked: dict[str, Any]) -> web.Response:
+    async def _order(
+        self, request: web.Request, act: str, order: Request, asked: dict[str, Any], topic: str | None = None
+    ) -> web.Response:
         asked = {name: said for name, said in asked.items() if name not in ("value", "headers", "key")}
-        return _answer(await self._acts.order(actor_of(request), act, order, asked))
+        return _answer(await self._acts.order(actor_of(request), act, order, asked, topic))
 
     async def _control(
         self, request: web.Request, act: str, asked: dict[str, Any], changes: dict[str, Any]

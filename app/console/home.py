@@ -62,7 +62,7 @@ class Home:
             timeline=timeline(due.get("buckets", []), overview.get("at_ms", 0)),
             zoom=zoom,
             finer=finer,
-            counted=any("pending" in one for one in overview.get("namespaces", [])),
+            quotas=any(one["quota"] for one in overview.get("namespaces", [])),
         )
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:

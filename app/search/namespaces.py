@@ -6,6 +6,8 @@ import msgspec
 from aiohttp import web
 
 from app.access.roles import ASKER
+from app.quotas import Quota, by_namespace
+from app.reports.reader import Waiting
 from app.settings import Settings
 from app.web.answers import as_json
 from app.web.routes import missing_of, unready
@@ -13,11 +15,17 @@ from app.web.state import WorkerState
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace, its inputs, and the patterns of destinations that these may have, by DELAY_DESTINATIONS."""
+    """A namespace, its inputs, and the patterns of destinations that these may have, by DELAY_DESTINATIONS.
+
+    `pending` messages wait, with so many `bytes`; `quota` is the most that may.
+    """
 
     namespace: str
     inputs: list[str]
     destinations: list[str]
+    pending: int
+    bytes: int
+    quota: Quota | None
 
 
 def register(web_app: web.Application, state: WorkerState, settings: Settings) -> None:
@@ -31,7 +39,8 @@ def register(web_app: web.Application, state: WorkerState, settings: Settings) -
         bound = request[ASKER].namespaces
         names = settings.namespaces.names if bound is None else bound
         told = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version, "at_ms": state.now_ms()}
-        return as_json({**told, "namespaces": [_namespace(settings, name) for name in sorted(names)]})
+        found = [_namespace(settings, state, name) for name in sorted(names)]
+        return as_json({**told, "pending": sum(one.pending for one in found), "namespaces": found})
 
     web_app.add_routes([web.get("/api/v1/namespaces", show)])
 
@@ -41,9 +50,17 @@ def inputs_of(settings: Settings, namespace: str) -> list[str]:
     return sorted(topic for topic, name in settings.namespaces.inputs.items() if name == namespace)
 
 
-def _namespace(settings: Settings, name: str) -> Namespace:
+def _namespace(settings: Settings, state: WorkerState, name: str) -> Namespace:
     inputs = inputs_of(settings, name)
-    return Namespace(namespace=name, inputs=inputs, destinations=_patterns(settings, (*inputs, "*")))
+    waiting = [report.progress.namespaces.get(name, Waiting()) for report in state.reader.reports.values()]
+    return Namespace(
+        namespace=name,
+        inputs=inputs,
+        destinations=_patterns(settings, (*inputs, "*")),
+        pending=sum(one.messages for one in waiting),
+        bytes=sum(one.bytes for one in waiting),
+        quota=by_namespace(settings.quotas, settings.namespaces).get(name),
+    )
 
 
 def _patterns(settings: Settings, sources: Iterable[str]) -> list[str]:

@@ -153,8 +153,8 @@ class World:
         self.jobs.append(("resend", wanted))
         return standing_of("jd", ("team-b",))
 
-    async def _order(self, act: str, request: Request) -> Outcome:
-        return await self._put(act, request, "delay-requests", 0)
+    async def _order(self, act: str, request: Request, topic: str | None = None) -> Outcome:
+        return await self._put(act, request, topic or "delay-requests", 0)
 
     async def _put(self, act: str, request: Request, topic: str, _: int) -> Outcome:
         self.orders.append((act, request, topic))
@@ -295,9 +295,12 @@ async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
     assert answer[0] == status, answer
     assert len(world.orders) == (status == 200)
     if world.orders and user != "whole":
-        [(_, request, _)] = world.orders
+        [(_, request, topic)] = world.orders
         assert request.id is not None
-        assert THERE.of_id(request.id.decode()) in {"a": ("team-a",), "ab": ("team-a", "team-b")}[user]
+        namespace = THERE.of_id(request.id.decode())
+        assert namespace in {"a": ("team-a",), "ab": ("team-a", "team-b")}[user]
+        # By their own input, where the worker looks at all of it once more.
+        assert THERE.of_topic(topic) == namespace
 
 
 async def test_headers_of_a_message_cannot_name_what_is_anothers(client: Client, world: World) -> None:
