@@ -6,12 +6,12 @@ from app.setting import setting
 from app.settings_values import one_of, web_address, words
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class WebSettings:
     """What the web view is told, and who may come in."""
 
     web_hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
-    web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
+    web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked", "masked-for-viewers"))
     web_read_only: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
     web_secret: str = setting("DELAY_WEB_SECRET", "")
     web_users_file: str = setting("DELAY_WEB_USERS_FILE", "")

@@ -56,7 +56,7 @@ class Jobs:
     def __init__(self, engine: Engine, search: Search, audit: Audit, log: JobLog, dead_letters: DeadLetters) -> None:
         """Know of no job; run() begins."""
         self._engine, self._search, self._audit = engine, search, audit
-        self._log, self._dead_letters, self.namespaces = log, dead_letters, search.namespaces
+        self._log, self._dead_letters = log, dead_letters
         self._wake = asyncio.Event()
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
 
@@ -96,7 +96,8 @@ class Jobs:
     async def _give(self, job: Job, query: dict[str, str]) -> Standing:
         """Write a job down, and begin it."""
         asked = {"filter": query, "counted": job.counted, "due_ms": job.due_ms}
-        begun = await self._audit.begin(f"{job.act} all", f"job {job.job_id}", job.by, job.role, asked)
+        target = f"job {job.job_id}"
+        begun = await self._audit.begin(f"{job.act} all", target, job.by, job.role, asked, job.namespaces)
         try:
             await self._log.begin(job)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
@@ -126,7 +127,7 @@ class Jobs:
         job = self._log.jobs.get(job_id)
         if job is None:
             return None
-        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {})
+        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {}, job.namespaces)
         try:
             await self._log.stop(job)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError) as error:

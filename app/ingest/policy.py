@@ -80,6 +80,13 @@ class Policy:
         """Return up to when (epoch ms) what is asked for at `broker_ms` may be due, whatever its own timestamp."""
         return min(broker_ms + self._max_delay_ms, MAX_DUE_MS)
 
+    def forbids(self, source: str, to: str, cluster: str | None) -> str:
+        """Return why requests on an input may not be delivered there by the settings; empty if they may."""
+        if "://" in to:
+            return self._urls.forbids(source, to)
+        forbidden = self._forbidden(source, to, cluster)
+        return "" if forbidden is None else forbidden[1]
+
     def is_usual(self, cluster: str | None, topic: str) -> bool:
         """Return whether nothing has to be found out about a destination, by admitted()."""
         return self._admission is None or self._admission.is_usual(cluster, topic)

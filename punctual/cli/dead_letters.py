@@ -91,7 +91,7 @@ def _show(api: Api, options: Options) -> Exit:
     told = api.get(f"/dead-letters/{options.place}")
     if options.raw:
         if told["masked"]:
-            raise NotAllowed("this installation shows values to nobody (DELAY_WEB_PAYLOADS=masked)")
+            raise NotAllowed("values are masked for you here (DELAY_WEB_PAYLOADS)")
         sys.stdout.flush()
         sys.stdout.buffer.write(base64.b64decode(told["value"] or ""))
     elif options.format == JSON:

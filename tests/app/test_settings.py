@@ -124,7 +124,7 @@ BAD = {
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),
-    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked is needed"),
+    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked-for-viewers, masked is needed"),
     "DELAY_WEB_OIDC_ISSUER": ("id.example", "an address such as https://punctual.example.com is needed"),
     "DELAY_WEB_URL": ("https://user@punctual.example", "an address such as https://punctual.example.com is needed"),
     "DELAY_WEB_METRICS": ("closed", "one of signed-in, open is needed"),
