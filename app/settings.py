@@ -21,6 +21,7 @@ from app.settings_values import (
     one_of,
     pairs,
     patterns,
+    processes,
     servers,
     topic_name,
     url_patterns,
@@ -109,6 +110,7 @@ class Settings(GatewaySettings):
     web_metrics: str = setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
     web_insecure: str = setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
     port: int = setting("PORT", "6066", whole(1, 65_535))
+    processes: int = setting("DELAY_PROCESSES", "1", processes)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
