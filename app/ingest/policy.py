@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from app.ingest.admission import Admission
+from app.ingest.quotas import Quotas
 from app.ingest.url_policy import UrlPolicy
 from app.settings import Settings
 from app.steps import callbacks
@@ -23,8 +24,9 @@ Read = tuple[Record, Request | Refusal]
 class Policy:
     """Says no to requests that must not be accepted, with the reason."""
 
-    def __init__(self, settings: Settings, admission: Admission | None = None) -> None:
-        """Read the rules from the settings; `admission` knows what clusters do."""
+    def __init__(self, settings: Settings, admission: Admission | None = None, quotas: Quotas | None = None) -> None:
+        """Read the rules from the settings; `admission` knows what clusters do, `quotas` what may wait, if not all."""
+        self.quotas = quotas
         self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._allowed: dict[str, set[str]] = {}
@@ -77,6 +79,13 @@ class Policy:
     def furthest_ms(self, broker_ms: int) -> int:
         """Return up to when (epoch ms) what is asked for at `broker_ms` may be due, whatever its own timestamp."""
         return min(broker_ms + self._max_delay_ms, MAX_DUE_MS)
+
+    def forbids(self, source: str, to: str, cluster: str | None) -> str:
+        """Return why requests on an input may not be delivered there by the settings; empty if they may."""
+        if "://" in to:
+            return self._urls.forbids(source, to)
+        forbidden = self._forbidden(source, to, cluster)
+        return "" if forbidden is None else forbidden[1]
 
     def is_usual(self, cluster: str | None, topic: str) -> bool:
         """Return whether nothing has to be found out about a destination, by admitted()."""

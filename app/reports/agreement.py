@@ -10,6 +10,7 @@ import msgspec
 
 from app.reports.reader import STALE_AFTER_MS, Report
 from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ def _unordered(value: Any) -> Any:
     """Return a value of which the order of parts says nothing."""
     if isinstance(value, dict):
         return sorted((name, _unordered(part)) for name, part in value.items())
+    if isinstance(value, Namespaces):
+        return str(value)
     return sorted(value) if isinstance(value, tuple) else value
 
 

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import app.ownership.catching_up  # noqa: F401 - it has a metric
 from app.processes.metrics import own
 from app.web.metrics import exposition
-from app.web.overview import Destination, Overview, Partition, Queue, Worker
+from app.web.overview import Destination, Namespace, Overview, Partition, Queue, Worker
 from app.web.percentiles import Percentiles
 from app.web.routes import register
 from app.web.state import Recovery
@@ -32,7 +32,7 @@ DOCUMENTED = {
 }
 
 
-@pytest.mark.parametrize("struct", [Overview, Percentiles, Destination, Queue, Worker, Partition])
+@pytest.mark.parametrize("struct", [Overview, Percentiles, Destination, Namespace, Queue, Worker, Partition])
 def test_every_field_is_in_the_reference(struct: type[msgspec.Struct]) -> None:
     assert [name for name in struct.__struct_fields__ if f"`{name}`" not in REFERENCE] == []
 
