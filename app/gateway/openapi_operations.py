@@ -58,7 +58,8 @@ _ANY: Final = (
     "headers-too-large",
     "internal",
 )
-_BODY: Final = ("bad-json", "malformed", "body-too-large", "unsupported-media-type")
+_BODY: Final = ("bad-json", "malformed", "body-too-large", "unsupported-media-type", "busy")
+_KEYED: Final = ("idempotency-key", "idempotency-key-reused", "in-progress", "keys-unread")
 _TAKEN: Final = ("quota", "spool-full")
 _NOBODY: Final = ("unreachable",)
 _ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "changed", *_REASONS, *_TAKEN)
@@ -66,6 +67,12 @@ _ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "cha
 _ID: Final = Parameter("id", "path", "The message's id; slashes may stand as they are.", "order-42", {"minLength": 1})
 _MATCH: Final = Parameter(
     "If-Match", "header", "Only if the message is due exactly then: its entity tag.", '"1924992000000"'
+)
+_KEY: Final = Parameter(
+    "Idempotency-Key",
+    "header",
+    "A string in double quotes: within a day the same request gets the same answer, whichever gateway it comes to.",
+    '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
 )
 _ETAG: Final = {"ETag": "The due time in epoch milliseconds, in quotes."}
 _RETRY: Final = {"Retry-After": "Seconds."}
@@ -130,6 +137,7 @@ OPERATIONS: Final = (
             ),
             Answer(207, "Of a batch, some messages were refused.", ("Messages",)),
         ),
+        (_KEY,),
         takes=("ShortForm", "RecordForm", "[ShortForm|RecordForm]"),
         examples={
             "short": _SHORT,
@@ -145,7 +153,7 @@ OPERATIONS: Final = (
             "binary record": _BINARY,
             "batch": [_SHORT, _RECORD],
         },
-        problems=(*_ANY, *_BODY, "too-many-messages", *_REASONS, *_TAKEN),
+        problems=(*_ANY, *_BODY, *_KEYED, "too-many-messages", *_REASONS, *_TAKEN),
     ),
     Operation(
         "GET",
@@ -167,8 +175,8 @@ OPERATIONS: Final = (
             Answer(200, "It is cancelled: it will not be delivered.", ("Order",)),
             Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
         ),
-        (_ID, _MATCH),
-        problems=(*_ANY, *_ORDERED),
+        (_ID, _MATCH, _KEY),
+        problems=(*_ANY, *_KEYED, *_ORDERED),
     ),
     Operation(
         "PATCH",
@@ -180,11 +188,11 @@ OPERATIONS: Final = (
             Answer(200, "It is due then.", ("Order",), _ETAG),
             Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
         ),
-        (_ID, _MATCH),
+        (_ID, _MATCH, _KEY),
         ("Reschedule",),
         {"after": {"after": "PT1H"}, "at": {"at": 1924992000000, "jitter": 1000}},
         ("application/json", "application/merge-patch+json"),
-        (*_ANY, *_BODY, *_ORDERED),
+        (*_ANY, *_BODY, *_KEYED, *_ORDERED),
     ),
     Operation(
         "POST",
@@ -196,8 +204,8 @@ OPERATIONS: Final = (
             Answer(200, "It is delivered now.", ("Order",), _ETAG),
             Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
         ),
-        (_ID, _MATCH),
-        problems=(*_ANY, *_ORDERED),
+        (_ID, _MATCH, _KEY),
+        problems=(*_ANY, *_KEYED, *_ORDERED),
     ),
     Operation(
         "POST",
@@ -214,7 +222,17 @@ OPERATIONS: Final = (
         ),
         ("RecordForm",),
         {"record": _RECORD, "binary record": _BINARY},
-        problems=(*_ANY, "bad-json", "not-found", "unsupported-media-type", "malformed", "spool-full"),
+        problems=(
+            *_ANY,
+            "bad-json",
+            "not-found",
+            "unsupported-media-type",
+            "malformed",
+            "spool-full",
+            "body-too-large",
+            "busy",
+            "idempotency-key",
+        ),
     ),
     Operation(
         "GET",

@@ -87,6 +87,10 @@ GOOD = {
     "DELAY_GATEWAY_SPOOL_AGE": ("PT1H", 3_600_000),
     "DELAY_GATEWAY_BATCH": ("100", 100),
     "DELAY_GATEWAY_DEDUPE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
+    "DELAY_GATEWAY_MAX_BODY": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_CONNECTIONS": ("5000", 5_000),
+    "DELAY_GATEWAY_CONNECTIONS_OF_ONE": ("5000", 5_000),
     "DELAY_GATEWAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }

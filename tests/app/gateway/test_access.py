@@ -70,6 +70,10 @@ class Noted(Intake):
         return await super().submit(batch)
 
 
+def _crash(error: BaseException) -> None:
+    pytest.fail(repr(error))
+
+
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     (tmp_path / "tokens").write_text(tokens())
@@ -84,8 +88,8 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             "DELAY_GATEWAY_MIN_FREE_DISK": "0",
         }
     )
-    connection, spool, tally = Connection(settings), Spool(settings, lambda error: pytest.fail(repr(error))), Tally()
-    intake = Noted(settings, connection, spool, tally, lambda error: pytest.fail(repr(error)))
+    connection, spool, tally = Connection(settings), Spool(settings, _crash), Tally()
+    intake = Noted(settings, connection, spool, tally, _crash)
     intake.given = []
     parts = Parts(settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry())
     web_app = web.Application()
