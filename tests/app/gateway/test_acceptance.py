@@ -39,19 +39,19 @@ def accepted(draft: Any, caller: Caller = ANYONE, **env: str) -> Accepted:
     return Acceptance(settings(**env)).read(draft, caller, Origin(), 0)
 
 
-def short(caller: Caller = ANYONE, env: dict[str, str] | None = None, **message: Any) -> Accepted:
+def short(caller: Any = ANYONE, env: Any = None, **message: Any) -> Accepted:
     raw = json.dumps({"to": "orders", **message}).encode()
     return accepted(short_form.draft(raw, "delay-requests"), caller, **(env or {}))
 
 
-def record(topic: str, value: object, caller: Caller = ANYONE, key: str | None = None, **headers: str) -> Accepted:
+def record(topic: str, value: object, caller: Any = ANYONE, key: Any = None, **headers: str) -> Accepted:
     """Read a record for a topic, its headers named with underscores."""
     pairs = [(name.replace("_", "-"), said.encode()) for name, said in headers.items()]
     raw = json.dumps(
         {"value": {"type": "JSON", "data": value}, "key": key and {"type": "STRING", "data": key}}
     ).encode()
     draft = record_form.draft(raw, topic)
-    draft.headers = pairs
+    draft.headers = list(pairs)
     return accepted(draft, caller)
 
 

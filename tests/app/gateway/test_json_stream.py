@@ -18,7 +18,8 @@ OBJECTS = st.lists(st.dictionaries(st.text(max_size=4), VALUES, max_size=3), max
 
 
 def cut(text: bytes, *, size: int = 1, most: int = 1_000_000) -> tuple[list[Any], Splitter]:
-    splitter, found = Splitter(most), []
+    splitter = Splitter(most)
+    found: list[bytes] = []
     for place in range(0, len(text), size):
         found += splitter.feed(text[place : place + size])
     return [json.loads(one) for one in found], splitter

@@ -3,7 +3,6 @@
 import re
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from app.gateway.openapi import document
@@ -49,21 +48,15 @@ def test_every_problem_of_an_operation_is_a_type() -> None:
     assert {"missing-due", "spool-full", "changed"} <= named
 
 
-def examples() -> list[Any]:
-    return [
-        pytest.param(method, path, media_type, name, example["value"], id=f"{method} {path} {media_type} {name}")
-        for (method, path), one in operations().items()
-        for media_type, content in one.get("requestBody", {}).get("content", {}).items()
-        for name, example in content["examples"].items()
-    ]
-
-
-@pytest.mark.parametrize(("method", "path", "media_type", "name", "body"), examples())
-async def test_an_example_is_taken(
-    stage: Stage, method: str, path: str, media_type: str, name: str, body: object
-) -> None:
-    parameters = operations()[method, path]["parameters"]
-    filled = path.format(**{one["name"]: one["example"] for one in parameters if one["in"] == "path"})
-    status, answer = await stage.ask(method, filled, body, headers={"Content-Type": media_type})
-    assert status in (200, 202), (name, answer)
-    assert "error_code" not in answer or answer["error_code"] == 200, answer
+async def test_every_example_is_taken(stage: Stage) -> None:
+    tried = 0
+    for (method, path), one in operations().items():
+        filled = path.format(**{part["name"]: part["example"] for part in one["parameters"] if part["in"] == "path"})
+        for media_type, content in one.get("requestBody", {}).get("content", {}).items():
+            for name, example in content["examples"].items():
+                body = example["value"]
+                status, answer = await stage.ask(method, filled, body, headers={"Content-Type": media_type})
+                assert status in (200, 202), (method, path, name, answer)
+                assert answer.get("error_code", 200) == 200, (method, path, name, answer)
+                tried += 1
+    assert tried > 10
