@@ -43,7 +43,7 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         """Open the spool. Raises SpoolTaken or SpoolUnusable."""
         self._settings = settings
-        self._connection, self._spool, tally = Connection(settings), Spool(settings), Tally()
+        self._connection, self._spool, tally = Connection(settings), Spool(settings, end_process), Tally()
         self.intake = Intake(settings, self._connection, self._spool, tally, end_process)
         metrics = CollectorRegistry()
         metrics.register(TallyCollector(tally, self.intake, settings.gateway_spool_bytes))

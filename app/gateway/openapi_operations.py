@@ -75,9 +75,9 @@ _MATCH: Final = Parameter(
 _KEY: Final = Parameter(
     "Idempotency-Key",
     "header",
-    "A string in quotes: the same request with the same key is carried out once.",
-    '"8e03978e-40d5"',
-    {"pattern": '^"[!-~]{1,64}"$'},
+    "A string in double quotes: within a day the same request gets the same answer, whichever gateway it comes to.",
+    '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
+    {"pattern": '^"[A-Za-z0-9-]{1,64}"$'},
 )
 _ETAG: Final = {"ETag": "The due time in epoch milliseconds, in quotes."}
 _RETRY: Final = {"Retry-After": "Seconds."}

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from app.clock import Clock
 from app.gateway.spool_store import Held, Place, Shelf, SpoolStore, encoded, key_of
 from app.gateway.submission import SpoolFull, Submission
+from app.process.tasks import telling
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,7 @@ T = TypeVar("T")
 _NOTHING: Final = Shelf(0, 0, 0)
 #: What is read at a time: a batch's bytes.
 _READ_COUNT, _READ_BYTES = 1_000, 400 * 1024
+_SHRINK_BYTES: Final = 32 << 20
 _RETRY_AFTER_S, _LOOK_EVERY_S = 5, 1.0
 
 
@@ -33,8 +35,12 @@ class _Write(NamedTuple):
 class Spool:
     """Records by place, in the order in which they came; of one event loop, and one thread for the disk."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Open the spool in the settings' directory. Raises SpoolTaken or SpoolUnusable."""
+    def __init__(self, settings: Settings, crash: Callable[[BaseException], object]) -> None:
+        """Open the spool in the settings' directory; `crash` hears of what nobody foresaw.
+
+        Raises SpoolTaken or SpoolUnusable.
+        """
+        self._crash = crash
         self._path = settings.gateway_path
         self._most_bytes, self._most_age_ms = settings.gateway_spool_bytes, settings.gateway_spool_age_ms
         self._min_free = settings.gateway_min_free_disk
@@ -42,12 +48,11 @@ class Spool:
         self._shelves = self._store.shelves()
         self.bytes = sum(shelf.size for shelf in self._shelves.values())
         self._number = self._store.last
+        self._removed = 0
         self._gathered: list[_Write] = []
         self._writing: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
-        #: Records of writes that have failed, which may be on disk all the same; the database has to be opened anew.
-        self._failed: list[tuple[Place, int]] = []
-        self._broken, self._looked_s, self._has_room = False, -_LOOK_EVERY_S, True
+        self._looked_s, self._has_room = -_LOOK_EVERY_S, True
 
     # what there is ---------------------------------------------------------------------------------------------------
     def places(self) -> list[Place]:
@@ -97,6 +102,7 @@ class Spool:
         self._gathered.append(write)
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
+            self._writing.add_done_callback(telling(self._crash))
         return held, write.written
 
     async def _write(self) -> None:
@@ -104,10 +110,8 @@ class Spool:
         while self._gathered:
             group, self._gathered = self._gathered, []
             try:
-                if self._broken:
-                    await self._run(partial(self._store.reopen, self._failed))
-                    self._broken, self._failed = False, []
-                await self._run(partial(self._store.add, [record for write in group for record in write.records]))
+                records = [record for write in group for record in write.records]
+                await self._run(partial(self._store.add, records))
             except OSError as error:
                 self._fail(group, error)
                 continue
@@ -119,9 +123,8 @@ class Spool:
     def _fail(self, group: list[_Write], error: OSError) -> None:
         """Refuse a group of which nothing counts; the next one finds out whether the disk is better."""
         log.error("the spool in %s cannot be written: %s. Nothing is taken into it until it can.", self._path, error)
-        self._broken, self._has_room = True, False
+        self._has_room = False
         for write in group:
-            self._failed += [(place, number) for place, number, _ in write.records]
             place = write.records[0][0]
             self._count(place, -len(write.records), -write.size, None)
             if not write.written.done():
@@ -149,6 +152,10 @@ class Spool:
         """Forget the first records of a place: they are in Kafka. Raises SpoolUnusable."""
         first = await self._run(partial(self._store.remove, place, [one.number for one in held]))
         self._count(place, -len(held), -sum(one.size for one in held), first or held[-1].number + 1)
+        self._removed += sum(one.size for one in held)
+        if not self._shelves and self._removed > _SHRINK_BYTES:
+            self._removed = 0
+            await self._run(self._store.shrink)  # on the disk's one thread, before what is added from now on
 
     def _count(self, place: Place, records: int, size: int, first: int | None) -> None:
         before = self._shelves.get(place, _NOTHING)

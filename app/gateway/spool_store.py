@@ -1,6 +1,9 @@
 """The spool on disk: records by partition, in order. Everything here waits for the disk and belongs on its thread."""
 
 import contextlib
+import errno
+import os
+import shutil
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +24,8 @@ Place = tuple[str, int]
 
 _FORMAT: Final = b"1"
 _META, _RECORDS, _END = b"\x00format", b"r", b"s"
+#: What a database needs beside its log when it is opened.
+_SPARE: Final = 1 << 20
 _TAIL: Final = struct.Struct(">IQ")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Submission).decode
@@ -62,6 +67,9 @@ class SpoolStore:
             raise SpoolTaken(path) from error
         except (DataDirectoryUnusable, StoreCorrupt, StoreUnusable) as error:
             raise SpoolUnusable(path, error.__cause__ or error) from error
+        #: Whether a write has failed, and what may be there all the same but must not: nobody was promised it, or Kafka
+        #: has it.
+        self._broken, self._gone = False, list[bytes]()
         #: The largest number that there is.
         self.last = 0
         if known not in (None, _FORMAT):
@@ -85,26 +93,32 @@ class SpoolStore:
         for place, number, value in records:
             batch.put(key_of(place, number), value)
         try:
+            self._mend()
             self._database.write(batch)
             self._database.sync()
         except (StoreUnusable, StoreCorrupt) as error:
-            raise OSError(str(error)) from error
+            self._broken = True
+            self._gone += [key_of(place, number) for place, number, _ in records]
+            raise OSError(str(error.__cause__ or error)) from error
 
-    def reopen(self, unpromised: Sequence[tuple[Place, int]]) -> None:
-        """Open the database anew after a write has failed, without the records that nobody was promised.
+    def _mend(self) -> None:
+        """Open the database anew after a write has failed, without what is gone: RocksDB takes no write after that.
 
-        Raises OSError if the disk is not better.
+        Raises OSError or StoreUnusable if the disk is no better: what was open stays so, and can be read.
         """
-        try:
-            self._close()
-            self._database = Database(self._path / "spool", _options())
-            batch = rocksdict.WriteBatch(raw_mode=True)
-            for place, number in unpromised:
-                batch.delete(key_of(place, number))
-            self._database.write(batch)
-            self._database.sync()
-        except (StoreUnusable, StoreCorrupt) as error:
-            raise OSError(str(error)) from error
+        if not self._broken:
+            return
+        needed = sum(log.stat().st_size for log in (self._path / "spool").glob("*.log")) + _SPARE
+        if shutil.disk_usage(self._path).free < needed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+        self._close()
+        self._database = Database(self._path / "spool", _options())
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key in self._gone:
+            batch.delete(key)
+        self._database.write(batch)
+        self._database.sync()
+        self._broken, self._gone = False, []
 
     def read(self, place: Place, start: int, count: int, size: int) -> list[Held]:
         """Return records of a place from number `start` on: at most so many, and so many bytes, one at least."""
@@ -119,27 +133,37 @@ class SpoolStore:
         return found
 
     def remove(self, place: Place, numbers: Sequence[int]) -> int | None:
-        """Remove records of a place, the first ones; return the number of the first that is left."""
-        batch = rocksdict.WriteBatch(raw_mode=True)
-        for number in numbers:
-            batch.delete(key_of(place, number))
+        """Remove records of a place, the first ones; return the number of the first that is left.
+
+        On a disk that takes nothing they are only left out, until it does: what Kafka has must not be sent again.
+        """
+        batch, keys = rocksdict.WriteBatch(raw_mode=True), [key_of(place, number) for number in numbers]
+        for key in keys:
+            batch.delete(key)
         with self._named_errors():
-            self._database.write(batch)
-            following: Iterator[bytes] = self._database.keys(
-                key_of(place, numbers[-1] + 1), key_of(place, (1 << 64) - 1)
-            )
+            try:
+                if not self._broken:
+                    self._database.write(batch)
+            except StoreUnusable:
+                self._broken = True
+            if self._broken:
+                self._gone += keys
+            end = key_of(place, (1 << 64) - 1)
+            following: Iterator[bytes] = self._database.keys(key_of(place, numbers[-1] + 1), end)
             first = next(following, None)
             del following  # or it would keep the database open
         return None if first is None else _parts(first)[1]
 
     def shrink(self) -> None:
-        """Give back the disk's room that an empty spool takes."""
-        self._close()
-        try:
+        """Give back the disk's room that a spool takes from which all is gone. Raises SpoolUnusable."""
+        with self._named_errors():
+            gone = set(self._gone)
+            if any(key not in gone for key, _ in self._database.items(_RECORDS, _END)):
+                return
+            self._close()
             rocksdict.Rdict.destroy(str(self._path / "spool"), _options())
             self._database = Database(self._path / "spool", _options())
-        except (StoreUnusable, StoreCorrupt) as error:
-            raise OSError(str(error)) from error
+            self._broken, self._gone = False, []
 
     def close(self) -> None:
         """Close the database; the directory is free for another process."""
@@ -149,7 +173,7 @@ class SpoolStore:
         self._lock.close()
 
     def _close(self) -> None:
-        with contextlib.suppress(StoreUnusable, StoreCorrupt):
+        with contextlib.suppress(StoreUnusable, StoreCorrupt, rocksdict.DbClosedError):
             self._database.close()
 
     @contextlib.contextmanager
@@ -157,7 +181,7 @@ class SpoolStore:
         try:
             yield
         except (StoreUnusable, StoreCorrupt, msgspec.DecodeError) as error:
-            raise SpoolUnusable(self._path, error) from error
+            raise SpoolUnusable(self._path, error.__cause__ or error) from error
         except rocksdict.DbClosedError as error:  # a write has failed, and it could not be opened anew
             raise SpoolUnusable(self._path, error) from error
 

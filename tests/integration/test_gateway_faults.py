@@ -106,4 +106,3 @@ def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) ->
             eventually(lambda: sum(map(len, delivered(bootstrap, out).values())) >= load.count, PLAN.due_s + 30)
             time.sleep(1)
             assert delivered(bootstrap, out) == load.taken
-            print(load.count, dict(load.answers), load.lost, load.longest_s)

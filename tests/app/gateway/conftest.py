@@ -70,7 +70,7 @@ def env() -> dict[str, str]:
 @pytest.fixture
 async def stage(tmp_path: Path, env: dict[str, str]) -> AsyncIterator[Stage]:
     settings = Settings.from_env(ENV | {"DELAY_GATEWAY_DATADIR": str(tmp_path)} | env)
-    spool = Spool(settings)
+    spool = Spool(settings, lambda error: pytest.fail(repr(error)))
     parts = parts_of(settings, spool)
     web_app = web.Application()
     for register in REGISTER:

@@ -12,8 +12,8 @@ PAGE = Path(__file__).parents[3] / "docs/reference/problems.md"
 
 
 def test_every_type_is_a_heading_of_the_reference_with_its_status() -> None:
-    documented = dict(re.findall(r"^### ([\w-]+)\n\n(\d{3})\. ", PAGE.read_text(), re.MULTILINE))
-    assert documented == {kind.name: str(kind.status) for kind in TYPES.values()}
+    documented = re.findall(r"^### ([\w-]+)\n\n(\d{3})\. ", PAGE.read_text(), re.MULTILINE)
+    assert sorted(documented) == sorted((str(kind.name), str(kind.status)) for kind in TYPES.values())
 
 
 def test_every_reason_of_a_dead_letter_is_a_type() -> None:
