@@ -7,6 +7,7 @@ from app.dead_letters.dead_letter import DeadLetter
 from app.settings import Settings
 from punctual.client.requests import Request
 from punctual.contract import headers as names
+from punctual.contract.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Refusal
@@ -38,8 +39,9 @@ class Resend(NamedTuple):
 def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
     """Return the request that a dead letter was, on the input that it came from.
 
-    What was accepted before goes to the requests topic: its headers say in the native format what was asked for. Key,
-    value and headers stay byte for byte but for what is put right. Raises Incomplete.
+    What was accepted before goes to the requests topic: its headers say in the native format what was asked for. What
+    came by a native input with a namespace goes there again. Key, value and headers stay byte for byte but for what is
+    put right. Raises Incomplete.
     """
     correction = correction or Correction()
     if one.incomplete and not correction.replaces:
@@ -50,7 +52,9 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     value = correction.value if correction.replaces else one.value
     source = one.source.rpartition("-")[0].rpartition("-")[0]
     accepted = {name for name, _ in one.headers} >= _ACCEPTED
-    topic = source if source in settings.inputs and not accepted else settings.requests
+    # A team's own input holds it to what the team may ask for, as long as it takes the native format.
+    stays = not accepted or (settings.namespaces.of_topic(source) and settings.inputs.get(source) == NATIVE.name)
+    topic = source if source in settings.inputs and stays else settings.requests
     record = PlainRecord(topic, one.partition, 0, now_ms, one.key, value, headers)
     try:
         id_ = settings.dialect(topic).decode(record).id
