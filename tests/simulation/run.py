@@ -22,7 +22,7 @@ from tests.simulation.obedience import disobeyed, too_fast
 from tests.simulation.order import out_of_order
 from tests.simulation.planted import planted
 from tests.simulation.posts import broken_posts
-from tests.simulation.teams import beyond_quota, uncounted
+from tests.simulation.teams import beyond_quota, miscounted
 from tests.simulation.world import World, simulated
 
 #: Cyclic garbage is looked for after so many runs: dead workers are little else.
@@ -37,7 +37,7 @@ _CHECKS = (
     disobeyed,
     too_fast,
     beyond_quota,
-    uncounted,
+    miscounted,
 )
 #: Seeds that one process runs before it asks for more.
 _SHARE = 5

@@ -127,15 +127,24 @@ class Following:
                 self._reader.absorb(record.key, record.value, record.offset, batch.at_ms)
 
 
-def waiting(worker: "Worker") -> dict[str, int]:
-    """Return how many messages of each namespace wait on a worker, those aside that others take the place of."""
-    found: dict[str, int] = {}
-    for store in worker.table.stores.values():
+def look(worker: "Worker") -> None:
+    """Note how many messages of each namespace a worker holds at most, and whether its table has counted right.
+
+    Those that others take the place of when they are sent are aside: their number is nobody's fault.
+    """
+    held, of_id = dict[str, int](), worker.namespaces.of_id
+    for number, store in worker.table.stores.items():
+        rows: dict[str, int] = {}
         for _, entry in store.rows():
-            name = worker.namespaces.of_id(entry.id)
-            if name and entry.url is None and not entry.replaced:
-                found[name] = found.get(name, 0) + 1
-    return found
+            if name := of_id(entry.id):
+                rows[name] = rows.get(name, 0) + 1
+                held[name] = held.get(name, 0) + (entry.url is None and not entry.replaced)
+        assert store.shares is not None, "there are namespaces"
+        counted = {name: share.messages for name, share in store.shares.known.items()}
+        if counted != rows:
+            worker.miscounted = f"{worker.name} has counted {counted} in partition {number}, and holds {rows}"
+    for name, count in held.items():
+        worker.most[name] = max(count, worker.most.get(name, 0))
 
 
 def beyond_quota(evidence: "Evidence") -> Iterator[str]:
@@ -154,16 +163,6 @@ def beyond_quota(evidence: "Evidence") -> Iterator[str]:
                     yield f"{worker.name} has held {count} messages of {namespace}, of {quota.messages} ({name})"
 
 
-def uncounted(evidence: "Evidence") -> Iterator[str]:
-    """Return a sentence for each partition whose shares are not those of its rows."""
-    of_id = evidence.world.settings.namespaces.of_id
-    for number, store in evidence.stores.items():
-        if store.shares is None:
-            continue
-        rows: dict[str, int] = {}
-        for _, entry in store.rows():
-            if name := of_id(entry.id):
-                rows[name] = rows.get(name, 0) + 1
-        counted = {name: share.messages for name, share in store.shares.known.items()}
-        if counted != rows:
-            yield f"partition {number} has counted {counted}, and holds {rows}"
+def miscounted(evidence: "Evidence") -> Iterator[str]:
+    """Return a sentence for each worker whose table has counted otherwise than its rows are."""
+    return (worker.miscounted for worker in evidence.world.workers if worker.miscounted)

@@ -40,7 +40,7 @@ from tests.simulation.clock import WorkerClock
 from tests.simulation.consumer import Consumer
 from tests.simulation.log import Sent
 from tests.simulation.loop import Died, Loop, Process
-from tests.simulation.teams import Following, waiting
+from tests.simulation.teams import Following, look
 from tests.simulation.web import Web  # noqa: TC001 - needed for annotations
 
 #: What ends a worker without being a fault of its code: somebody else has its partition.
@@ -138,6 +138,7 @@ class Worker:
         self.claimed: dict[tuple[bytes, str], list[float]] = {}
         #: The most messages of each namespace that it has held at a time.
         self.most: dict[str, int] = {}
+        self.miscounted = ""
         self.namespaces = settings.namespaces
         self.points = 0
         self.web: Web
@@ -176,9 +177,8 @@ class Worker:
         if point == "applied" and step is not None:
             for key, (entry, _) in step.changes.puts.items():
                 self.applied.setdefault((key, entry.source), self._loop.time())
-            if self._settings.quotas:
-                for name, count in waiting(self).items():
-                    self.most[name] = max(count, self.most.get(name, 0))
+            if self.namespaces:
+                look(self)
         if self.points:
             self.points -= 1
             if not self.points:
