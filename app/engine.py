@@ -30,6 +30,7 @@ from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.tasks import telling
 from app.process.watchdog import Watchdog
+from app.quotas import of_all
 from app.reports.agreement import Agreement
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
@@ -65,6 +66,7 @@ class Engine:
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
         self.measures: Measures | None = None
+        self.quotas = of_all(settings.quotas, settings.namespaces)
 
     def claim(self) -> None:
         """Take the data directory, before anything is written to it.

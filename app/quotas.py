@@ -52,8 +52,12 @@ def _quota(name: str, said: str) -> Quota:
     return Quota(**limits)
 
 
+def of_all(named: Mapping[str, Quota], namespaces: Namespaces) -> dict[str, Quota | None]:
+    """Return each namespace that there is with its quota, None if it has none."""
+    others = named.get(OTHERS)
+    return {name: named.get(name, others) for name in sorted(namespaces.names)}
+
+
 def by_namespace(named: Mapping[str, Quota], namespaces: Namespaces) -> dict[str, Quota]:
     """Return the quota of each namespace that has one."""
-    others = named.get(OTHERS)
-    found = {name: named.get(name, others) for name in namespaces.names}
-    return {name: quota for name, quota in sorted(found.items()) if quota is not None}
+    return {name: quota for name, quota in of_all(named, namespaces).items() if quota is not None}

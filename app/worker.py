@@ -32,11 +32,13 @@ from app.faust_host.library_logs import LibraryLogFilter
 from app.ingest.quotas import whose
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
+from app.process import parent
 from app.process.datadir import member_id
 from app.process.environment import doubts
 from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
 from app.process.rate_limit_filter import RateLimitFilter
+from app.processes import option
 from app.search import namespaces as namespaces_routes
 from app.search import routes as search_routes
 from app.search.search import Search
@@ -102,6 +104,7 @@ class Punctual(DelayMethods, faust.App):
 
     async def on_first_start(self) -> None:
         """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
+        parent.watch()
         try:
             access.check(self.settings)
             self.engine.claim()
@@ -169,7 +172,7 @@ def create_app(settings: Settings) -> Punctual:
     findings.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
     acts_routes.register(web_app, acts, jobs, dead_letters)
-    console.register(web_app, app.engine, read_only=settings.read_only, namespaces=settings.namespaces.names)
+    console.register(web_app, app.engine, read_only=settings.read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")
@@ -237,3 +240,4 @@ try:
     app = create_app(Settings.from_env())
 except PunctualError as error:
     sys.exit(f"punctual: {error}")
+option.install(app.settings)

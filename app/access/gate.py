@@ -15,6 +15,7 @@ from app.access.refusals import SIGN_IN, refused, see_sign_in
 from app.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
 from app.clock import Clock
 from app.settings import Settings
+from app.web import whence
 from app.web.guard import SAFE, told_whence
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
@@ -86,7 +87,7 @@ class Gate:
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
         if scheme:
             if self._basic and scheme.lower() == "basic":
-                return await self._basic.asker(shown.strip(), request.remote)
+                return await self._basic.asker(shown.strip(), whence.address(request))
             if self._oidc and scheme.lower() == "bearer":
                 return await self._oidc.bearer(shown.strip())
             return None

@@ -95,7 +95,8 @@ class View:
     def _overview(self) -> Overview:
         state = self._state
         now_ms = state.now_ms()
-        return overview(state.reader.reports, state.partitions, now_ms, state.trouble, state.wanted(), state.queues())
+        told = state.trouble, state.wanted(), state.queues(), state.quotas
+        return overview(state.reader.reports, state.partitions, now_ms, *told)
 
 
 def missing_of(state: WorkerState) -> str | None:
