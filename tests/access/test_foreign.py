@@ -24,9 +24,13 @@ from app.dead_letters.page import Count as DeadLettersCount
 from app.dead_letters.page import Page as DeadLettersPage
 from app.search.filter import Filter
 from app.search.life import Life
-from app.search.page import Count, Page
+from app.search.page import Count, Page, Part
 from app.search.row import Row
+from app.search.scan import END, Place
 from app.search.search import Search
+from app.settings import Settings
+from app.web.overview import Namespace
+from app.worker import create_app
 from punctual.client.requests import Request
 from punctual.contract.namespaces import parse_namespaces
 from tests.access.conftest import SECRET, Client, hashed, served, shown
@@ -441,6 +445,39 @@ async def test_the_audit_of_a_namespace_has_what_was_about_it_alone(
     monkeypatch.setattr(Acts, "last", last)
     found = (await asked(client, user, "/audit"))[1]["acts"]
     assert "".join(act["act_id"] for act in found) == {"whole": "1234", "a": "1", "b": "2", "ab": "123"}[user]
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_namespaces_tell_what_waits_in_ones_own(
+    client: Client, monkeypatch: pytest.MonkeyPatch, user: str
+) -> None:
+    def rows(*_: Any) -> list[Namespace]:
+        return [Namespace(namespace=f"team-{name}", messages=3, bytes=9) for name in "ab"]
+
+    monkeypatch.setattr("app.search.namespaces.missing_of", lambda _: None)
+    monkeypatch.setattr("app.search.namespaces.namespace_rows", rows)
+    status, told = await asked(client, user, "/namespaces")
+    theirs = {"whole": "ab", "a": "a", "b": "b", "ab": "ab"}[user]
+    assert (status, told["pending"]) == (200, 3 * len(theirs))
+    destinations = {"a": ["orders", "orders.*", "shared.*"], "b": ["billing", "shared.*"]}
+    assert [(one["namespace"], one["inputs"], one["destinations"]) for one in told["namespaces"]] == [
+        (f"team-{name}", [f"{name}-in"], destinations[name]) for name in theirs
+    ]
+
+
+async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Search(create_app(Settings.from_env(TEAMS)).engine)
+
+    async def own_page(*_: Any, **__: Any) -> Part:
+        return Part(partitions=[0], rows=[row("team-a/x")], up_to=END.text())
+
+    async def others(*_: Any) -> tuple[list[Part], list[Any]]:
+        return [Part(partitions=[1], rows=[row("team-b/x"), row("shared"), row("a-in-0-1")], up_to=END.text())], []
+
+    monkeypatch.setattr(search, "own_page", own_page)
+    monkeypatch.setattr(search, "_ask_all", others)
+    page = await search.page(Filter(within=THERE.part(["team-a"])), Place(), 10)
+    assert {one.id for one in page.rows} == {"team-a/x", "a-in-0-1"}
 
 
 def test_nobody_is_bound_to_nothing() -> None:
