@@ -186,8 +186,9 @@ def test_dead_letters_are_their_teams_own(both: Installation) -> None:
 
 
 def test_the_command_line_exports_and_acts_on_what_is_ones_own(
-    both: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    both: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    ask_for(both, "a", "two-more")
     monkeypatch.setenv("PUNCTUAL_URL", both.worker.url)
 
     def cli(user: str, *arguments: str) -> tuple[int, str, str]:
@@ -206,6 +207,12 @@ def test_the_command_line_exports_and_acts_on_what_is_ones_own(
     assert cli("b", "show", "team-a/one")[0] == Exit.NOT_FOUND
     assert cli("a", "cancel", "one")[0] == Exit.DONE
     assert "team-a/one" not in ids(both, "a")
+    backup = tmp_path / "backup"
+    [line] = [one for one in found if one["id"] == "team-a/two-more"]
+    backup.write_text("\n".join(json.dumps({**line, "id": id_}) for id_ in ("team-a/again", "team-b/again")))
+    arguments = ("--bootstrap", both.bootstrap, "--app-id", both.app_id, "--input", f"{both.app_id}-a", "--ids", "keep")
+    assert main.run("import", [str(backup), *arguments]) == Exit.DONE
+    assert both.await_event("accepted", "team-a/again", "team-a/team-b/again")
 
 
 def test_whoever_only_looks_sees_no_payloads(both: Installation) -> None:
