@@ -173,7 +173,7 @@ def create_app(settings: Settings) -> Punctual:
     findings.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
     acts_routes.register(web_app, acts, jobs, dead_letters)
-    console.register(web_app, app.engine, read_only=settings.read_only, namespaces=settings.namespaces.names)
+    console.register(web_app, app.engine, read_only=settings.read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

@@ -2,7 +2,7 @@
 
 import logging
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -66,6 +66,19 @@ def _unordered(value: Any) -> Any:
     return sorted(value) if isinstance(value, tuple) else value
 
 
+def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    """Return the settings that two have otherwise, of those that both tell."""
+    return sorted(name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
+
+
+def has_other(worker: str, names: Iterable[str]) -> str:
+    """Return what is said of a worker that has other settings."""
+    return (
+        f"the worker at {worker} has other settings: {', '.join(names)}. All workers of an installation need the same, "
+        "for what becomes of a message depends on them. Set them alike, and restart."
+    )
+
+
 class Agreement:
     """Warns, once, of each worker that has other settings than this one."""
 
@@ -85,18 +98,9 @@ class Agreement:
             heard.add(worker)
             if not theirs:
                 continue
-            differing = sorted(name for name in self._ours.keys() & theirs.keys() if self._ours[name] != theirs[name])
-            if differing != self.differing.get(worker, []):
-                self.differing[worker] = differing
-                self._warn(worker, differing)
+            names = differing(self._ours, theirs)
+            if names != self.differing.get(worker, []):
+                self.differing[worker] = names
+                if names:
+                    log.warning("%s", has_other(worker, names))
         self.differing = {worker: names for worker, names in self.differing.items() if names and worker in heard}
-
-    @staticmethod
-    def _warn(worker: str, differing: list[str]) -> None:
-        if differing:
-            log.warning(
-                "the worker at %s has other settings: %s. All workers of an installation need the same, for what "
-                "becomes of a message depends on them. Set them alike, and restart.",
-                worker,
-                ", ".join(differing),
-            )
