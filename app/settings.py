@@ -3,12 +3,12 @@
 import ipaddress
 import os
 import socket
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from app.clusters import Clusters, clusters
 from app.errors import SettingInvalid
 from app.http.allow_list import AllowList, allow_list
 from app.rates import optional, rates
@@ -32,6 +32,8 @@ from punctual.contract.dialects import NATIVE, Dialect, dialect_of
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
+from punctual.security.login import DEFAULT_MECHANISM, MECHANISMS, NAMES, PROTOCOLS, Login, login_of
+from punctual.security.options import kafka_options
 from tables.entry import VERSION
 
 _GUARANTEES = ("at_least_once", "exactly_once")
@@ -42,7 +44,7 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
 def _is_secret(env: str) -> bool:
-    return "PASSWORD" in env or env.endswith("_SECRET")
+    return env.endswith(("_PASSWORD", "_SECRET"))
 
 
 def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
@@ -55,14 +57,18 @@ class Settings:
     """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
 
     bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
-    security_protocol: str = _setting(
-        "KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-    )
-    sasl_mechanism: str = _setting(
-        "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    )
+    security_protocol: str = _setting("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of(*PROTOCOLS))
+    sasl_mechanism: str = _setting("KAFKA_SASL_MECHANISM", DEFAULT_MECHANISM, one_of(*MECHANISMS))
     sasl_username: str = _setting("KAFKA_SASL_USERNAME", "")
     sasl_password: str = _setting("KAFKA_SASL_PASSWORD", "")
+    sasl_password_file: str = _setting("KAFKA_SASL_PASSWORD_FILE", "")
+    sasl_oauthbearer_token_endpoint_url: str = _setting("KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL", "")
+    sasl_oauthbearer_client_id: str = _setting("KAFKA_SASL_OAUTHBEARER_CLIENT_ID", "")
+    sasl_oauthbearer_client_secret: str = _setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "")
+    sasl_oauthbearer_client_secret_file: str = _setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE", "")
+    sasl_oauthbearer_scope: str = _setting("KAFKA_SASL_OAUTHBEARER_SCOPE", "")
+    sasl_oauthbearer_extensions: str = _setting("KAFKA_SASL_OAUTHBEARER_EXTENSIONS", "")
+    sasl_oauthbearer_cafile: str = _setting("KAFKA_SASL_OAUTHBEARER_CAFILE", "")
     ssl_cafile: str = _setting("KAFKA_SSL_CAFILE", "")
     ssl_certfile: str = _setting("KAFKA_SSL_CERTFILE", "")
     ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
@@ -78,7 +84,7 @@ class Settings:
     http_headers: tuple[str, ...] = _setting("DELAY_HTTP_HEADERS", "", lower_words)
     http_give_up_ms: int = _setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
     http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
-    clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
+    clusters: Clusters = _setting("DELAY_CLUSTERS", "", clusters)
     log_format: str = _setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
     guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
@@ -280,18 +286,13 @@ class Settings:
         host = socket.gethostname() if self.host in _EVERYWHERE else self.host
         return self.worker_url or f"http://{host}:{self.port}"
 
-    def kafka_options(self) -> dict[str, Any]:
-        """Return the security options that aiokafka's clients take."""
-        options: dict[str, Any] = {"security_protocol": self.security_protocol}
-        if "SSL" in self.security_protocol:
-            context = ssl.create_default_context(cafile=self.ssl_cafile or None)
-            if self.ssl_certfile:
-                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile or None)
-            options["ssl_context"] = context
-        if self.security_protocol.startswith("SASL"):
-            options |= {
-                "sasl_mechanism": self.sasl_mechanism,
-                "sasl_plain_username": self.sasl_username,
-                "sasl_plain_password": self.sasl_password,
-            }
-        return options
+    # security --------------------------------------------------------------------------------------------------------
+    @property
+    def login(self) -> Login:
+        """How our own cluster is shown who asks. Raises LoginInvalid."""
+        return login_of({name: getattr(self, name.lower()) for name in NAMES})
+
+    def kafka_options(self, cluster: str | None = None) -> dict[str, Any]:
+        """Return the security options that aiokafka's clients take, for our own cluster or one of DELAY_CLUSTERS."""
+        login = None if cluster is None else self.clusters.logins.get(cluster)
+        return kafka_options(login or self.login)
