@@ -42,7 +42,7 @@ async def examine(
     named = destinations.named(settings)
     own, *others = await asyncio.gather(
         ask(settings.bootstrap, [*topics.names(settings), *named], options, settings.app_id),
-        *(ask(bootstrap, named, options) for bootstrap in settings.clusters.values()),
+        *(ask(servers, named, settings.kafka_options(name)) for name, servers in settings.clusters.items()),
     )
     here = await asyncio.to_thread(machine.look, settings.data_path)
     if reports is None:

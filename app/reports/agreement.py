@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from app.clusters import Clusters
 from app.reports.reader import STALE_AFTER_MS, Report
 from app.settings import Settings
 from punctual.contract.namespaces import Namespaces
@@ -58,7 +59,12 @@ def fingerprint(settings: Settings) -> dict[str, str]:
 
 
 def _unordered(value: Any) -> Any:
-    """Return a value of which the order of parts says nothing."""
+    """Return a value of which the order of parts says nothing.
+
+    How clusters are shown who asks is not in it: that is told to nobody, and each worker may have a login of its own.
+    """
+    if isinstance(value, Clusters) and value.rates:
+        return [_unordered(dict(value)), _unordered(value.rates)]
     if isinstance(value, dict):
         return sorted((name, _unordered(part)) for name, part in value.items())
     if isinstance(value, Namespaces):
