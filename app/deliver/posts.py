@@ -103,7 +103,8 @@ class Posts:
             partition.passed("before-send")
             answer = await self._client.post(allowed, post.body, post.headers)
         except Exception:
-            log.exception("what %s asks for could not be posted", entry.source)
+            about = {"destination": told(entry.to if entry.url is None else entry.url), "partition": partition.number}
+            log.exception("what %s asks for could not be posted", entry.source, extra=about)
             answer = _FAULT
         finally:
             self._make_room(host, answer)
