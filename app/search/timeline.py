@@ -19,7 +19,8 @@ from tables import keys
 
 #: Destinations that are named; those that are smaller are in the totals alone.
 NAMED: Final = 50
-_KEPT_S: Final = 2.0
+#: An answer holds for so long, and for so many times as long as it took: looking takes a tenth of the time at most.
+_KEPT_S, _TIMES = 2.0, 9
 #: Rows and milliseconds for what comes from now on, and for each of the two stretches that are late.
 _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
 
@@ -59,7 +60,7 @@ class Timeline(msgspec.Struct, kw_only=True):
 
 
 class Timelines:
-    """Tells what falls due when; the same question within two seconds gets the same answer."""
+    """Tells what falls due when; an answer holds for two seconds, and longer if it took long."""
 
     def __init__(self, search: Search) -> None:
         """Ask by a search."""
@@ -82,14 +83,15 @@ class Timelines:
         if key not in self._known:
             task = asyncio.create_task(self._part(spans, served))
             self._known[key] = now, task  # until it is done: its time runs from then on
-            task.add_done_callback(lambda done: self._keep(key, done))
+            task.add_done_callback(lambda done: self._keep(key, now, done))
         return await asyncio.shield(self._known[key][1])
 
-    def _keep(self, key: object, task: asyncio.Task[TimelinePart]) -> None:
+    def _keep(self, key: object, began: float, task: asyncio.Task[TimelinePart]) -> None:
         if task.cancelled() or task.exception() is not None:
             self._known.pop(key, None)
         else:
-            self._known[key] = asyncio.get_running_loop().time() + _KEPT_S, task
+            now = asyncio.get_running_loop().time()
+            self._known[key] = now + max(_KEPT_S, _TIMES * (now - began)), task
 
     async def _part(self, spans: Spans, served: list[int]) -> TimelinePart:
         hours = Hours(self._search.hours(served))
