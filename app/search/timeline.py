@@ -15,6 +15,7 @@ from app.search.scan import Found, Scan
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL, Search
 from app.search.spans import HOUR_MS, Spans, whole_hours
+from app.search.unseen import Unseen
 from tables import keys
 
 #: Destinations that are named; those that are smaller are in the totals alone.
@@ -28,13 +29,14 @@ _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
 class Bucket(msgspec.Struct, kw_only=True):
     """How many messages are due from `from_ms` on and before `to_ms`, and by destination as far as was looked.
 
-    There are at least so many in all if `exact` is false.
+    There are at least so many in all if `exact` is false, and `unseen` more if the hour's are spread evenly.
     """
 
     from_ms: int
     to_ms: int
     total: int = 0
     exact: bool = True
+    unseen: int = 0
     by: dict[str, int] = {}
 
 
@@ -170,7 +172,7 @@ class Looked:
     def buckets(self, spans: Spans, hours: Hours) -> list[Bucket]:
         """Return what it comes to by span: the counters' totals for whole hours, else what was seen."""
         found = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
-        place, by = 0, Counter[str]()
+        place, by, unseen = 0, Counter[str](), self._unseen(hours)
         for since, until in pairwise(self._atoms):
             if since >= found[place].to_ms:
                 found[place].by, by, place = dict(by), Counter(), place + 1
@@ -182,9 +184,18 @@ class Looked:
                 total = max(total, hours.count(since, until))
             elif any(since < end and begin < until for begin, end in self._missed):
                 found[place].exact = False
+                found[place].unseen += unseen.about(since, until)
             found[place].total += total
         found[place].by = dict(by)
         return found
+
+    def _unseen(self, hours: Hours) -> Unseen:
+        pieces = [(since, until) for since, until in pairwise(self._atoms) if not whole_hours(since, until)]
+        return Unseen(
+            lambda hour: hours.count(hour * HOUR_MS, (hour + 1) * HOUR_MS),
+            [(since, until, sum(self._by.get(since, {}).values())) for since, until in pieces],
+            self._missed,
+        )
 
 
 def merged(spans: Spans, parts: Iterable[TimelinePart], missing: list[Missing], overdue: int) -> Timeline:
@@ -196,6 +207,7 @@ def merged(spans: Spans, parts: Iterable[TimelinePart], missing: list[Missing], 
         for bucket, by, one in zip(buckets, sums, part.buckets, strict=True):
             bucket.total += one.total
             bucket.exact &= one.exact
+            bucket.unseen += one.unseen
             by.update(one.by)
     named = {name for name, _ in sum(sums, Counter[str]()).most_common(NAMED)}
     for bucket, by in zip(buckets, sums, strict=True):
