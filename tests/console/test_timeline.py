@@ -28,9 +28,9 @@ def test_what_was_not_looked_at_is_drawn_apart_and_called_about() -> None:
 
 def test_what_is_not_told_apart_by_destination_is_no_destinations_colour() -> None:
     drawn = timeline([bucket(0, 3, orders=3), bucket(60, 500, minutes=60)], NOW)
-    assert (drawn.names, drawn.kinds) == (["orders"], {0, TOGETHER})
+    assert (drawn.names, drawn.kinds) == (["orders"], frozenset({0, TOGETHER}))
     many = timeline([bucket(0, 8, **{f"topic-{number}": 1 for number in range(SERIES + 2)})], NOW)
-    assert (many.names[-1], many.kinds) == ("others", set(range(SERIES + 1)))
+    assert (many.names[-1], many.kinds) == ("others", frozenset(range(SERIES + 1)))
 
 
 def test_a_minute_that_has_just_passed_and_left_nothing_is_not_late() -> None:
