@@ -47,7 +47,7 @@ def installation(run: Run) -> Iterator[Installation]:
             made.requests.schedule(f"later-{number}", now_ms() + (200 if number < 5 else HOUR_MS), other)
         made.requests.send({"delay-to": to, "delay-after": "soon"})
         assert post(made, f"/destinations/{paused}/pause", {"reason": "a test"})[0] == 200
-        assert post(made, f"/destinations/{other}/rate", {"per_s": 1})[0] == 200
+        assert post(made, f"/destinations/{other}/rate", {"rate": "1/s"})[0] == 200
         made.requests.flush()
         yield made
 
