@@ -17,6 +17,7 @@ from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.ingest.quotas import Quotas
 from app.kafka import Cluster, Sender
 from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
@@ -29,6 +30,7 @@ from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.tasks import telling
 from app.process.watchdog import Watchdog
+from app.quotas import of_all
 from app.reports.agreement import Agreement
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
@@ -64,6 +66,7 @@ class Engine:
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
         self.measures: Measures | None = None
+        self.quotas = of_all(settings.quotas, settings.namespaces)
 
     def claim(self) -> None:
         """Take the data directory, before anything is written to it.
@@ -112,14 +115,24 @@ class Engine:
             {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
             Census(settings.max_destinations, self.table.stores, self.reader.reports, asyncio.get_running_loop().time),
         )
-        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last)
+        stores, heard, now = self.table.stores, self.reader.reports, asyncio.get_running_loop().time
+        quotas = Quotas(settings, stores, self.table.progress, heard, now) if settings.quotas else None
+        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last, quotas)
         reports = Reports(settings, self.cluster)
         watermark = Watermark(
             settings, self.cluster, self.clock, reports, partitions, intake, self.limits.producers_time
         )
         versions = RowVersion(settings, reports)
         services = Services(
-            settings, self.clock, self.journal, destinations, self.limits, versions, admission, traces=self._traces
+            settings,
+            self.clock,
+            self.journal,
+            destinations,
+            self.limits,
+            versions,
+            admission,
+            quotas,
+            traces=self._traces,
         )
         self.ownership = Ownership(
             partitions,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from app.errors import SettingInvalid
 from app.http.allow_list import AllowList, allow_list
+from app.quotas import Quota, quotas
 from app.rates import optional, rates
-from app.setting import is_secret, setting
+from app.setting import read, setting
 from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_gateway import GatewaySettings
 from app.settings_values import (
@@ -21,16 +21,18 @@ from app.settings_values import (
     one_of,
     pairs,
     patterns,
+    processes,
     servers,
     topic_name,
     url_patterns,
     urls,
-    web_address,
     whole,
     words,
 )
+from app.settings_web import WebSettings
 from punctual.contract import queue_report
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.namespaced import with_namespace
 from punctual.contract.namespaces import Namespaces, parse_namespaces
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
@@ -44,7 +46,7 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings(GatewaySettings):
+class Settings(GatewaySettings, WebSettings):
     """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
 
     bootstrap: str = setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
@@ -63,6 +65,7 @@ class Settings(GatewaySettings):
     extra_inputs: dict[str, str] = setting("DELAY_INPUTS", "", pairs)
     policies: dict[str, Policies] = setting("DELAY_POLICIES", "", each(parse_policies))
     namespaces: Namespaces = setting("DELAY_NAMESPACES", "", parse_namespaces)
+    quotas: dict[str, Quota] = setting("DELAY_QUOTAS", "", quotas)
     partitions: int = setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
     replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
@@ -95,20 +98,8 @@ class Settings(GatewaySettings):
     worker_url: str = setting("WORKER_URL", "")
     datadir: str = setting("DATADIR", "")
     host: str = setting("HOST", "127.0.0.1")
-    web_hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
-    web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
-    web_read_only: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
-    web_secret: str = setting("DELAY_WEB_SECRET", "")
-    web_users_file: str = setting("DELAY_WEB_USERS_FILE", "")
-    web_oidc_issuer: str = setting("DELAY_WEB_OIDC_ISSUER", "", web_address)
-    web_oidc_client_id: str = setting("DELAY_WEB_OIDC_CLIENT_ID", "")
-    web_oidc_client_secret_file: str = setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
-    web_oidc_scopes: tuple[str, ...] = setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)
-    web_oidc_roles: str = setting("DELAY_WEB_OIDC_ROLES", "")
-    web_url: str = setting("DELAY_WEB_URL", "", web_address)
-    web_metrics: str = setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
-    web_insecure: str = setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
     port: int = setting("PORT", "6066", whole(1, 65_535))
+    processes: int = setting("DELAY_PROCESSES", "1", processes)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
@@ -116,18 +107,7 @@ class Settings(GatewaySettings):
 
         Raises SettingInvalid, which names the variable and says what it takes.
         """
-        values = {}
-        for declared in fields(cls):
-            name, parse = declared.metadata["env"], declared.metadata["parse"]
-            if not env.get(name) and env.get(declared.metadata["was"]):
-                name = declared.metadata["was"]
-            text = env.get(name) or declared.metadata["default"]
-            try:
-                values[declared.name] = parse(text)
-            except ValueError as error:
-                shown = "(not shown)" if is_secret(name) else repr(text)
-                raise SettingInvalid(name, shown, str(error)) from error
-        settings = cls(**values)
+        settings = cls(**{declared.name: read(declared, env) for declared in fields(cls)})
         check(settings)
         return settings
 
@@ -173,14 +153,14 @@ class Settings(GatewaySettings):
         return f"{self.app_id}-jobs"
 
     @property
-    def receipts(self) -> str:
-        """The topic of requests with a key that have come to gateways, if there is one."""
-        return f"{self.app_id}-receipts"
-
-    @property
     def queues(self) -> str:
         """The topic where consumers of acknowledged queues say how they are, if there is one."""
         return queue_report.topic_of(self.app_id)
+
+    @property
+    def receipts(self) -> str:
+        """The topic of requests with a key that have come to gateways, if there is one."""
+        return f"{self.app_id}-receipts"
 
     @property
     def dead_letters(self) -> str:
@@ -198,12 +178,14 @@ class Settings(GatewaySettings):
         return {self.requests: NATIVE.name, **self.extra_inputs}
 
     def dialect(self, topic: str) -> Dialect:
-        """Return the dialect of an input topic, with its policies.
+        """Return the dialect of an input topic, with its namespace and its policies.
 
         What comes from elsewhere, as forwards do, is spoken of in our own.
         """
         dialect = dialect_of(self.extra_inputs.get(topic, NATIVE.name))
-        policies = self.policies.get(topic)
+        policies, namespace = self.policies.get(topic), self.namespaces.of_topic(topic)
+        if namespace:
+            dialect = with_namespace(dialect, self.namespaces, namespace)
         return dialect if policies is None else with_policies(dialect, policies)
 
     def url_list(self, source: str) -> AllowList:
@@ -260,11 +242,6 @@ class Settings(GatewaySettings):
             return not ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host != "localhost"
-
-    @property
-    def signs_in(self) -> bool:
-        """Whether people have to sign in."""
-        return bool(self.web_users_file or self.web_oidc_issuer)
 
     @property
     def read_only(self) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.errors import SettingInvalid
 from app.http.secrets_file import SecretsFile
+from app.quotas import OTHERS
 from punctual.contract.destination import destination
 from punctual.contract.dialects import dialect_of
 from tables.keys import topic_crc
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 _MINUTE_MS = 60_000
+MOST_NAMESPACES = 300
 #: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
 #: records that are not readable yet.
 COLD_MEMORY_MS = 10 * _MINUTE_MS
@@ -72,6 +74,16 @@ def _check_namespaces(settings: "Settings") -> None:
         if topic not in settings.inputs:
             why = f"{topic} is no input; they are {', '.join(settings.inputs)}"
             raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
+
+    stranger = next((name for name in settings.quotas if name not in {OTHERS, *settings.namespaces.names}), None)
+    if stranger is not None:
+        known = ", ".join(sorted(settings.namespaces.names)) or "none"
+        raise SettingInvalid("DELAY_QUOTAS", stranger, f"it is none of the namespaces of DELAY_NAMESPACES: {known}")
+    if settings.quotas and not settings.namespaces:
+        raise SettingInvalid("DELAY_QUOTAS", OTHERS, "quotas are those of namespaces, and DELAY_NAMESPACES has none")
+    if len(settings.namespaces.names) > MOST_NAMESPACES:
+        why = f"a partition's report has room for {MOST_NAMESPACES} namespaces"
+        raise SettingInvalid("DELAY_NAMESPACES", f"{len(settings.namespaces.names)} namespaces", why)
 
 
 def _check_rates(settings: "Settings") -> None:

@@ -7,7 +7,7 @@ from app.settings_values import whole
 from punctual.contract.times import parse_duration
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class GatewaySettings:
     """All that a gateway can be told beside where Kafka is. Durations are milliseconds, sizes bytes."""
 

@@ -30,13 +30,17 @@ from app.faust_host.group import Assignor
 from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
 from app.gateway.command import gateway
+from app.ingest.quotas import whose
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
+from app.process import parent
 from app.process.datadir import member_id
 from app.process.environment import doubts
 from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
 from app.process.rate_limit_filter import RateLimitFilter
+from app.processes import option
+from app.search import namespaces as namespaces_routes
 from app.search import routes as search_routes
 from app.search.search import Search
 from app.settings import Settings
@@ -101,6 +105,7 @@ class Punctual(DelayMethods, faust.App):
 
     async def on_first_start(self) -> None:
         """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
+        parent.watch()
         try:
             access.check(self.settings)
             self.engine.claim()
@@ -154,6 +159,7 @@ def create_app(settings: Settings) -> Punctual:
             value_type=bytes,
             now_ms=Clock.wall_ms,
             monotonic_ms=Clock.monotonic_ms,
+            whose=whose(settings.namespaces),
         )
     )
     app.engine = Engine(settings, table, app)
@@ -162,11 +168,12 @@ def create_app(settings: Settings) -> Punctual:
     acts, dead_letters = Acts(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     access.register(web_app, settings, search.tell_signed_out)
     search_routes.register(web_app, search)
+    namespaces_routes.register(web_app, app.engine, settings)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
     findings.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
     acts_routes.register(web_app, acts, jobs, dead_letters)
-    console.register(web_app, app.engine, read_only=settings.read_only)
+    console.register(web_app, app.engine, read_only=settings.read_only, namespaces=settings.namespaces.names)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")
@@ -234,3 +241,4 @@ try:
     app = create_app(Settings.from_env())
 except PunctualError as error:
     sys.exit(f"punctual: {error}")
+option.install(app.settings)

@@ -11,6 +11,7 @@ import faust
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
 from tables.inspection import Inspection
 from tables.restore import ChangelogReader, RestoreProgress, restore
+from tables.shares import Whose
 from tables.store import PartitionStore
 
 log = logging.getLogger(__name__)
@@ -26,9 +27,19 @@ class DelayTable(faust.Table):
     stores: dict[int, PartitionStore]
     progress: dict[int, RestoreProgress]
 
-    def __init__(self, *args: Any, now_ms: Callable[[], int], monotonic_ms: Callable[[], int], **kwargs: Any) -> None:
-        """Be Faust's table that `args` and `kwargs` say, with these clocks: the wall's, and one that never jumps."""
-        self._now_ms, self._monotonic_ms = now_ms, monotonic_ms
+    def __init__(
+        self,
+        *args: Any,
+        now_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+        whose: Whose | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Be Faust's table that `args` and `kwargs` say, with these clocks: the wall's, and one that never jumps.
+
+        What waits is counted by `whose` it is, if somebody wants to know.
+        """
+        self._now_ms, self._monotonic_ms, self._whose = now_ms, monotonic_ms, whose
         super().__init__(*args, **kwargs)
 
     def __post_init__(self) -> None:
@@ -71,17 +82,17 @@ class DelayTable(faust.Table):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                return PartitionStore(path)
+                return PartitionStore(path, self._whose)
             except StoreCorrupt as error:
                 log.warning("partition %d: %s", partition, error)
                 shutil.rmtree(path)
-                return PartitionStore(path)
+                return PartitionStore(path, self._whose)
         except OSError as error:
             raise StoreUnusable(str(path), error) from error
 
     def _renew(self, store: PartitionStore) -> PartitionStore:
         store.wipe()
-        return PartitionStore(store.path)
+        return PartitionStore(store.path, self._whose)
 
     def renew(self, partition: int) -> PartitionStore:
         """Start a partition's store anew, empty."""

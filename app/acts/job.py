@@ -39,6 +39,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     dead_letters: DeadLetterFilter | None = None
 
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that it is about alone, none if it is about all there is."""
+        within = (self.dead_letters or self.filter).within
+        return frozenset() if within is None else within.names
+
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """How far one partition's part of a job is: the cursor `after` which it goes on, and what the orders came to.

@@ -96,7 +96,8 @@ class Jobs:
     async def _give(self, job: Job, query: dict[str, str]) -> Standing:
         """Write a job down, and begin it."""
         asked = {"filter": query, "counted": job.counted, "due_ms": job.due_ms}
-        begun = await self._audit.begin(f"{job.act} all", f"job {job.job_id}", job.by, job.role, asked)
+        target = f"job {job.job_id}"
+        begun = await self._audit.begin(f"{job.act} all", target, job.by, job.role, asked, job.namespaces)
         try:
             await self._log.begin(job)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
@@ -126,7 +127,7 @@ class Jobs:
         job = self._log.jobs.get(job_id)
         if job is None:
             return None
-        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {})
+        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {}, job.namespaces)
         try:
             await self._log.stop(job)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError) as error:

@@ -34,13 +34,13 @@ class Orders:
         """Send by an engine's own sender."""
         self._engine, self._settings = engine, engine.settings
 
-    async def give(self, act: str, request: Request) -> Outcome:
-        """Send an order to its id's home and return what came of it, within ten seconds.
+    async def give(self, act: str, request: Request, topic: str | None = None) -> Outcome:
+        """Send an order to its id's home, on the requests topic or `topic`, and return what came of it in ten seconds.
 
         Raises NotGiven if Kafka does not take it.
         """
         home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
-        return await self.put(act, request, self._settings.requests, home)
+        return await self.put(act, request, topic or self._settings.requests, home)
 
     async def put(self, act: str, request: Request, topic: str, home: int) -> Outcome:
         """Send an order to an input's partition where its id is at home, and return what came of it, as give() does."""

@@ -42,7 +42,7 @@ class ResendPart(JobPart):
             if wanted is None or not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
                 continue
             try:
-                topic, partition, request = resend(self._engine.settings, one, now_ms)
+                topic, partition, request, _ = resend(self._engine.settings, one, now_ms)
             except Incomplete:
                 outcomes["incomplete"] += 1
                 continue

@@ -1,11 +1,13 @@
 """Fills the templates: what every page shows around its content, and the words that templates may use."""
 
+from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import jinja2
 from aiohttp import web
 
+from app.access.needs import may
 from app.access.roles import ANYBODY, ASKER, enough
 from app.console import flash, wording
 from app.console.api import Answer
@@ -31,8 +33,8 @@ NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
 class Renderer:
     """Makes answers of templates; everything that they are given is escaped."""
 
-    def __init__(self, *, read_only: bool) -> None:
-        self._read_only = read_only
+    def __init__(self, *, read_only: bool, namespaces: Collection[str]) -> None:
+        self._read_only, self._namespaces = read_only, sorted(namespaces)
         self.assets = Assets()
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader("app.console"),
@@ -57,7 +59,6 @@ class Renderer:
             local=wording.local,
             percentile=wording.percentile,
             DASH=wording.DASH,
-            navigation=NAVIGATION,
         )
 
     def page(
@@ -70,11 +71,14 @@ class Renderer:
         frame = {
             "assets": self.assets.addresses,
             "whole": whole,
-            "verdict": verdict(whole) if ready else None,
+            "verdict": verdict(whole) if ready and not asker.bound else None,
             "now_ms": whole.get("at_ms", 0),
             "path": request.path,
+            "navigation": [(address, name) for address, name in NAVIGATION if may(asker, f"GET {address}")],
+            "namespaces": asker.namespaces,
+            "there": self._namespaces if asker.namespaces is None else asker.namespaces,
             "live": live or not ready,
-            "user": "" if asker is ANYBODY else asker.name,
+            "user": "" if asker.name == ANYBODY.name else asker.name,
             "role": asker.role,
             "session": bool(asker.session),
             "operates": enough(asker.role, "operator") and not self._read_only,

@@ -68,6 +68,7 @@ class Acceptance:
     def _read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
         topic, settings, now_ms = draft.topic, self._settings, origin.moment_ms
         dialect, plain = settings.dialect(topic), dialect_of(settings.inputs[topic])
+        _check_size(draft, caller)
         _refuse_parked(draft.headers)
         headers = _asked_at(draft.headers, now_ms)
         headers = self._named(headers, draft, dialect, caller, partial(self._id, draft, origin, number))
@@ -136,10 +137,12 @@ class Acceptance:
 
 def problem_of(refusal: Refusal, draft: Draft) -> Problem:
     """Return the problem that a refusal is, with the places of a draft that it is about."""
-    named = dict.fromkeys(_NAME.findall(refusal.sentence))
-    about = [name for name in named if name in draft.places] or list(named) or list(_ABOUT.get(refusal.reason, ()))
-    if refusal.reason in _ABOUT and not named:
-        about = [name for name in about if name in draft.said] or about[:1]
+    named = list(dict.fromkeys(_NAME.findall(refusal.sentence)))
+    about = named or list(_ABOUT.get(refusal.reason, ()))
+    there = [name for name in about if name in draft.said]
+    if not there and not named:
+        about = about[:1]
+    about = there or about
     faults = [Fault(place, refusal.sentence) for place in dict.fromkeys(map(draft.place, about))]
     return Problem(refusal.reason.value, refusal.sentence, faults)
 
@@ -158,6 +161,14 @@ def _asked_at(headers: Headers, now_ms: int) -> Headers:
     if len(said) == 1 and said[0].isdigit() and len(said[0]) >= len(str(now_ms)) and int(said[0][:_DIGITS]) > now_ms:
         return [(name, b"%d" % now_ms if name == names.ASKED_AT else value) for name, value in headers]
     return headers
+
+
+def _check_size(draft: Draft, caller: Caller) -> None:
+    """Refuse what is larger than a caller's messages may be. Raises Refusal."""
+    size = len(draft.key or b"") + len(draft.value or b"")
+    if caller.max_message_bytes and size > caller.max_message_bytes:
+        sentence = f"the message has {size} bytes, and those of {caller.name} may have {caller.max_message_bytes}."
+        raise Refusal(Reason.TOO_LARGE, sentence)
 
 
 def _check_caller(asked: Request, caller: Caller) -> None:

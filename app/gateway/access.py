@@ -19,7 +19,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
     Raises SettingInvalid, and TokensMissing where others reach the port and nobody would have to show one.
     """
     settings = parts.settings
-    tokens = _tokens(settings)
+    tokens = tokens_of(settings)
     if settings.public and not tokens:
         raise TokensMissing(settings.host)
     web_app.middlewares.append(counted)
@@ -28,7 +28,8 @@ def register(web_app: web.Application, parts: Parts) -> None:
     web_app.middlewares.append(bodies.middleware(Bodies(settings.gateway_max_body)))
 
 
-def _tokens(settings: Settings) -> TokensFile:
+def tokens_of(settings: Settings) -> TokensFile:
+    """Return the file of tokens that the settings name. Raises SettingInvalid."""
     file = settings.gateway_tokens_file
     try:
         return TokensFile(file)

@@ -32,7 +32,8 @@ class Health:
     async def show_ready(self, _request: web.Request) -> web.Response:
         """Answer GET /ready: 200 while records are taken, into Kafka or the spool, else 503; how it stands, as JSON."""
         intake = self._parts.intake
-        missing = intake.not_ready()
+        reasons = (intake.not_ready, *self._parts.unready)
+        missing = next(filter(None, (reason() for reason in reasons)), None)
         state = {
             "ready": missing is None,
             "state": intake.state,

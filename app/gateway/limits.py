@@ -11,7 +11,7 @@ _HEADERS, _HEADER_BYTES, _LINE_BYTES = 64, 4_096, 8_190
 #: A head must be there so soon after its first byte.
 HEAD_S: Final = 10.0
 #: A body must be there so soon after its head, and for each second beyond so many bytes of it.
-BODY_S, BODY_BYTES_PER_S = 20.0, 1_024
+BODY_S, BODY_BYTES_PER_S = 15.0, 1_024
 #: An answer must be taken, from the moment that its request is there.
 ANSWER_S: Final = 60.0
 #: Connections without a request are kept for so long: longer than load balancers keep theirs, a minute as a rule.
@@ -25,7 +25,7 @@ BODIES_BYTES: Final = 128 << 20
 #: What a body that does not say how long it is counts as.
 STREAM_BYTES: Final = 1 << 20
 #: JSON of many small parts takes 25 times its size: so many parts there may be.
-JSON_PARTS: Final = 200_000
+JSON_PARTS: Final = 100_000
 
 #: Options of aiohttp's server.
 SERVER: Final[dict[str, Any]] = {

@@ -106,6 +106,7 @@ class ClientConnection(web.RequestHandler):
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
         found = _problem(exc)
+        exc.__traceback__ = exc.__context__ = exc.__cause__ = None  # its frames keep what has come, in a cycle
         refused(found.kind.name)
         log.debug("%s from %s", found.detail, request.remote)
         answer = problem.response(found)

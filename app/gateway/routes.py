@@ -1,5 +1,6 @@
 """The addresses at which a gateway takes messages, and orders for them."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
@@ -15,14 +16,16 @@ from app.gateway.parts import Parts
 from app.gateway.problem import Problem
 from app.gateway.problem_types import PATH, TYPES, Meaning
 from app.gateway.workers import Workers
+from app.ingest.quotas import Quotas
 
 
 def register(web_app: web.Application, parts: Parts) -> None:
     """Add the addresses to an application that has not started yet; what they start ends with it."""
     settings = parts.settings
     acceptance = Acceptance(settings)
-    desk = Desk(acceptance, Admission(settings, parts.connection), parts.intake, parts.receipts)
     outcomes, workers = Outcomes(settings, parts.connection), Workers(settings)
+    quotas = Quotas(settings, {}, (), workers.reports, time.monotonic)
+    desk = Desk(acceptance, Admission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
     many = messages.View(settings, desk, settings.gateway_batch)
     one = by_id.View(settings, desk, outcomes, workers)
     records = confluent.View(settings, desk)

@@ -1,11 +1,12 @@
 """The workers of the installation, asked for what only they have: messages that are pending."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from app.gateway.problem import Problem
-from app.reports.reader import ProgressReader
+from app.reports.reader import ProgressReader, Report
 from app.search.peers import Peers, PeerSilent
 from app.search.row import Row
 from app.search.search import LOCAL
@@ -25,6 +26,11 @@ class Workers:
             settings.bootstrap, settings.progress, partitions=settings.partitions, **settings.kafka_options()
         )
         self._peers = Peers(dict, "", settings.web_secret)
+
+    @property
+    def reports(self) -> Mapping[int, Report]:
+        """The latest report of each partition."""
+        return self._reader.reports
 
     async def start(self) -> None:
         """Begin to read who serves what."""

@@ -19,6 +19,9 @@ SUFFIXES = (
     "-receipts",
     "-cold",
     "-dead-letters",
+    "-audit",
+    "-jobs",
+    "-receipts",
     "-delays-changelog",
 )
 _CHANGELOG = "-delays-changelog"

@@ -10,6 +10,7 @@ import msgspec
 
 from app.reports.reader import STALE_AFTER_MS, Report
 from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ OF_A_WORKER = frozenset(
         "DELAY_HTTP_SECRETS_FILE",
         "DELAY_MIN_FREE_DISK",
         "DELAY_ACCEPT_RECREATED",
+        "DELAY_PROCESSES",
         "DELAY_ROW_VERSION",
         "DELAY_SKIP_RECORDS",
         "DELAY_TRACES",
@@ -59,6 +61,8 @@ def _unordered(value: Any) -> Any:
     """Return a value of which the order of parts says nothing."""
     if isinstance(value, dict):
         return sorted((name, _unordered(part)) for name, part in value.items())
+    if isinstance(value, Namespaces):
+        return str(value)
     return sorted(value) if isinstance(value, tuple) else value
 
 

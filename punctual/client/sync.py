@@ -29,12 +29,21 @@ class SyncDelayClient:
         app_id: str = "delay",
         partitions: int | None = None,
         inputs: Collection[str] = (),
+        requests_topic: str | None = None,
+        namespace: str = "",
         ack_timeout: timedelta = timedelta(seconds=30),
         **kafka: Any,
     ) -> None:
         """Describe the installation, with DelayClient's arguments; nothing connects before `start` or `with`."""
         self._client = DelayClient(
-            bootstrap_servers, app_id=app_id, partitions=partitions, inputs=inputs, ack_timeout=ack_timeout, **kafka
+            bootstrap_servers,
+            app_id=app_id,
+            partitions=partitions,
+            inputs=inputs,
+            requests_topic=requests_topic,
+            namespace=namespace,
+            ack_timeout=ack_timeout,
+            **kafka,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -1,7 +1,7 @@
 """Namespaces: whose an id is, and how it is named in full (records.md#namespaces)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,7 +33,7 @@ class Namespaces:
     """
 
     #: The namespaces of input topics that have one.
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict, hash=False)
     #: Namespaces that no input has: those of others who name ids in full.
     others: frozenset[str] = frozenset()
 
@@ -41,10 +41,20 @@ class Namespaces:
         """Return whether there are any."""
         return bool(self.inputs or self.others)
 
+    def __str__(self) -> str:
+        """Return them as DELAY_NAMESPACES says them, in one order."""
+        return ",".join([*(f"{topic}={name}" for topic, name in sorted(self.inputs.items())), *sorted(self.others)])
+
     @property
     def names(self) -> frozenset[str]:
         """All namespaces that there are."""
         return self.others.union(self.inputs.values())
+
+    def part(self, wanted: Iterable[str]) -> "Namespaces":
+        """Return some of these namespaces: ids of others are in none of them."""
+        kept = self.names.intersection(wanted)
+        inputs = {topic: name for topic, name in self.inputs.items() if name in kept}
+        return Namespaces(inputs, kept.difference(inputs.values()))
 
     def of_topic(self, topic: str) -> str:
         """Return the namespace of an input topic, "" if it has none."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import SettingInvalid
+from app.quotas import Quota
 from app.settings import Settings
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.policies import Policies
@@ -29,6 +30,7 @@ GOOD = {
         {"delay-requests": Policies(no_later_ms=10_000, jitter_ms=500)},
     ),
     "DELAY_NAMESPACES": ("team-b, team-c,", Namespaces(others=frozenset({"team-b", "team-c"}))),
+    "DELAY_QUOTAS": ("team-b=messages:5|rate:20/s, ", {"team-b": Quota(5, None, Rate(20.0))}),
     "DELAY_PARTITIONS": ("64", 64),
     "DELAY_REPLICATION_FACTOR": ("1", 1),
     "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
@@ -65,6 +67,7 @@ GOOD = {
     "DATADIR": ("/data", "/data"),
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
     "PORT": ("7000", 7000),
+    "DELAY_PROCESSES": ("3", 3),
     "DELAY_WEB_PAYLOADS": ("masked", "masked"),
     "DELAY_WEB_READ_ONLY": ("on", "on"),
     "DELAY_WEB_SECRET": ("between us", "between us"),
@@ -84,6 +87,10 @@ GOOD = {
     "DELAY_GATEWAY_SPOOL_AGE": ("PT1H", 3_600_000),
     "DELAY_GATEWAY_BATCH": ("100", 100),
     "DELAY_GATEWAY_DEDUPE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
+    "DELAY_GATEWAY_MAX_BODY": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_CONNECTIONS": ("5000", 5_000),
+    "DELAY_GATEWAY_CONNECTIONS_OF_ONE": ("5000", 5_000),
     "DELAY_GATEWAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
@@ -94,6 +101,7 @@ BAD = {
     "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
     "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: there is no policy 'sooner', they are no-later"),
     "DELAY_NAMESPACES": ("orders=Team", "'Team' is no name of a namespace: 1 to 63 small letters, digits"),
+    "DELAY_QUOTAS": ("orders=5", "orders=5: a quota is written as messages:1000000|bytes:1073741824|rate:500/s"),
     "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
     "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
@@ -120,7 +128,7 @@ BAD = {
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),
-    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked is needed"),
+    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked-for-viewers, masked is needed"),
     "DELAY_WEB_OIDC_ISSUER": ("id.example", "an address such as https://punctual.example.com is needed"),
     "DELAY_WEB_URL": ("https://user@punctual.example", "an address such as https://punctual.example.com is needed"),
     "DELAY_WEB_METRICS": ("closed", "one of signed-in, open is needed"),
@@ -139,6 +147,8 @@ def test_each_variable_is_read(name: str) -> None:
     (setting,) = (setting for setting in fields(Settings) if setting.metadata["env"] == name)
 
     needed = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_DEDUPE_WINDOW": "PT10M", "KAFKA_SASL_USERNAME": "u"}
+    if name == "DELAY_QUOTAS":
+        needed["DELAY_NAMESPACES"] = "team-b"
     assert getattr(Settings.from_env({**needed, name: text}), setting.name) == value
 
 

@@ -8,6 +8,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -127,11 +128,11 @@ def test_clients_that_are_slow_are_cut_off(gateway: GatewayProcess) -> None:
     began = time.monotonic()
 
     with served(gateway, "slow heads and bodies"):
-        for _ in every(0.5, began + 16):
+        for _ in every(0.5, began + 12.5):
             for slow in (*heads, *bodies):
                 slow.send(b"a")
         assert all(slow.is_cut_off() for slow in heads)
-        for _ in every(0.5, began + 25):
+        for _ in every(0.5, began + 18):
             for slow in bodies:
                 slow.send(b" ")
         answers = [slow.answer(1) for slow in bodies]
@@ -165,9 +166,11 @@ def test_one_address_does_not_take_all_connections(gateway: GatewayProcess) -> N
 )
 def test_heads_that_are_too_large_are_refused(gateway: GatewayProcess, head: bytes, expected: int) -> None:
     with served(gateway, f"a head of {len(head)} bytes"):
-        for _ in range(5):
-            answer = answered(gateway, HEAD + head + b"\r\n")
-            assert status(answer) in (expected, 0), answer  # what still comes then may end the connection first
+        for _ in range(2):
+            with ThreadPoolExecutor(20) as crowd:
+                answers = list(crowd.map(lambda _: answered(gateway, HEAD + head + b"\r\n"), range(20)))
+            # What still comes when it is refused may end the connection before the answer is read.
+            assert {status(answer) for answer in answers} <= {expected, 0}, answers
 
 
 def test_a_long_address_is_refused(gateway: GatewayProcess) -> None:
@@ -186,9 +189,9 @@ def test_bodies_that_are_too_large_are_refused(gateway: GatewayProcess) -> None:
 
 
 def test_what_is_packed_is_refused_as_it_is(gateway: GatewayProcess) -> None:
-    bomb = gzip.compress(b" " * (500 * MIB), 9)
+    bomb = gzip.compress(b" " * (100 * MIB), 9)
 
-    with served(gateway, "bodies of 500 MiB, packed"):
+    with served(gateway, "bodies of 100 MiB, packed"):
         answers = [posted(gateway, bomb, b"Content-Encoding: gzip") for _ in range(5)]
 
     assert {status(answer) for answer in answers} == {415}
@@ -202,8 +205,8 @@ BOMBS = {
     "many lists": b"[" + b"[]," * 1_000_000 + b"[]]",
     "many numbers": b"[" + b"1," * 1_500_000 + b"1]",
     "many fields": b"{" + b",".join(b'"%d":1' % number for number in range(300_000)) + b"}",
-    "as many fields as may be": b"{" + b",".join(b'"%d":1' % number for number in range(199_000)) + b"}",
-    "as many messages as may be": b"[" + b",".join([b"{}"] * 66_000) + b"]",
+    "as many fields as may be": b"{" + b",".join(b'"%d":1' % number for number in range(99_000)) + b"}",
+    "as many messages as may be": b"[" + b",".join([b"{}"] * 33_000) + b"]",
     "a field many times": b"{" + b",".join([b'"to":"orders"'] * 150_000) + b"}",
     "a large number": b'{"to":"orders","after":' + b"9" * 1_000_000 + b"}",
     "a large exponent": b'{"to":"orders","after":1e999999999}',

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,8 +13,10 @@ import pytest
 
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
+from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
+PAGE = ROOT / "docs/reference/gateway.md"
 HOUR_MS = 3_600_000
 SECRET = {"DELAY_WEB_SECRET": "the workers' own"}
 
@@ -64,8 +68,12 @@ def asker(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             assert "Traceback" not in gateway.log
 
 
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
 def header(name: str, value: str) -> dict[str, str]:
-    return {"name": name, "value": base64.b64encode(value.encode()).decode()}
+    return {"name": name, "value": encoded(value)}
 
 
 def test_a_message_in_the_short_form_is_delivered_as_it_was_sent(asker: Asker) -> None:
@@ -109,7 +117,6 @@ def test_a_batch_has_an_outcome_for_each_of_its_messages(asker: Asker) -> None:
 def test_a_message_is_seen_moved_if_it_is_due_as_seen_and_delivered_now(asker: Asker) -> None:
     to, id_ = asker.installation.topic(), "a/b c"
     asker.send(to=to, after="PT1H", value="v", id=id_, key="k")
-    asker.installation.await_event("accepted", id_)
     status, headers, said = asker.raw("GET", "/v1/messages/a/b%20c")
     row = json.loads(said)
     assert (status, row["value"], row["to"], headers["ETag"]) == (200, "v", to, f'"{row["due-ms"]}"')
@@ -186,3 +193,44 @@ def test_a_topic_that_is_no_input_is_none_of_the_gateway_s(asker: Asker) -> None
     to = asker.installation.topic()
     status, answer = asker.ask("POST", f"/kafka/v3/clusters/x/topics/{to}/records", {"value": None})
     assert (status, answer["error_code"]) == (404, 40403)
+
+
+def test_the_commands_of_the_reference_do_what_it_says(asker: Asker) -> None:
+    made = asker.installation
+    to = made.topic()
+    names = {
+        "http://127.0.0.1:6067": asker.gateway.url,
+        '"reminders"': f'"{to}"',
+        encoded("reminders"): encoded(to),
+        "delay-requests": f"{made.app_id}-requests",
+    }
+    said: list[Any] = []
+    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        for name, ours in names.items():
+            block = block.replace(name, ours)  # noqa: PLW2901 - it is the same block
+        ran = subprocess.run(["bash", "-ec", block], capture_output=True, text=True, check=True)  # noqa: S607
+        decoder, text = json.JSONDecoder(), ran.stdout.strip()
+        while text:
+            answer, end = decoder.raw_decode(text)
+            said.append(answer)
+            text = text[end:].strip()
+    sent, record, batch, seen, moved, cancelled, now, *reports = said
+    assert [sent["status"], sent["id"], record["status"], record["id"]] == [201, "order-42", 201, "order-43"]
+    assert [one["status"] for one in batch["results"]] == [201, 422]
+    assert (seen["id"], seen["value"]) == ("order-42", '{"order":42}')
+    assert [moved["outcome"], cancelled["outcome"], now["outcome"]] == ["rescheduled", "cancelled", "rescheduled"]
+    assert [report["error_code"] for report in reports] == [200, 400]
+    assert [delivered.value for delivered in made.wait_for(to, 1)] == [b'{"order":43}']
+
+
+def test_an_order_holds_though_nobody_serves_its_partition_and_says_so(asker: Asker) -> None:
+    made = asker.installation
+    id_ = asker.send(to=made.topic(), after="PT1H")["id"]
+    made.await_event("accepted", id_)
+    made.worker.stop()
+    status, answer = asker.ask("DELETE", f"/v1/messages/{id_}")
+    assert (status, answer["outcome"]) == (202, "pending")
+    status, answer = asker.ask("GET", f"/v1/messages/{id_}")
+    assert (status, answer["type"]) == (503, "/problems/unreachable")
+    made.worker.start().wait_ready()
+    made.await_event("cancelled", id_)

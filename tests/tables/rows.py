@@ -4,9 +4,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tables import Changes, Command, Entry, PartitionStore, keys
+from tables import Changes, Command, Entry, PartitionStore, Share, Whose, keys
 from tables.destination import told
 from tables.entry import encode
+from tables.shares import size_of
 
 if TYPE_CHECKING:
     from tables.expiring_index import ExpiringIndex
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 CRC = keys.topic_crc("delay-requests")
 NOW = 1_767_225_600_000
 HOUR = keys.BUCKET_MS
+#: Ids but `c` are each of a namespace of their own.
+WHOSE = Whose(lambda id_: "" if id_ == "c" else f"team-{id_}", "")
 
 
 def fast_directory() -> Path:
@@ -76,6 +79,13 @@ def assert_sound(store: PartitionStore) -> None:
     assert store.counts.destinations == destinations
     assert store.counts.hours == hours
     assert store.counts.total == len(rows)
+    if store.shares is not None:
+        shares: dict[str, Share] = {}
+        for _, what in rows:
+            if name := WHOSE.of_id(what.id):
+                before = shares.get(name, Share())
+                shares[name] = Share(before.messages + 1, before.bytes + size_of(what))
+        assert store.shares.known == shares
     there = dict(rows)
     ids = {raw[1:].decode(): row for raw, row in image(store).items() if raw[:1] == keys.ID}
     assert all(there[row].id == id_ for id_, row in ids.items())

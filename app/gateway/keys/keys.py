@@ -7,6 +7,7 @@ same time, which is recognised. docs/how-to/gateway-tokens.md says what can happ
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable
@@ -64,7 +65,7 @@ class Keys:
             raise KeyInProgress(1)
         self._busy.add(digest)
         try:
-            first = self._store.known(digest, self._now_ms())
+            before = first = self._store.known(digest, self._now_ms())
             if first is None:
                 first = await self._receive(digest, Receipt(request, self._gateway, self._now_ms()))
             self._same(first, request)
@@ -74,7 +75,8 @@ class Keys:
                 self._leave_to_its_gateway(first)
             answer, stays = await submit(Asked(order_digest(digest, request), first.asked_ms))
             if stays:
-                await self._answer(digest, Answered(first.gateway, first.asked_ms, answer))
+                answered = Answered(first.gateway, first.asked_ms, answer)
+                answer = await self._answer(digest, answered, alone=before is None)
             return answer, False
         finally:
             self._busy.discard(digest)
@@ -153,7 +155,16 @@ class Keys:
             log.warning("a receipt is not taken, so that its key is known to this gateway alone: %s", error)
             return None
 
-    async def _answer(self, digest: bytes, answered: Answered) -> None:
-        """Keep an answer, with the topic if it takes it, before it is given."""
+    async def _answer(self, digest: bytes, answered: Answered, *, alone: bool) -> Answer:
+        """Keep an answer, with the topic if it takes it, before it is given; return the first one that there was.
+
+        A request that has just come is answered here `alone`; one that was left undone may be by others too.
+        """
         offset = await self._written(digest, answered)
+        if offset is not None and not alone:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._follower.passed(self._at(digest), offset)
         self._store.answer(digest, answered, owed=offset is None)
+        known = self._store.known(digest, self._now_ms())
+        return answered.answer if known is None or known.answer is None else known.answer

@@ -76,7 +76,7 @@ class Once:
             return _kept(answer), answer.status <= _LAST_SUCCESS and not request.get(AGAIN, False)
 
         answer, old = await self._keys.once(caller_of(request).name, key, digest, submit)
-        return _replayed(answer) if old else given[0]
+        return given[0] if given and not old and _kept(given[0]) == answer else _replayed(answer)
 
 
 def _kept(answer: web.StreamResponse) -> Answer:
@@ -106,6 +106,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
     Raises a TableError or DataDirectoryUnusable if the disk does not do what it is asked.
     """
     service = KeyService(parts.settings, parts.settings.gateway_path, parts.receipts.moment_ms)
+    parts.unready.append(service.keys.unread)
     web_app.middlewares.append(middleware(Once(service.keys, parts.settings)))
 
     async def run(_: web.Application) -> AsyncIterator[None]:

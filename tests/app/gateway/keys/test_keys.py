@@ -124,6 +124,7 @@ async def test_of_two_gateways_at_once_one_carries_a_request_out(gateways: Gatew
         assert len(answers) == 1, (first, second)
         assert all(isinstance(outcome, KeyInProgress) for outcome in later)
     assert len(one.orders) + len(two.orders) == len(keys)
+    await until(lambda: all(gateway.knows(key) for gateway in (one, two) for key in keys))
     for key in keys:
         (first_answer, first_old), (second_answer, second_old) = await one.ask(key), await two.ask(key)
         assert first_answer == second_answer
@@ -136,6 +137,7 @@ async def test_another_request_with_the_key_is_refused_by_both(gateways: Gateway
     one, two = await gateways.start("one"), await gateways.start("two")
     await one.ask()
 
+    await until(lambda: two.knows("1"))
     for gateway in (one, two):
         with pytest.raises(KeyReused):
             await gateway.ask(request=OTHER)
@@ -153,6 +155,7 @@ async def test_what_a_gateway_left_undone_another_completes_as_the_same_message(
 
     assert not old
     assert one.orders == two.orders
+    await until(lambda: one.knows("1"))
     assert (await one.ask())[0] == answer
     assert len(one.orders) == 1
 
