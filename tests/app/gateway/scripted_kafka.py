@@ -1,13 +1,16 @@
 """A connection whose broker does as a test says: what it has taken, and what it keeps waiting or refuses."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.kafka.errors import SendError
 from app.kafka.produce.batch import Ack, Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from app.kafka.errors import SendError
 
 #: A batch that waits: where it goes, the ids in it, and its answer.
 Pending = tuple[str, int, list[str], "asyncio.Future[Ack]"]
@@ -20,7 +23,7 @@ class ScriptedKafka:
         self.log: dict[tuple[str, int], list[str]] = {}
         self.headers: dict[str, dict[str, bytes]] = {}
         self.pending: list[Pending] = []
-        self.is_down = False
+        self.is_down, self.batches = False, 0
         #: Gives an error for a batch of these ids, or nothing.
         self.refuse: Callable[[str, list[str]], SendError | None] = lambda _, __: None
         self.up = True
@@ -29,6 +32,7 @@ class ScriptedKafka:
         return self
 
     def submit(self, topic: str, partition: int, batch: Batch) -> asyncio.Future[Ack]:
+        self.batches += 1
         records = list(MemoryRecords(batch.build(-1, -1, -1)).next_batch())
         ids = [dict(record.headers)["delay-id"].decode() for record in records]
         self.headers |= {id_: dict(record.headers) for id_, record in zip(ids, records, strict=True)}
@@ -52,7 +56,7 @@ class ScriptedKafka:
 
     def come_back(self) -> None:
         """Answer what has waited, and what comes."""
-        self.is_down = False
+        self.is_down, self.batches = False, 0
         self.answer()
 
     def _append(self, topic: str, partition: int, ids: list[str]) -> int:
