@@ -41,12 +41,14 @@ def worker_acls(settings: Settings) -> list[Acl]:
 
 
 def gateway_acls(settings: Settings) -> list[Acl]:
-    """Return what a gateway needs: to write requests, to keep receipts of those that have a key, to see what waits."""
+    """Return what a gateway needs."""
     return [
         *(Acl("topic", name, "literal", ("Write",)) for name in settings.inputs),
         Acl("topic", settings.receipts, "literal", ("Create", "DescribeConfigs", "Read", "Write")),
+        Acl("topic", settings.dead_letters, "literal", ("Write",)),
+        Acl("topic", settings.events_topic, "literal", ("Read",)),
         Acl("topic", settings.progress, "literal", ("Read",)),
-        *_destinations(settings, ("Describe",), "to see whether destinations are there"),
+        *_destinations(settings, ("Describe",), _ALWAYS),
     ]
 
 

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _DIGEST_BYTES: Final = 32
 _AGAIN_S: Final = 0.5
 _WAIT_MS: Final = 500
-_RECORDS: Final = 2_000
+_RECORDS: Final = 500
 
 
 class Follower:

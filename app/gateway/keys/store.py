@@ -25,7 +25,7 @@ DAY_MS: Final = 86_400_000
 _LATE_MS: Final = 3_600_000
 
 _KEY, _TIME, _NEXT, _OWED = b"k", b"t", b"n", b"o"
-_SWEEP: Final = 10_000
+_SWEEP: Final = 500
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Known).decode

@@ -73,9 +73,20 @@ def test_who_sends_writes_to_inputs_alone_and_who_reads_writes_nothing() -> None
     }
 
 
-def test_a_gateway_writes_inputs_and_receipts_alone() -> None:
+def test_the_page_has_a_gateways_rights() -> None:
+    page = (PAGE.parent / "gateway-tokens.md").read_text()
+    section = page[page.index("## Rights") :]
+    rows = re.findall(r"^\| (.+?) \| ([A-Z][A-Za-z, ]+) \|", section, re.MULTILINE)
+    said = {(names.partition("`<id>-")[2].partition("`")[0] or names, operations) for names, operations in rows}
+    granted = {
+        (acl.name.removeprefix("shop-"), ", ".join(acl.operations))
+        for acl in gateway_acls(settings(DELAY_DESTINATIONS="orders"))
+    }
+    assert said == {(name if name != "orders" else "each destination", operations) for name, operations in granted}
+
+
+def test_a_gateway_writes_to_no_destination() -> None:
     granted = gateway_acls(settings(DELAY_INPUTS="extra=native"))
 
     writes = {acl.name for acl in granted if "Write" in acl.operations}
-    assert writes == {"shop-requests", "extra", "shop-receipts"}
-    assert {acl.name for acl in granted if "Read" in acl.operations} == {"shop-receipts", "shop-progress"}
+    assert writes == {"shop-requests", "extra", "shop-receipts", "shop-dead-letters"}
