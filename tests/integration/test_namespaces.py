@@ -49,6 +49,12 @@ def said(op: str, id_: str, **more: object) -> dict[str, str]:
     return {"delay-op": op, "delay-id": id_, **{f"delay-{name}": str(value) for name, value in more.items()}}
 
 
+def fetched(url: str) -> str:
+    """Return what a worker answers."""
+    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own worker
+        return str(answer.read().decode())
+
+
 def waiting(worker: Worker, namespace: str) -> dict[str, Any]:
     """Return what the overview says of a namespace."""
     _, overview = ask(worker, "/overview")
@@ -81,10 +87,9 @@ async def test_what_one_team_says_reaches_no_message_of_another(installation: In
     assert status == 200
     assert {row["id"]: row["due_ms"] for row in page["rows"]} == dict.fromkeys([*ids, automatic], due)
     assert ask(installation.worker, "/messages/orders/x0")[1]["id"] == "orders/x0"
-    with urllib.request.urlopen(f"{installation.worker.url}/messages/orders%2Fx0", timeout=5) as answer:  # noqa: S310
-        assert "orders/x0" in answer.read().decode()
-    assert main(["show", "orders/x0", "--url", installation.worker.url]) == Exit.DONE
-    assert main(["list", "--namespace", "orders", "--url", installation.worker.url]) == Exit.DONE
+    assert "orders/x0" in fetched(f"{installation.worker.url}/messages/orders%2Fx0")
+    assert main.main(["show", "orders/x0", "--url", installation.worker.url]) == Exit.DONE
+    assert main.main(["list", "--namespace", "orders", "--url", installation.worker.url]) == Exit.DONE
     assert ask(installation.worker, "/messages/count", namespace="billing,gateway")[1]["matching"] == 0
     _, letters = ask(installation.worker, "/dead-letters", namespace="billing")
     assert {row["id"] for row in letters["rows"]} >= {"billing/orders/x0", "billing/x0", f"billing/{automatic}"}
@@ -133,8 +138,7 @@ def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Pa
         installation.requests.flush()
         installation.await_event("replaced", taken[-1])
         installation.await_event("accepted", "orders/new-0")
-        with urllib.request.urlopen(f"{second.url}/metrics", timeout=5) as answer:  # noqa: S310 - our own port
-            assert f'delay_namespace_quota_messages{{namespace="orders"}} {QUOTA}.0' in answer.read().decode()
+        assert f'delay_namespace_quota_messages{{namespace="orders"}} {QUOTA}.0' in fetched(f"{second.url}/metrics")
     eventually(lambda: waiting(installation.worker, "orders")["messages"] == QUOTA, 60, "one worker has all")
 
 
