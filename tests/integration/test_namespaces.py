@@ -88,8 +88,8 @@ async def test_what_one_team_says_reaches_no_message_of_another(installation: In
     assert {row["id"]: row["due_ms"] for row in page["rows"]} == dict.fromkeys([*ids, automatic], due)
     assert ask(installation.worker, "/messages/orders/x0")[1]["id"] == "orders/x0"
     assert "orders/x0" in fetched(f"{installation.worker.url}/messages/orders%2Fx0")
-    assert main.main(["show", "orders/x0", "--url", installation.worker.url]) == Exit.DONE
-    assert main.main(["list", "--namespace", "orders", "--url", installation.worker.url]) == Exit.DONE
+    assert main.run("show", ["orders/x0", "--url", installation.worker.url]) == Exit.DONE
+    assert main.run("list", ["--namespace", "orders", "--url", installation.worker.url]) == Exit.DONE
     assert ask(installation.worker, "/messages/count", namespace="billing,gateway")[1]["matching"] == 0
     _, letters = ask(installation.worker, "/dead-letters", namespace="billing")
     assert {row["id"] for row in letters["rows"]} >= {"billing/orders/x0", "billing/x0", f"billing/{automatic}"}
