@@ -11,6 +11,8 @@ from app.embedded import broker_or_given
 
 #: What starts Spark takes both of two cores: one process of the suite runs all of it, and begins with it.
 _SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
+#: Tests of security have one broker, which takes seconds to start.
+_GUARDED = "tests/integration/test_security"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,9 +24,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class ByFile(LoadScopeScheduling):
-    """Hands the tests of a file to one process, and all that start Spark."""
+    """Hands the tests of a file to one process, all that start Spark, and all that share a guarded cluster."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_GUARDED):
+            return "guarded"
         return "spark" if nodeid.startswith(_SPARK) else nodeid.partition("::")[0]
 
 
