@@ -2,12 +2,16 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from xdist.scheduler import LoadScopeScheduling
 
 from app.embedded import broker_or_given
+
+if TYPE_CHECKING:
+    from tests.harness.guarded import Guarded
 
 #: What starts Spark takes both of two cores: one process of the suite runs all of it, and begins with it.
 _SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
@@ -18,7 +22,7 @@ _GUARDED = "tests/integration/test_security"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs the broker, so that nobody has to remember to; begin with Spark, which takes longest."""
     for item in items:
-        if "bootstrap" in getattr(item, "fixturenames", ()):
+        if {"bootstrap", "guarded"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
     items.sort(key=lambda item: not item.nodeid.startswith(_SPARK))
 
@@ -62,3 +66,12 @@ def new_topic(admin: AdminClient) -> Callable[..., str]:
         return name
 
     return create
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Guarded]":
+    """A cluster that wants users, with ACLs: one for all tests of security."""
+    from tests.harness.guarded import guarded_cluster  # noqa: PLC0415 - most tests need nothing of it
+
+    with guarded_cluster(tmp_path_factory.mktemp("guarded")) as made:
+        yield made

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.harness.guarded import Guarded, guarded_cluster
 from tests.integration.installation import Installation, running
 
 Run = Callable[..., AbstractContextManager[Installation]]
@@ -27,11 +26,4 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
     """An installation with the usual settings, for a whole module."""
     name = request.module.__name__.rpartition("test_")[2]
     with run(name) as made:
-        yield made
-
-
-@pytest.fixture(scope="session")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """A cluster that wants users, with ACLs: one for all tests of security."""
-    with guarded_cluster(tmp_path_factory.mktemp("guarded")) as made:
         yield made
