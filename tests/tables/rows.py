@@ -1,12 +1,14 @@
 """Rows and steps for tests of the table, and the whole image of a store."""
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tables import Changes, Command, Entry, PartitionStore, keys
 from tables.destination import told
 from tables.entry import encode
+from tables.near_counts import MINUTE_MS
 
 if TYPE_CHECKING:
     from tables.expiring_index import ExpiringIndex
@@ -76,6 +78,9 @@ def assert_sound(store: PartitionStore) -> None:
     assert store.counts.destinations == destinations
     assert store.counts.hours == hours
     assert store.counts.total == len(rows)
+    near = store.counts.near
+    looked_at = Counter(keys.due_of(row) // MINUTE_MS for row, _ in rows if row < near.end)
+    assert near.minutes == looked_at
     there = dict(rows)
     ids = {raw[1:].decode(): row for raw, row in image(store).items() if raw[:1] == keys.ID}
     assert all(there[row].id == id_ for id_, row in ids.items())
