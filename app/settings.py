@@ -19,6 +19,7 @@ from app.settings_values import (
     one_of,
     pairs,
     patterns,
+    processes,
     servers,
     topic_name,
     url_patterns,
@@ -115,6 +116,7 @@ class Settings:
     web_metrics: str = _setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
     web_insecure: str = _setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
     port: int = _setting("PORT", "6066", whole(1, 65_535))
+    processes: int = _setting("DELAY_PROCESSES", "1", processes)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
