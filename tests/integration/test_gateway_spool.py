@@ -13,7 +13,7 @@ from app.embedded.ports import free_port
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
 from tests.harness.worker import eventually
-from tests.integration.installation import Installation, running
+from tests.integration.installation import Installation, new_app_id, running
 
 #: Kafka is away at once, for tests that have nothing to wait for.
 ENV = {"DELAY_GATEWAY_PATIENCE": "100"}
@@ -52,6 +52,18 @@ def drained(installation: Installation, data: Path) -> None:
     with GatewayProcess(installation.bootstrap, installation.app_id, data, env=ENV) as gateway:
         eventually(lambda: gateway.ready().get("spool_records") == 0, what="an empty spool")
         assert gateway.stop() == 0
+
+
+def test_a_gateway_that_comes_before_the_first_worker_spools_and_creates_no_topic(
+    installation: Installation, tmp_path: Path
+) -> None:
+    app_id = new_app_id("early")
+    with GatewayProcess(installation.bootstrap, app_id, tmp_path / "data", env=ENV) as gateway:
+        assert post(gateway, {"to": "orders", "after": 0, "value": "early"}) == 202
+        eventually(lambda: "start a worker" in gateway.log, what="what to do")
+        assert gateway.ready()["spool_records"] == 1
+        gateway.stop()
+    assert f"{app_id}-requests" not in installation.admin().list_topics(timeout=10).topics
 
 
 def test_an_order_that_waited_in_the_spool_beats_none_that_came_later(
