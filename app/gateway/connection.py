@@ -60,6 +60,10 @@ class Connection:
         settings = self._settings
         try:
             await self.cluster.start(settings.requests)
+            if await self.cluster.refresh([settings.requests]):
+                log.warning("the topic %s is not there yet: start a worker, which creates it", settings.requests)
+                await self.cluster.stop()  # what asks for it again and again could create it, with other settings
+                return False
             ours = f"{settings.app_id} on cluster {await self.cluster.id()}"
             theirs = kept(settings.gateway_path, "installation", ours)
             if theirs != ours:

@@ -1,6 +1,7 @@
 """A gateway process that a test starts, kills and starts again."""
 
 import json
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -15,7 +16,10 @@ _START_S = 60.0
 
 
 class GatewayProcess:
-    """One gateway and its data directory; it ends when the `with` block does, or this process."""
+    """One gateway and its data directory; it ends when the `with` block does, or this process.
+
+    Its disk takes no file of more bytes than `largest_file`, if that is given.
+    """
 
     def __init__(
         self,
@@ -25,6 +29,7 @@ class GatewayProcess:
         *,
         partitions: int = 4,
         env: Mapping[str, str] | None = None,
+        largest_file: int | None = None,
     ) -> None:
         self.port, self.data = free_port(), data
         settings = {
@@ -38,7 +43,10 @@ class GatewayProcess:
             "DELAY_GATEWAY_MIN_FREE_DISK": "0",
             **(env or {}),
         }
-        self._program = Program(Path(f"{data}.log"), "-m", "faust", "-A", "app", "gateway", env=settings)
+        words = [sys.executable, "-m", "faust", "-A", "app", "gateway"]
+        if largest_file is not None:
+            words = ["prlimit", f"--fsize={largest_file}", *words]
+        self._program = Program(Path(f"{data}.log"), *words, env=settings, python=False)
 
     def __enter__(self) -> Self:
         return self.start()
