@@ -51,7 +51,7 @@ _REASONS: Final = (
     ProblemType(Reason.INVALID_RECORD, 422, "The destination's topic does not take such a record"),
     ProblemType(Reason.TOO_LATE, 422, "The message is later than it may be"),
     ProblemType(Reason.ATTEMPTS_EXHAUSTED, 422, "All attempts have failed"),
-    ProblemType("quota", 429, "As much is pending, or is sent, as may be"),
+    ProblemType(Reason.QUOTA, 429, "As much is pending, or is sent, as may be"),
 )
 #: What comes of orders for one message.
 _ORDERS: Final = (

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.gateway.token import digest_of, new_token
+from punctual.contract.home import home_partition
 from tests.app.gateway.conftest import Stage
 from tests.app.gateway.test_openapi import operations
 
@@ -234,6 +235,13 @@ class TestNamespaces:
         record = {"headers": [{"name": "delay-op", "value": "Y2FuY2Vs"}, {"name": "delay-id", "value": "eA=="}]}
         await stage.ask("POST", RECORDS, record, **shown)
         assert sorted(one.id for one in await stage.spooled()) == ["a/b/x", "a/x", "a/x", "a/x", "a/x"]
+
+    async def test_messages_are_looked_for_under_their_full_names(self, stage: Stage) -> None:
+        shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
+        for id_ in ("x", "y", "z", "a/x", "b/x"):
+            full = id_ if id_.startswith("a/") else f"a/{id_}"
+            _, answer = await stage.ask("GET", f"/v1/messages/{id_}", **shown)
+            assert f"partition {home_partition(full, (), 4)} " in answer["detail"]
 
     async def test_its_destinations_are_all_that_it_may_deliver_to(self, stage: Stage) -> None:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
