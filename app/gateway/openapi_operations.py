@@ -54,6 +54,7 @@ _ANY: Final = (
     "forbidden",
     "timeout",
     "uri-too-long",
+    "misdirected",
     "rate",
     "headers-too-large",
     "internal",

@@ -77,6 +77,7 @@ _REQUESTS: Final = (
     ProblemType("too-many-messages", 413, "More messages than one request may bring"),
     ProblemType("uri-too-long", 414, "The address is too long"),
     ProblemType("unsupported-media-type", 415, "The body's media type, or its coding, is none that is read here"),
+    ProblemType("misdirected", 421, "Nothing is served here under this name"),
     ProblemType("rate", 429, "Too many requests in too short a time"),
     ProblemType("headers-too-large", 431, "The request's headers are too large"),
 )
