@@ -89,7 +89,7 @@ class JobPart:
 
     async def _applied(self, offset: int) -> None:
         """Wait until the table has what a request has done, within reason: its event is told before."""
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while (position := self._engine.position(self._engine.settings.requests, self._part.partition)) is not None:
                 if position > offset:
                     return
