@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def is_secret(env: str) -> bool:
     """Return whether what a variable says is shown to nobody."""
-    return "PASSWORD" in env or env.endswith("_SECRET")
+    return env.endswith(("_PASSWORD", "_SECRET"))
 
 
 def setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:

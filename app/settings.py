@@ -3,11 +3,9 @@
 import ipaddress
 import os
 import socket
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from app.http.allow_list import AllowList, allow_list
 from app.quotas import Quota, quotas
@@ -15,6 +13,7 @@ from app.rates import optional, rates
 from app.setting import read, setting
 from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_gateway import GatewaySettings
+from app.settings_kafka import KafkaSettings
 from app.settings_values import (
     each,
     lower_words,
@@ -22,7 +21,6 @@ from app.settings_values import (
     pairs,
     patterns,
     processes,
-    servers,
     topic_name,
     url_patterns,
     urls,
@@ -46,21 +44,9 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings(GatewaySettings, WebSettings):
+class Settings(KafkaSettings, GatewaySettings, WebSettings):
     """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
 
-    bootstrap: str = setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
-    security_protocol: str = setting(
-        "KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-    )
-    sasl_mechanism: str = setting(
-        "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    )
-    sasl_username: str = setting("KAFKA_SASL_USERNAME", "")
-    sasl_password: str = setting("KAFKA_SASL_PASSWORD", "")
-    ssl_cafile: str = setting("KAFKA_SSL_CAFILE", "")
-    ssl_certfile: str = setting("KAFKA_SSL_CERTFILE", "")
-    ssl_keyfile: str = setting("KAFKA_SSL_KEYFILE", "")
     app_id: str = setting("DELAY_APP_ID", "delay", topic_name)
     extra_inputs: dict[str, str] = setting("DELAY_INPUTS", "", pairs)
     policies: dict[str, Policies] = setting("DELAY_POLICIES", "", each(parse_policies))
@@ -75,7 +61,6 @@ class Settings(GatewaySettings, WebSettings):
     http_headers: tuple[str, ...] = setting("DELAY_HTTP_HEADERS", "", lower_words)
     http_give_up_ms: int = setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
     http_secrets_file: str = setting("DELAY_HTTP_SECRETS_FILE", "")
-    clusters: dict[str, str] = setting("DELAY_CLUSTERS", "", pairs)
     log_format: str = setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
     guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     max_delay_ms: int = setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
@@ -260,19 +245,3 @@ class Settings(GatewaySettings, WebSettings):
         """The address at which other workers and people reach this worker's web view."""
         host = socket.gethostname() if self.host in _EVERYWHERE else self.host
         return self.worker_url or f"http://{host}:{self.port}"
-
-    def kafka_options(self) -> dict[str, Any]:
-        """Return the security options that aiokafka's clients take."""
-        options: dict[str, Any] = {"security_protocol": self.security_protocol}
-        if "SSL" in self.security_protocol:
-            context = ssl.create_default_context(cafile=self.ssl_cafile or None)
-            if self.ssl_certfile:
-                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile or None)
-            options["ssl_context"] = context
-        if self.security_protocol.startswith("SASL"):
-            options |= {
-                "sasl_mechanism": self.sasl_mechanism,
-                "sasl_plain_username": self.sasl_username,
-                "sasl_plain_password": self.sasl_password,
-            }
-        return options

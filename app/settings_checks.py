@@ -1,6 +1,5 @@
 """Whether settings make sense beside each other; what each takes by itself is in app/settings_values.py."""
 
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ from app.http.secrets_file import SecretsFile
 from app.quotas import OTHERS
 from punctual.contract.destination import destination
 from punctual.contract.dialects import dialect_of
+from punctual.security.errors import LoginInvalid
 from tables.keys import topic_crc
 
 if TYPE_CHECKING:
@@ -95,21 +95,17 @@ def _check_rates(settings: "Settings") -> None:
 
 
 def _check_security(settings: "Settings") -> None:
-    """See that the files are there and can be used, and that there is a user where one is needed."""
-    if settings.security_protocol.startswith("SASL") and not settings.sasl_username:
-        raise SettingInvalid("KAFKA_SASL_USERNAME", "''", f"{settings.security_protocol} needs a user")
-    if "SSL" not in settings.security_protocol:
-        return
-    names = ("KAFKA_SSL_CAFILE", "KAFKA_SSL_CERTFILE", "KAFKA_SSL_KEYFILE")
-    files = dict(zip(names, (settings.ssl_cafile, settings.ssl_certfile, settings.ssl_keyfile), strict=True))
-    for name, file in files.items():
-        if file and not os.access(file, os.R_OK):
-            raise SettingInvalid(name, repr(file), "there is no such file, or it cannot be read")
+    """See that files are there and can be used, and that there is a user where one is needed, for each cluster."""
     try:
         settings.kafka_options()
-    except OSError as error:
-        given = {name: file for name, file in files.items() if file}
-        raise SettingInvalid(", ".join(given), ", ".join(given.values()), str(error)) from error
+    except LoginInvalid as error:
+        names = ", ".join(f"KAFKA_{name}" for name in error.name.split(", "))
+        raise SettingInvalid(names, error.shown, error.why) from error
+    for name in settings.clusters.logins:
+        try:
+            settings.kafka_options(name)
+        except LoginInvalid as error:
+            raise SettingInvalid("DELAY_CLUSTERS", name, f"{error.name.lower()}: {error.why}") from error
 
 
 def _check_horizon(settings: "Settings") -> None:

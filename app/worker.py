@@ -173,7 +173,7 @@ def create_app(settings: Settings) -> Punctual:
     findings.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
     acts_routes.register(web_app, acts, jobs, dead_letters)
-    console.register(web_app, app.engine, read_only=settings.read_only, namespaces=settings.namespaces.names)
+    console.register(web_app, app.engine, read_only=settings.read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")
@@ -223,17 +223,18 @@ def faust_options(settings: Settings) -> dict[str, Any]:
 
 def credentials(settings: Settings) -> Any:
     """Return Faust's form of the security settings, None for none."""
-    if settings.security_protocol == "PLAINTEXT":
-        return None
-    context = settings.kafka_options().get("ssl_context")
-    if settings.security_protocol == "SSL":
-        return faust.SSLCredentials(context)
-    return faust.SASLCredentials(
-        mechanism=settings.sasl_mechanism,
-        username=settings.sasl_username,
-        password=settings.sasl_password,
-        ssl_context=context,
-    )
+    options = settings.kafka_options()
+    context, tokens = options.get("ssl_context"), options.get("sasl_oauth_token_provider")
+    if tokens is not None:
+        return faust.OAuthCredentials(oauth_cb=tokens, ssl_context=context)
+    if "sasl_mechanism" in options:
+        return faust.SASLCredentials(
+            mechanism=options["sasl_mechanism"],
+            username=options["sasl_plain_username"],
+            password=options["sasl_plain_password"],
+            ssl_context=context,
+        )
+    return None if context is None else faust.SSLCredentials(context)
 
 
 commands.install(doctor, gateway)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 
@@ -14,6 +14,7 @@ from app.acts.job_log import JobLog
 from app.acts.orders import NotGiven, Orders
 from app.acts.outcome import SENT, Outcome
 from app.acts.resend import Correction, resend
+from app.acts.writing import PATIENCE_S
 from app.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
 from app.engine import Engine
 from app.errors import PunctualError
@@ -24,8 +25,6 @@ from punctual.client.requests import Request
 from punctual.contract.destination import destination
 from punctual.contract.rate import UNCAPPED, Rate
 from punctual.contract.times import moment_of
-
-_PATIENCE_S: Final = 10.0
 
 
 class Actor(NamedTuple):
@@ -100,7 +99,7 @@ class Acts:
     async def _known(self, to: str) -> Control | None:
         """Return what holds for a destination, what was said a moment ago included. Raises NotGiven."""
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await self._engine.controls.read()
         except (TimeoutError, KafkaError) as error:
             raise NotGiven("the brokers do not say what holds for it so far: nothing was sent") from error

@@ -9,13 +9,12 @@ import aiokafka.errors
 import msgspec
 
 from app.acts.outcome import Outcome
-from app.acts.writing import write
+from app.acts.writing import PATIENCE_S, write
 from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from app.topics import ensure_audit
 
-_PATIENCE_S: Final = 10.0
 #: So many of the newest records are read for a page.
 _LAST: Final = 2_000
 
@@ -73,7 +72,7 @@ class Audit:
             act_id=act_id, at_ms=now_ms, by=by, role=role, act=act, target=target, asked=asked, namespaces=names
         )
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 if not self._there:
                     await ensure_audit(self._engine.settings)
                     self._there = True
@@ -87,7 +86,7 @@ class Audit:
         """Write down what came of an act; what cannot be written any more is left out."""
         done = msgspec.structs.replace(act, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await self._write(done)
         except (SendError, TimeoutError):
             return
@@ -103,7 +102,7 @@ class Audit:
             if not cluster.partitions(self._topic):
                 return []
         acts: dict[str, Act] = {}
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             reader = PartitionReader(cluster, self._topic, 0)
             end = await reader.end()
             reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))

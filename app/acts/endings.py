@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
+from app.acts.writing import PATIENCE_S
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.reader import PartitionReader
 
-_PATIENCE_S: Final = 10.0
 #: Events before an order that are looked through for how its message had ended.
 _BEFORE: Final = 5_000
 
@@ -23,7 +23,7 @@ async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, An
     """
     reader = PartitionReader(cluster, topic, home)
     found = None
-    async with asyncio.timeout(_PATIENCE_S):
+    async with asyncio.timeout(PATIENCE_S):
         end = await reader.end()
         start = max(await reader.begin(), end - _BEFORE)
         async for record in PartitionReader(cluster, topic, home, start).up_to(end):

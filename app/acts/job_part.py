@@ -21,7 +21,7 @@ from app.search.search import Search
 
 BATCH: Final = 500
 #: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
-_PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 30.0
 _LOOK_S, _SOON_S = 0.2, 0.005
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -106,7 +106,7 @@ class JobPart:
         settings, found = self._engine.settings, dict[int, str]()
         prefix = f"{settings.requests}-{self._part.partition}-"
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while self._events is None:
                     position = self._engine.position(settings.requests, self._part.partition)
                     if position is None or position >= first + count:

@@ -16,6 +16,7 @@ from app.acts.job_part import JobPart
 from app.acts.orders import NotGiven
 from app.acts.outcome import SENT, Outcome
 from app.acts.resend_part import ResendPart
+from app.acts.writing import PATIENCE_S
 from app.dead_letters.dead_letters import DeadLetters
 from app.dead_letters.filter import DeadLetterFilter
 from app.engine import Engine
@@ -35,7 +36,6 @@ _AT_ONCE: Final = 4
 #: A job is refused if it matches this much more or less than its giver has seen.
 _CLOSE: Final = 0.01
 _COUNT_S: Final = 30.0
-_ENDS_S: Final = 10.0
 
 
 class NotConfirmed(ValueError):
@@ -115,7 +115,7 @@ class Jobs:
         cluster, partitions = self._engine.cluster, range(self._engine.partitions)
         readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
         try:
-            async with asyncio.timeout(_ENDS_S):
+            async with asyncio.timeout(PATIENCE_S):
                 found = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise NotGiven("the job has not begun: the brokers do not say where the requests end") from error

@@ -8,15 +8,13 @@ import msgspec
 
 from app.acts.endings import ending
 from app.acts.outcome import PENDING, SENT, Outcome, of_event
-from app.acts.writing import write
+from app.acts.writing import PATIENCE_S, write
 from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from punctual.client.requests import Request
 from punctual.contract.home import home_partition
 
-#: So long an outcome is waited for. A step takes milliseconds; a partition that moves, or restores, takes longer.
-_PATIENCE_S: Final = 10.0
 _CHUNK: Final = 1_000
 _LOOK_S, _LOOKS = 0.005, 20
 
@@ -50,14 +48,14 @@ class Orders:
             sentence = "It is sent. What comes of it nobody tells: events are switched off."
             return Outcome(outcome=SENT, sentence=sentence, source=source)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 event = await _told(reader, source)
             ended = None
             if event["event"] in ("conflict", "unknown"):
                 ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
         except (TimeoutError, aiokafka.errors.KafkaError):
             sentence = (
-                f"It is sent, and holds, but partition {home} has not taken it up within {_PATIENCE_S:g} s: "
+                f"It is sent, and holds, but partition {home} has not taken it up within {PATIENCE_S:g} s: "
                 "the page of the workers says who serves it."
             )
             return Outcome(outcome=PENDING, sentence=sentence, source=source)
@@ -79,7 +77,7 @@ class Orders:
         Raises NotGiven with a sentence if Kafka does not take it.
         """
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 ack = await write(self._engine, topic, partition, request.key, request.value, list(request.headers))
         except SendError as error:
             raise NotGiven(f"Kafka does not take it: {error}") from error
@@ -95,7 +93,7 @@ class Orders:
         if self._settings.events == "off":
             return None
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 return await PartitionReader.at_end(self._engine.cluster, self._settings.events_topic, home)
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise NotGiven("the brokers do not answer: nothing was sent") from error

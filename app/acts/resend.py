@@ -42,9 +42,9 @@ class Resend(NamedTuple):
 def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
     """Return the request that a dead letter was, on the input that it came from.
 
-    What was accepted before goes to the requests topic, unless it came by a native input of a namespace: its headers
-    say in the native format what was asked for. Key, value and headers stay byte for byte but for what is put right.
-    Raises Incomplete.
+    What was accepted before goes to the requests topic: its headers say in the native format what was asked for. What
+    came by a native input with a namespace goes there again. Key, value and headers stay byte for byte but for what is
+    put right. Raises Incomplete.
     """
     correction = correction or Correction()
     if one.incomplete and not correction.replaces:
@@ -55,8 +55,9 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     value = correction.value if correction.replaces else one.value
     source = one.source.rpartition("-")[0].rpartition("-")[0]
     accepted = {name for name, _ in one.headers} >= _ACCEPTED
-    back = not accepted or (settings.inputs.get(source) == NATIVE.name and settings.namespaces.of_topic(source) != "")
-    topic = source if source in settings.inputs and back else settings.requests
+    # A team's own input holds it to what the team may ask for, as long as it takes the native format.
+    stays = not accepted or (settings.namespaces.of_topic(source) and settings.inputs.get(source) == NATIVE.name)
+    topic = source if source in settings.inputs and stays else settings.requests
     record = PlainRecord(topic, one.partition, 0, now_ms, one.key, value, headers)
     asked: Asked | None = None
     with contextlib.suppress(Refusal):  # it will be refused again, where it is

@@ -1,7 +1,5 @@
 """The addresses of the console, put together."""
 
-from collections.abc import Collection
-
 from aiohttp import web
 
 from app.console.create import Create
@@ -15,14 +13,9 @@ from app.console.work import Work
 from app.web.state import WorkerState
 
 
-def register(
-    web_app: web.Application, state: WorkerState, *, read_only: bool = False, namespaces: Collection[str] = ()
-) -> None:
-    """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts.
-
-    Messages can be looked for by `namespaces`, if there are any.
-    """
-    desk, live = Desk(web_app, read_only=read_only, namespaces=namespaces), Live(state)
+def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:
+    """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts."""
+    desk, live = Desk(web_app, read_only=read_only), Live(state)
     home, find, message, work = Home(desk), Find(desk), Message(desk), Work(desk)
     destinations, create = Destinations(desk), Create(desk, state)
     dead_letters = DeadLetters(desk)

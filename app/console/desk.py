@@ -1,7 +1,6 @@
 """What every page needs at hand: the API as its reader may use it, and the templates."""
 
 import re
-from collections.abc import Collection
 from typing import Any, Final
 
 from aiohttp import web
@@ -19,9 +18,9 @@ _WILD: Final = re.compile(r"[*?\[]")
 class Desk:
     """Answers for the pages: each asks the API, and shows what that has said."""
 
-    def __init__(self, web_app: web.Application, *, read_only: bool, namespaces: Collection[str]) -> None:
+    def __init__(self, web_app: web.Application, *, read_only: bool) -> None:
         self._web_app = web_app
-        self.renderer = Renderer(read_only=read_only, namespaces=namespaces)
+        self.renderer = Renderer(read_only=read_only)
 
     def api(self, request: web.Request) -> Api:
         """Return the API as this reader may use it."""

@@ -55,14 +55,14 @@ class Home:
         due, overview = await self._timeline(request, zoom), await self._desk.overview(request)
         return await self._desk.show(
             request,
-            "namespaces.html",
+            "own.html",
             overview=overview,
             live=True,
             due=due,
             timeline=timeline(due.get("buckets", []), overview.get("at_ms", 0)),
             zoom=zoom,
             finer=finer,
-            quotas=any(one["quota"] for one in overview.get("namespaces", [])),
+            quotas=any(one["rate_per_s"] for one in overview.get("namespaces", [])),
         )
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:

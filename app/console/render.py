@@ -1,6 +1,5 @@
 """Fills the templates: what every page shows around its content, and the words that templates may use."""
 
-from collections.abc import Collection
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -33,8 +32,8 @@ NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
 class Renderer:
     """Makes answers of templates; everything that they are given is escaped."""
 
-    def __init__(self, *, read_only: bool, namespaces: Collection[str]) -> None:
-        self._read_only, self._namespaces = read_only, sorted(namespaces)
+    def __init__(self, *, read_only: bool) -> None:
+        self._read_only = read_only
         self.assets = Assets()
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader("app.console"),
@@ -76,7 +75,7 @@ class Renderer:
             "path": request.path,
             "navigation": [(address, name) for address, name in NAVIGATION if may(asker, f"GET {address}")],
             "namespaces": asker.namespaces,
-            "there": self._namespaces if asker.namespaces is None else asker.namespaces,
+            "there": [row["namespace"] for row in whole.get("namespaces", [])],
             "live": live or not ready,
             "user": "" if asker.name == ANYBODY.name else asker.name,
             "role": asker.role,

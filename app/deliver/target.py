@@ -20,7 +20,7 @@ class Target(NamedTuple):
 
 async def connect(name: str, bootstrap: str, settings: Settings) -> Target:
     """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
-    cluster = Cluster(bootstrap, **settings.kafka_options())
+    cluster = Cluster(bootstrap, **settings.kafka_options(name))
     sender = Sender(cluster, recalls=True, name=name)
     try:
         await cluster.start("")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from app.clock import Clock
-from app.doctor import brokers, clocks, destinations, disk, lag, machine, process, rights, topics, workers
+from app.doctor import brokers, clocks, destinations, disk, lag, machine, namespaces, process, rights, topics, workers
 from app.doctor.cluster import ask
 from app.doctor.facts import ClockFacts, ClusterFacts, Facts
 from app.doctor.finding import Finding, Level, ordered, worst
@@ -42,7 +42,7 @@ async def examine(
     named = destinations.named(settings)
     own, *others = await asyncio.gather(
         ask(settings.bootstrap, [*topics.names(settings), *named], options, settings.app_id),
-        *(ask(bootstrap, named, options) for bootstrap in settings.clusters.values()),
+        *(ask(servers, named, settings.kafka_options(name)) for name, servers in settings.clusters.items()),
     )
     here = await asyncio.to_thread(machine.look, settings.data_path)
     if reports is None:
@@ -73,6 +73,7 @@ def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
         yield from rights.check(settings, facts)
         yield from clocks.check(facts)
         yield from workers.check(settings, facts)
+        yield from namespaces.check(settings, facts)
     yield from disk.check(settings, facts.machine)
     yield from process.check(settings, facts)
 

@@ -14,7 +14,7 @@ _SOMEBODY = "this user"
 
 def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield what is lacking of what a worker needs on its own cluster, and what cannot be told."""
-    user = settings.sasl_username or _SOMEBODY
+    user = settings.login.user or _SOMEBODY
     acls, told = worker_acls(settings), False
     for topic in facts.cluster.topics.values():
         wanted = {operation for acl in acls if _covers(acl, topic.name) for operation in acl.operations} - {"Create"}

@@ -137,10 +137,12 @@ class Acceptance:
 
 def problem_of(refusal: Refusal, draft: Draft) -> Problem:
     """Return the problem that a refusal is, with the places of a draft that it is about."""
-    named = dict.fromkeys(_NAME.findall(refusal.sentence))
-    about = [name for name in named if name in draft.places] or list(named) or list(_ABOUT.get(refusal.reason, ()))
-    if refusal.reason in _ABOUT and not named:
-        about = [name for name in about if name in draft.said] or about[:1]
+    named = list(dict.fromkeys(_NAME.findall(refusal.sentence)))
+    about = named or list(_ABOUT.get(refusal.reason, ()))
+    there = [name for name in about if name in draft.said]
+    if not there and not named:
+        about = about[:1]
+    about = there or about
     faults = [Fault(place, refusal.sentence) for place in dict.fromkeys(map(draft.place, about))]
     return Problem(refusal.reason.value, refusal.sentence, faults)
 

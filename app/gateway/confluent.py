@@ -95,7 +95,6 @@ class _Answer:
             return failed(failure or empty)
         if failure is not None:
             await self._answer.write(msgspec.json.encode(failure) + b"\n")
-            self._answer.force_close()
         await self._answer.write_eof()
         return self._answer
 

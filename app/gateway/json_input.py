@@ -53,7 +53,11 @@ def of_validation(error: msgspec.ValidationError) -> Problem:
     """Return the problem that msgspec has found, whose text ends with where it is."""
     said = str(error)
     match = _PATH.search(said)
-    path = () if match is None else tuple(name or int(number) for name, number in _STEP.findall(match[2]))
+    path = (
+        ()
+        if match is None
+        else tuple(name or int(number) for name, number in _STEP.findall(match[2].partition("[...]")[0]))
+    )
     sentence = said if match is None else said[: match.start()]
     if sentence.startswith("Object contains unknown field `"):
         path = (*path, sentence.split("`")[1])

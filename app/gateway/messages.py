@@ -10,13 +10,16 @@ from aiohttp import web
 from app.gateway import body, json_input, problem, record_form, short_form
 from app.gateway.desk import Desk, Done
 from app.gateway.draft import Draft
-from app.gateway.problem import Answered, Problem
+from app.gateway.keys.once import AGAIN
+from app.gateway.problem import Problem
 from app.settings import Settings
 from punctual.contract.times import moment_of
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_CREATED, _ACCEPTED, _MULTI, _FULL = 201, 202, 207, 503
+_CREATED, _ACCEPTED, _MULTI, _REFUSED = 201, 202, 207, 422
+#: What may be otherwise when it comes again.
+_AGAIN: Final = (429, 503)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,7 +40,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Messages(msgspec.Struct, frozen=True, kw_only=True):
     """What has become of the messages of a batch, in its order; a problem where one was refused."""
 
-    results: list[Message | Answered]
+    results: list[Any]  # Message or Answered: msgspec has no schema for untagged unions
 
 
 class View:
@@ -58,7 +61,7 @@ class View:
             sentence = f"The batch has {len(entries)} messages, it can have {self._most}. Send it in parts."
             raise Problem("too-many-messages", sentence)
         results = await self._desk.hand_in(request, len(entries), lambda number: self._draft(bytes(entries[number])))
-        return _batch(results)
+        return _batch(request, results)
 
     def _draft(self, raw: bytes) -> Draft:
         """Return the record that JSON describes, in the one form or the other. Raises Problem."""
@@ -103,18 +106,24 @@ def told(done: Done) -> Message:
     )
 
 
-def _batch(results: Sequence[Done | Problem]) -> web.Response:
+def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Response:
+    """Return the answer for a batch."""
     told_ = [
         one.answered(f"/{number}") if isinstance(one, Problem) else told(one) for number, one in enumerate(results)
     ]
-    statuses = {one.status for one in told_}
-    full = next((one for one in results if isinstance(one, Problem) and one.status == _FULL), None)
-    if statuses <= {_CREATED, _ACCEPTED}:
-        status = max(statuses, default=_CREATED)
-    else:
-        status = _FULL if statuses == {_FULL} else _MULTI
-    headers = full.headers if full is not None else {}
-    return as_json(Messages(results=told_), status, headers)
+    again = [one for one in results if isinstance(one, Problem) and one.status in _AGAIN]
+    request[AGAIN] = bool(again)
+    headers = {name: value for one in again for name, value in one.headers.items()}
+    return as_json(Messages(results=told_), _status({one.status for one in told_}), headers)
+
+
+def _status(of: set[int]) -> int:
+    """Return the status of a batch whose messages have these: no success unless some of it is."""
+    if of <= {_CREATED, _ACCEPTED}:
+        return max(of, default=_CREATED)
+    if of & {_CREATED, _ACCEPTED}:
+        return _MULTI
+    return of.pop() if len(of) == 1 else _REFUSED
 
 
 def written(due_ms: int) -> str | None:

@@ -62,6 +62,7 @@ def _schemas() -> dict[str, Any]:
         schemas[shown] = {**schemas.pop(name), "title": shown}
     for schema in schemas.values():
         schema["description"] = inspect.cleandoc(schema["description"]).replace("\n", " ")
+    schemas["Messages"]["properties"]["results"]["items"] = _schema(("Message", "Problem"))
     schemas["Problem"]["properties"]["type"]["examples"] = [kind.uri for kind in TYPES.values()]
     return dict(sorted(schemas.items()))
 
@@ -115,13 +116,16 @@ def _problems(operation: Operation) -> dict[str, Any]:
     by_status: dict[int, list[str]] = {}
     for name in operation.problems:
         by_status.setdefault(TYPES[name].status, []).append(name)
-    schema = "ConfluentError" if operation.path.startswith(confluent_errors.PREFIX) else "Problem"
-    media_type = "application/json" if schema == "ConfluentError" else problem.MEDIA_TYPE
+    content: dict[str, Any] = {problem.MEDIA_TYPE: {"schema": _schema(("Problem",))}}
+    if operation.path.startswith(confluent_errors.PREFIX):
+        content = {"application/json": {"schema": _schema(("ConfluentError",))}}
+    elif any(name.startswith("[") for name in operation.takes):  # a batch that is refused as a whole
+        content["application/json"] = {"schema": _schema(("Messages",))}
     taken = {answer.status for answer in operation.answers}
     return {
         str(status): {
             "description": "; ".join(f"`{name}`: {TYPES[name].title}" for name in names),
-            "content": {media_type: {"schema": _schema((schema,))}},
+            "content": content,
         }
         for status, names in sorted(by_status.items())
         if status not in taken

@@ -59,20 +59,25 @@ _ANY: Final = (
     "internal",
 )
 _BODY: Final = ("bad-json", "malformed", "body-too-large", "unsupported-media-type", "busy")
-_KEYED: Final = ("idempotency-key", "idempotency-key-reused", "in-progress", "keys-unread")
 _TAKEN: Final = ("quota", "spool-full")
+_KEYED: Final = ("idempotency-key", "idempotency-key-reused", "in-progress", "keys-unread")
 _NOBODY: Final = ("unreachable",)
-_ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "changed", *_REASONS, *_TAKEN)
+_ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "changed", *_REASONS, *_TAKEN, *_KEYED)
 
 _ID: Final = Parameter("id", "path", "The message's id; slashes may stand as they are.", "order-42", {"minLength": 1})
 _MATCH: Final = Parameter(
-    "If-Match", "header", "Only if the message is due exactly then: its entity tag.", '"1924992000000"'
+    "If-Match",
+    "header",
+    "Only if the message is due exactly then: its entity tag.",
+    '"1924992000000"',
+    {"pattern": r'^(\*|"[0-9]{1,15}")$'},
 )
 _KEY: Final = Parameter(
     "Idempotency-Key",
     "header",
     "A string in double quotes: within a day the same request gets the same answer, whichever gateway it comes to.",
     '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
+    {"pattern": '^"[A-Za-z0-9-]{1,64}"$'},
 )
 _ETAG: Final = {"ETag": "The due time in epoch milliseconds, in quotes."}
 _RETRY: Final = {"Retry-After": "Seconds."}
@@ -153,7 +158,7 @@ OPERATIONS: Final = (
             "binary record": _BINARY,
             "batch": [_SHORT, _RECORD],
         },
-        problems=(*_ANY, *_BODY, *_KEYED, "too-many-messages", *_REASONS, *_TAKEN),
+        problems=(*_ANY, *_BODY, "too-many-messages", *_REASONS, *_TAKEN, *_KEYED),
     ),
     Operation(
         "GET",
@@ -176,7 +181,7 @@ OPERATIONS: Final = (
             Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
         ),
         (_ID, _MATCH, _KEY),
-        problems=(*_ANY, *_KEYED, *_ORDERED),
+        problems=(*_ANY, *_ORDERED),
     ),
     Operation(
         "PATCH",
@@ -192,7 +197,7 @@ OPERATIONS: Final = (
         ("Reschedule",),
         {"after": {"after": "PT1H"}, "at": {"at": 1924992000000, "jitter": 1000}},
         ("application/json", "application/merge-patch+json"),
-        (*_ANY, *_BODY, *_KEYED, *_ORDERED),
+        (*_ANY, *_BODY, *_ORDERED),
     ),
     Operation(
         "POST",
@@ -205,7 +210,7 @@ OPERATIONS: Final = (
             Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
         ),
         (_ID, _MATCH, _KEY),
-        problems=(*_ANY, *_KEYED, *_ORDERED),
+        problems=(*_ANY, *_ORDERED),
     ),
     Operation(
         "POST",
@@ -222,17 +227,7 @@ OPERATIONS: Final = (
         ),
         ("RecordForm",),
         {"record": _RECORD, "binary record": _BINARY},
-        problems=(
-            *_ANY,
-            "bad-json",
-            "not-found",
-            "unsupported-media-type",
-            "malformed",
-            "spool-full",
-            "body-too-large",
-            "busy",
-            "idempotency-key",
-        ),
+        problems=(*_ANY, *_BODY, "not-found", "idempotency-key", "spool-full"),
     ),
     Operation(
         "GET",

@@ -41,7 +41,7 @@ class ShortForm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename
     id: str | None = None
     key: Content = None
     value: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
-    headers: dict[str, Content] | list[tuple[str, Content]] = msgspec.field(default_factory=list)
+    headers: dict[str, Content] | list[tuple[str, Content]] | None = None
     to_partition: Span = None
     to_cluster: str | None = None
     max_late: Span = None
@@ -89,7 +89,7 @@ def draft(raw: bytes, topic: str) -> Draft:
 
 
 def _users(said: ShortForm) -> Headers:
-    pairs = said.headers.items() if isinstance(said.headers, dict) else said.headers
+    pairs = said.headers.items() if isinstance(said.headers, dict) else said.headers or ()
     found: Headers = []
     for place, (name, value) in enumerate(pairs):
         if name.startswith(names.PREFIX):

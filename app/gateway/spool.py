@@ -48,7 +48,7 @@ class Spool:
         self._shelves = self._store.shelves()
         self.bytes = sum(shelf.size for shelf in self._shelves.values())
         self._number = self._store.last
-        self._removed = 0
+        self._removed, self._closed = 0, False
         self._gathered: list[_Write] = []
         self._writing: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
@@ -172,7 +172,10 @@ class Spool:
         return await asyncio.get_running_loop().run_in_executor(self._disk, work)
 
     async def close(self) -> None:
-        """Write what has gathered, and leave the directory to whoever comes next."""
+        """Write what has gathered, and leave the directory to whoever comes next; harmless when that is done."""
+        if self._closed:
+            return
+        self._closed = True
         while self._writing is not None:
             await asyncio.wait({self._writing})
         await self._run(self._store.close)

@@ -61,19 +61,29 @@ class SpoolStore:
         self._path = path
         try:
             self._lock = claim(path)
-            self._database = Database(path / "spool", _options())
-            known = self._database.get(_META)
-        except (DataDirectoryTaken, StoreLocked) as error:
+        except DataDirectoryTaken as error:
             raise SpoolTaken(path) from error
-        except (DataDirectoryUnusable, StoreCorrupt, StoreUnusable) as error:
+        except DataDirectoryUnusable as error:
             raise SpoolUnusable(path, error.__cause__ or error) from error
+        try:
+            self._database = self._open()
+        except BaseException:
+            self._lock.close()
+            raise
         #: Whether a write has failed, and what may be there all the same but must not: nobody was promised it, or Kafka
         #: has it.
         self._broken, self._gone = False, list[bytes]()
         #: The largest number that there is.
         self.last = 0
-        if known not in (None, _FORMAT):
-            raise SpoolUnusable(path, f"its format is {known!r}, of another version; this one reads {_FORMAT!r}")
+
+    def _open(self) -> Database:
+        with self._named_errors():
+            database = Database(self._path / "spool", _options())
+            known = database.get(_META)
+        if known in (None, _FORMAT):
+            return database
+        database.close()
+        raise SpoolUnusable(self._path, f"its format is {known!r}, of another version; this one reads {_FORMAT!r}")
 
     def shelves(self) -> dict[Place, Shelf]:
         """Return what there is of each place."""
@@ -180,6 +190,8 @@ class SpoolStore:
     def _named_errors(self) -> Iterator[None]:
         try:
             yield
+        except StoreLocked as error:
+            raise SpoolTaken(self._path) from error
         except (StoreUnusable, StoreCorrupt, msgspec.DecodeError) as error:
             raise SpoolUnusable(self._path, error.__cause__ or error) from error
         except rocksdict.DbClosedError as error:  # a write has failed, and it could not be opened anew

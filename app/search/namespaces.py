@@ -1,4 +1,4 @@
-"""The namespaces that there are for whoever asks, and where each may have messages delivered."""
+"""The namespaces that there are for whoever asks: what waits in each, and where it may be delivered."""
 
 from collections.abc import Iterable
 
@@ -6,26 +6,18 @@ import msgspec
 from aiohttp import web
 
 from app.access.roles import ASKER
-from app.quotas import Quota, by_namespace
-from app.reports.reader import Waiting
 from app.settings import Settings
 from app.web.answers import as_json
+from app.web.overview import Namespace, namespace_rows
 from app.web.routes import missing_of, unready
 from app.web.state import WorkerState
 
 
-class Namespace(msgspec.Struct, frozen=True, kw_only=True):
-    """A namespace, its inputs, and the patterns of destinations that these may have, by DELAY_DESTINATIONS.
+class Described(Namespace, frozen=True, kw_only=True):
+    """A namespace as the overview has it, its inputs, and the patterns of topics that these may deliver to."""
 
-    `pending` messages wait, with so many `bytes`; `quota` is the most that may.
-    """
-
-    namespace: str
     inputs: list[str]
     destinations: list[str]
-    pending: int
-    bytes: int
-    quota: Quota | None
 
 
 def register(web_app: web.Application, state: WorkerState, settings: Settings) -> None:
@@ -37,10 +29,10 @@ def register(web_app: web.Application, state: WorkerState, settings: Settings) -
         if missing is not None:
             return unready(state, missing)
         bound = request[ASKER].namespaces
-        names = settings.namespaces.names if bound is None else bound
+        rows = namespace_rows(state.reader.reports.values(), state.quotas)
+        found = [_described(settings, row) for row in rows if bound is None or row.namespace in bound]
         told = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version, "at_ms": state.now_ms()}
-        found = [_namespace(settings, state, name) for name in sorted(names)]
-        return as_json({**told, "pending": sum(one.pending for one in found), "namespaces": found})
+        return as_json({**told, "pending": sum(one.messages for one in found), "namespaces": found})
 
     web_app.add_routes([web.get("/api/v1/namespaces", show)])
 
@@ -50,17 +42,10 @@ def inputs_of(settings: Settings, namespace: str) -> list[str]:
     return sorted(topic for topic, name in settings.namespaces.inputs.items() if name == namespace)
 
 
-def _namespace(settings: Settings, state: WorkerState, name: str) -> Namespace:
-    inputs = inputs_of(settings, name)
-    waiting = [report.progress.namespaces.get(name, Waiting()) for report in state.reader.reports.values()]
-    return Namespace(
-        namespace=name,
-        inputs=inputs,
-        destinations=_patterns(settings, (*inputs, "*")),
-        pending=sum(one.messages for one in waiting),
-        bytes=sum(one.bytes for one in waiting),
-        quota=by_namespace(settings.quotas, settings.namespaces).get(name),
-    )
+def _described(settings: Settings, row: Namespace) -> Described:
+    inputs = inputs_of(settings, row.namespace)
+    destinations = _patterns(settings, (*inputs, "*"))
+    return Described(**msgspec.structs.asdict(row), inputs=inputs, destinations=destinations)
 
 
 def _patterns(settings: Settings, sources: Iterable[str]) -> list[str]:

@@ -144,6 +144,15 @@ _WORKERS = (
         },
         "bytes",
     ),
+    Panel(
+        "Processes of workers",
+        {
+            "{{instance}} serve": f"sum by (instance) (delay_process_up{{{_AT}}})",
+            "{{instance}} {{process}} was started again": (
+                f"increase(delay_process_restarts_total{{{_AT}}}[{_RATE}]) > 0"
+            ),
+        },
+    ),
     Panel("CPU", {"{{instance}}": f"rate(process_cpu_seconds_total{{{_AT}}}[{_RATE}])"}, "percentunit"),
     Panel("Memory", {"{{instance}}": f"process_resident_memory_bytes{{{_AT}}}"}, "bytes"),
     Panel(

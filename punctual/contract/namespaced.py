@@ -14,7 +14,10 @@ from punctual.contract.request import Headers, Reason, Refusal, Request
 @lru_cache(maxsize=1_000)
 def with_namespace(dialect: Dialect, namespaces: Namespaces, namespace: str) -> Dialect:
     """Return a dialect whose requests, and dead letters, have full names of a namespace for ids."""
-    full = partial(namespaces.full, namespace)
+
+    def full(id_: str) -> str:
+        return namespaces.full(namespace, id_)
+
     kept = partial(_kept, dialect.kept, full, f"{namespace}/".encode())
     return replace(dialect, decode=partial(_decode, dialect.decode, full), kept=kept)
 

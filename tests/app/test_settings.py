@@ -20,6 +20,14 @@ GOOD = {
     "KAFKA_SASL_MECHANISM": ("PLAIN", "PLAIN"),
     "KAFKA_SASL_USERNAME": ("worker", "worker"),
     "KAFKA_SASL_PASSWORD": ("secret", "secret"),
+    "KAFKA_SASL_PASSWORD_FILE": ("/password", "/password"),
+    "KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL": ("https://id.example/token", "https://id.example/token"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_ID": ("worker", "worker"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": ("secret", "secret"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE": ("/secret", "/secret"),
+    "KAFKA_SASL_OAUTHBEARER_SCOPE": ("kafka", "kafka"),
+    "KAFKA_SASL_OAUTHBEARER_EXTENSIONS": ("logicalCluster=lkc-1", "logicalCluster=lkc-1"),
+    "KAFKA_SASL_OAUTHBEARER_CAFILE": ("/ca", "/ca"),
     "KAFKA_SSL_CAFILE": ("/ca", "/ca"),
     "KAFKA_SSL_CERTFILE": ("/cert", "/cert"),
     "KAFKA_SSL_KEYFILE": ("/key", "/key"),
@@ -96,7 +104,7 @@ GOOD = {
 }
 BAD = {
     "KAFKA_SECURITY_PROTOCOL": ("TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL is needed"),
-    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 is needed"),
+    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER is needed"),
     "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
     "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
     "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: there is no policy 'sooner', they are no-later"),

@@ -11,15 +11,11 @@ from app.embedded.ports import free_port
 from tests.harness.program import Program
 from tests.harness.worker import eventually
 
-_ROUTE = Path(__file__).with_name("gateway_route.py")
 _START_S = 60.0
 
 
 class GatewayProcess:
-    """One gateway and its data directory; it ends when the `with` block does, or this process.
-
-    `route` has it take records at POST /test/records too.
-    """
+    """One gateway and its data directory; it ends when the `with` block does, or this process."""
 
     def __init__(
         self,
@@ -29,7 +25,6 @@ class GatewayProcess:
         *,
         partitions: int = 4,
         env: Mapping[str, str] | None = None,
-        route: bool = False,
     ) -> None:
         self.port, self.data = free_port(), data
         settings = {
@@ -43,8 +38,7 @@ class GatewayProcess:
             "DELAY_GATEWAY_MIN_FREE_DISK": "0",
             **(env or {}),
         }
-        script = [str(_ROUTE)] if route else ["-m", "faust"]
-        self._program = Program(Path(f"{data}.log"), *script, "-A", "app", "gateway", env=settings)
+        self._program = Program(Path(f"{data}.log"), "-m", "faust", "-A", "app", "gateway", env=settings)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -73,12 +73,14 @@ def delivered(bootstrap: str, topic: str) -> dict[str, list[str]]:
     return dict(found)
 
 
-def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) -> None:
+def test_what_was_acknowledged_is_delivered_once_and_in_order(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     with Broker() as broker:
         app_id, bootstrap = "gw", broker.bootstrap
         out = create_topic(bootstrap, "out", 2)
         worker = Worker(bootstrap, app_id, tmp_path / "worker", partitions=PARTITIONS)
-        gateway = GatewayProcess(bootstrap, app_id, tmp_path / "gateway", partitions=PARTITIONS, route=True)
+        gateway = GatewayProcess(bootstrap, app_id, tmp_path / "gateway", partitions=PARTITIONS)
         with worker, restarting(worker.start()), gateway:
             worker.wait_ready()
             due_ms = now_ms() + int(PLAN.due_s * 1000)
@@ -106,3 +108,5 @@ def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) ->
             eventually(lambda: sum(map(len, delivered(bootstrap, out).values())) >= load.count, PLAN.due_s + 30)
             time.sleep(1)
             assert delivered(bootstrap, out) == load.taken
+            told = {"acknowledged": load.count, "answers": dict(load.answers), "unanswered": load.lost}
+            record_property("load", {**told, "longest_s": round(load.longest_s, 3)})

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,8 +13,10 @@ import pytest
 
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
+from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
+PAGE = ROOT / "docs/reference/gateway.md"
 HOUR_MS = 3_600_000
 SECRET = {"DELAY_WEB_SECRET": "the workers' own"}
 
@@ -64,8 +68,12 @@ def asker(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             assert "Traceback" not in gateway.log
 
 
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
 def header(name: str, value: str) -> dict[str, str]:
-    return {"name": name, "value": base64.b64encode(value.encode()).decode()}
+    return {"name": name, "value": encoded(value)}
 
 
 def test_a_message_in_the_short_form_is_delivered_as_it_was_sent(asker: Asker) -> None:
@@ -186,3 +194,32 @@ def test_a_topic_that_is_no_input_is_none_of_the_gateway_s(asker: Asker) -> None
     to = asker.installation.topic()
     status, answer = asker.ask("POST", f"/kafka/v3/clusters/x/topics/{to}/records", {"value": None})
     assert (status, answer["error_code"]) == (404, 40403)
+
+
+def test_the_commands_of_the_reference_do_what_it_says(asker: Asker) -> None:
+    made = asker.installation
+    to = made.topic()
+    names = {
+        "http://127.0.0.1:6067": asker.gateway.url,
+        '"reminders"': f'"{to}"',
+        encoded("reminders"): encoded(to),
+        "delay-requests": f"{made.app_id}-requests",
+    }
+    said: list[Any] = []
+    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        for name, ours in names.items():
+            block = block.replace(name, ours)  # noqa: PLW2901 - it is the same block
+        made.await_event("accepted", *({"order-42", "order-43"} & set(re.findall(r"messages/([\w-]+)", block))))
+        ran = subprocess.run(["bash", "-ec", block], capture_output=True, text=True, check=True)  # noqa: S607
+        decoder, text = json.JSONDecoder(), ran.stdout.strip()
+        while text:
+            answer, end = decoder.raw_decode(text)
+            said.append(answer)
+            text = text[end:].strip()
+    sent, record, batch, seen, moved, cancelled, now, *reports = said
+    assert [sent["status"], sent["id"], record["status"], record["id"]] == [201, "order-42", 201, "order-43"]
+    assert [one["status"] for one in batch["results"]] == [201, 422]
+    assert (seen["id"], seen["value"]) == ("order-42", '{"order":42}')
+    assert [moved["outcome"], cancelled["outcome"], now["outcome"]] == ["rescheduled", "cancelled", "rescheduled"]
+    assert [report["error_code"] for report in reports] == [200, 400]
+    assert [delivered.value for delivered in made.wait_for(to, 1)] == [b'{"order":43}']

@@ -52,10 +52,11 @@ class Stage:
         return [held.submission for place in sorted(self.spool.places()) for held in await self.spool.read(place)]
 
 
-def parts_of(settings: Settings, spool: Spool) -> Parts:
-    def crash(error: BaseException) -> None:
-        raise error
+def crash(error: BaseException) -> None:
+    raise error
 
+
+def parts_of(settings: Settings, spool: Spool) -> Parts:
     connection = Connection(settings)
     intake = Intake(settings, connection, spool, Tally(), crash)
     receipts = Receipts(settings.requests, settings.partitions)
@@ -70,7 +71,7 @@ def env() -> dict[str, str]:
 @pytest.fixture
 async def stage(tmp_path: Path, env: dict[str, str]) -> AsyncIterator[Stage]:
     settings = Settings.from_env(ENV | {"DELAY_GATEWAY_DATADIR": str(tmp_path)} | env)
-    spool = Spool(settings, lambda error: pytest.fail(repr(error)))
+    spool = Spool(settings, crash)
     parts = parts_of(settings, spool)
     web_app = web.Application()
     for register in REGISTER:
