@@ -27,6 +27,7 @@ _PATIENCE_S: Final = 5.0
 _BEGIN_S: Final = 2.0
 #: An event is told a moment before a worker has it in its table.
 _APPLIED_S: Final = 0.1
+_LOOK_S: Final = 0.05
 _TAG: Final = re.compile(r'"(\d{1,15})"', re.ASCII)
 _PATCHES: Final = (*body.JSON, "application/merge-patch+json")
 _NAMES: Final = ("at", "after", "jitter")
@@ -71,6 +72,9 @@ class View:
         """Answer GET /v1/messages/{id}: the pending message."""
         id_ = self._id(request)
         row = await self._workers.message(id_)
+        while row is None and self._desk.recent.may_come(id_):
+            await asyncio.sleep(_LOOK_S)
+            row = await self._workers.message(id_)
         if row is None:
             raise Problem("unknown-message", f"No message with the id {id_!r} is pending.", id=id_)
         return as_json(pending(row), headers={"ETag": entity_tag(row.due_ms)})

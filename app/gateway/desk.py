@@ -14,6 +14,7 @@ from app.gateway.errors import SpoolFull
 from app.gateway.origin import ORIGIN, Now
 from app.gateway.problem import Problem
 from app.gateway.receipts import Receipts
+from app.gateway.recent import Recent
 from app.gateway.submission import Outcome, Refused, Submission, Taken
 
 #: Somebody else gets a turn after so many.
@@ -58,6 +59,8 @@ class Desk:
         """Hand in to an intake what is acceptable and admitted."""
         self._acceptance, self._admission = acceptance, admission
         self._intake, self._receipts = intake, receipts
+        #: What has been sent lately.
+        self.recent = Recent()
 
     async def hand_in(
         self, request: web.Request, count: int, draft: Callable[[int], Draft], first: int = 0
@@ -94,6 +97,9 @@ class Desk:
         except SpoolFull as error:
             full = spool_full(error)
             return [full] * len(admitted)
+        for one, outcome in zip(admitted, outcomes, strict=True):
+            if isinstance(outcome, Taken) and not outcome.spooled and one.asked.op == "schedule":
+                self.recent.sent(one.submission.id)
         return [
             Problem(outcome.reason, outcome.sentence) if isinstance(outcome, Refused) else Done(one, outcome)
             for one, outcome in zip(admitted, outcomes, strict=True)
