@@ -57,6 +57,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
 
 
+_once: Final = json_input.Once(_NAMES)
 _reschedule: Final = msgspec.json.Decoder(Reschedule)
 
 
@@ -86,8 +87,8 @@ class View:
     async def patch(self, request: web.Request) -> web.Response:
         """Answer PATCH /v1/messages/{id}: give it another due time."""
         raw = await body.read(request, _PATCHES)
-        json_input.check_once(raw, _NAMES)
         said = json_input.decode(_reschedule, raw)
+        _once.check(raw)
         given = {name: getattr(said, name) for name in _NAMES}
         return await self._order(
             request, "reschedule", {name: str(one) for name, one in given.items() if one is not None}
