@@ -118,7 +118,7 @@ class View:
         draft = Draft(self._settings.requests, id_.encode(), None, headers, places=places)
         home = home_partition(id_, self._settings.inputs, self._settings.partitions)
         if not self._outcomes.told:
-            return _unheard(await self._given(request, draft))
+            return _unheard(await self._given(request, draft), self._settings.events)
         follower = self._outcomes.of(home)
         with follower.watch(id_) as watch:
             try:
@@ -164,10 +164,12 @@ def _if_due(request: web.Request) -> bytes | None:
     return match[1].encode()
 
 
-def _unheard(done: Done) -> web.Response:
+def _unheard(done: Done, events: str = "on") -> web.Response:
     """Answer with an order of which it is not known yet what comes of it."""
     if done.taken.spooled:
         outcome, sentence = "spooled", "It is on this gateway's disk, and holds from when it came: Kafka is away."
+    elif events == "off":
+        outcome, sentence = "sent", "It is sent. What comes of it nobody tells: events are switched off."
     else:
         outcome, sentence = "pending", "It is sent, and holds. What has come of it nobody has told in time."
     return as_json(Order(id=done.id, outcome=outcome, sentence=sentence, source=done.source), 202)
