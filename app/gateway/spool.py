@@ -75,7 +75,7 @@ class Spool:
         return 0.0 if first is None else max(0.0, Clock.wall_ms() / 1000 - first / 1_000_000)
 
     # in --------------------------------------------------------------------------------------------------------------
-    def check(self, size: int = 0) -> None:
+    def check(self, size: int = 1) -> None:
         """Raise SpoolFull if records of so many bytes cannot be taken now."""
         if self.bytes + size > self._most_bytes:
             raise SpoolFull(f"the spool has its {self._most_bytes} bytes (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S)

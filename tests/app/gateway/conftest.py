@@ -17,7 +17,7 @@ from app.gateway.parts import Parts
 from app.gateway.receipts import Receipts
 from app.gateway.spool import Spool
 from app.gateway.submission import Submission
-from app.gateway.tally import Tally
+from app.gateway.tally import Tally, TallyCollector
 from app.settings import Settings
 
 ENV = {
@@ -57,10 +57,11 @@ def crash(error: BaseException) -> None:
 
 
 def parts_of(settings: Settings, spool: Spool) -> Parts:
-    connection = Connection(settings)
-    intake = Intake(settings, connection, spool, Tally(), crash)
+    connection, tally, metrics = Connection(settings), Tally(), CollectorRegistry()
+    intake = Intake(settings, connection, spool, tally, crash)
+    metrics.register(TallyCollector(tally, intake, settings.gateway_spool_bytes))
     receipts = Receipts(settings.requests, settings.partitions)
-    return Parts(settings, connection, intake, receipts, CollectorRegistry())
+    return Parts(settings, connection, intake, receipts, metrics)
 
 
 @pytest.fixture

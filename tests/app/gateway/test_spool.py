@@ -93,7 +93,7 @@ async def test_what_was_promised_is_there_at_the_next_start_and_what_comes_is_be
 
 
 async def test_a_promise_is_made_only_when_it_is_on_disk(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    spool, done = open_spool(), []
+    spool, done = open_spool(), list[str]()
     sync = Database.sync
 
     def watched(self: Database) -> None:
@@ -108,9 +108,14 @@ async def test_a_promise_is_made_only_when_it_is_on_disk(open_spool: Open, monke
 
 
 async def test_many_that_come_at_once_are_written_in_groups(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    spool, syncs = open_spool(), []
+    spool, syncs = open_spool(), list[Database]()
     sync = Database.sync
-    monkeypatch.setattr(Database, "sync", lambda self: (syncs.append(1), sync(self)))
+
+    def counted(self: Database) -> None:
+        syncs.append(self)
+        sync(self)
+
+    monkeypatch.setattr(Database, "sync", counted)
     await asyncio.gather(*(spool.add(HERE, [message(str(number))])[1] for number in range(500)))
     assert len(syncs) < 10
     assert await emptied(spool, HERE) == [str(number) for number in range(500)]
