@@ -3,15 +3,16 @@
 import ipaddress
 import os
 import socket
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from app.clusters import Clusters, clusters
 from app.errors import SettingInvalid
 from app.http.allow_list import AllowList, allow_list
+from app.kafka_settings import KafkaSettings
 from app.rates import optional, rates
+from app.setting import is_secret
+from app.setting import setting as _setting
 from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_values import (
     each,
@@ -19,7 +20,7 @@ from app.settings_values import (
     one_of,
     pairs,
     patterns,
-    servers,
+    processes,
     topic_name,
     url_patterns,
     urls,
@@ -32,8 +33,6 @@ from punctual.contract.dialects import NATIVE, Dialect, dialect_of
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
-from punctual.security.login import DEFAULT_MECHANISM, MECHANISMS, NAMES, PROTOCOLS, Login, login_of
-from punctual.security.options import kafka_options
 from tables.entry import VERSION
 
 _GUARANTEES = ("at_least_once", "exactly_once")
@@ -42,35 +41,10 @@ MAX_PARTITIONS = 10_000
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
-def _is_secret(env: str) -> bool:
-    return env.endswith(("_PASSWORD", "_SECRET"))
-
-
-def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
-    """Declare a setting; `was` is the name that it had before, which goes on working."""
-    return field(repr=not _is_secret(env), metadata={"env": env, "default": default, "parse": parse, "was": was})
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(KafkaSettings):
     """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
 
-    bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
-    security_protocol: str = _setting("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of(*PROTOCOLS))
-    sasl_mechanism: str = _setting("KAFKA_SASL_MECHANISM", DEFAULT_MECHANISM, one_of(*MECHANISMS))
-    sasl_username: str = _setting("KAFKA_SASL_USERNAME", "")
-    sasl_password: str = _setting("KAFKA_SASL_PASSWORD", "")
-    sasl_password_file: str = _setting("KAFKA_SASL_PASSWORD_FILE", "")
-    sasl_oauthbearer_token_endpoint_url: str = _setting("KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL", "")
-    sasl_oauthbearer_client_id: str = _setting("KAFKA_SASL_OAUTHBEARER_CLIENT_ID", "")
-    sasl_oauthbearer_client_secret: str = _setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "")
-    sasl_oauthbearer_client_secret_file: str = _setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE", "")
-    sasl_oauthbearer_scope: str = _setting("KAFKA_SASL_OAUTHBEARER_SCOPE", "")
-    sasl_oauthbearer_extensions: str = _setting("KAFKA_SASL_OAUTHBEARER_EXTENSIONS", "")
-    sasl_oauthbearer_cafile: str = _setting("KAFKA_SASL_OAUTHBEARER_CAFILE", "")
-    ssl_cafile: str = _setting("KAFKA_SSL_CAFILE", "")
-    ssl_certfile: str = _setting("KAFKA_SSL_CERTFILE", "")
-    ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
     app_id: str = _setting("DELAY_APP_ID", "delay", topic_name)
     extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
     policies: dict[str, Policies] = _setting("DELAY_POLICIES", "", each(parse_policies))
@@ -83,7 +57,6 @@ class Settings:
     http_headers: tuple[str, ...] = _setting("DELAY_HTTP_HEADERS", "", lower_words)
     http_give_up_ms: int = _setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
     http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
-    clusters: Clusters = _setting("DELAY_CLUSTERS", "", clusters)
     log_format: str = _setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
     guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
@@ -120,6 +93,7 @@ class Settings:
     web_metrics: str = _setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
     web_insecure: str = _setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
     port: int = _setting("PORT", "6066", whole(1, 65_535))
+    processes: int = _setting("DELAY_PROCESSES", "1", processes)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
@@ -136,7 +110,7 @@ class Settings:
             try:
                 values[setting.name] = parse(text)
             except ValueError as error:
-                shown = "(not shown)" if _is_secret(name) else repr(text)
+                shown = "(not shown)" if is_secret(name) else repr(text)
                 raise SettingInvalid(name, shown, str(error)) from error
         settings = cls(**values)
         check(settings)
@@ -284,17 +258,3 @@ class Settings:
         """The address at which other workers and people reach this worker's web view."""
         host = socket.gethostname() if self.host in _EVERYWHERE else self.host
         return self.worker_url or f"http://{host}:{self.port}"
-
-    # security --------------------------------------------------------------------------------------------------------
-    @property
-    def login(self) -> Login:
-        """How our own cluster is shown who asks. Raises LoginInvalid."""
-        return login_of({name: getattr(self, name.lower()) for name in NAMES})
-
-    def login_to(self, cluster: str) -> Login:
-        """Return how one of DELAY_CLUSTERS is shown who asks: as our own is, unless it is told otherwise."""
-        return self.clusters.logins.get(cluster) or self.login
-
-    def kafka_options(self, cluster: str | None = None) -> dict[str, Any]:
-        """Return the security options that aiokafka's clients take, for our own cluster or one of DELAY_CLUSTERS."""
-        return kafka_options(self.login if cluster is None else self.login_to(cluster))
