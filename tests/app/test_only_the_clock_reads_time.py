@@ -12,7 +12,6 @@ ELSEWHERE = {
     "app/embedded": "starts the development broker",
     "app/engine.py": "housekeeping, once a minute and once an hour",
     "punctual/cli": "runs in a terminal of its users",
-    "punctual/security": "tokens end by the time, in programs of its users too",
     "punctual/queue": "runs in programs of its users",
     "punctual/security": "asks for tokens in threads, for programs of its users too",
     "app/process/watchdog.py": "a thread that looks at the loop from outside",
