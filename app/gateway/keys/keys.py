@@ -159,7 +159,7 @@ class Keys:
             return None
 
     async def _begun(self) -> ReceiptWriter | None:
-        """Return what writes, None if brokers are down; waits for those that a gateway that starts has not asked yet."""
+        """Return what writes, None if brokers are down; waits until a gateway that starts has asked them."""
         await self._follower.begun.wait()
         if not self._follower.partitions:
             return None
