@@ -28,7 +28,11 @@ class _Told:
 
 def report(monkeypatch: pytest.MonkeyPatch, *shares: dict[str, Any]) -> None:
     told = {number: _Told(number, share) for number, share in enumerate(shares)}
-    monkeypatch.setattr(Workers, "reports", told)
+    known = vars(Workers)["reports"]
+    if isinstance(known, dict):  # a gateway that is there already looks at it
+        known |= told
+    else:
+        monkeypatch.setattr(Workers, "reports", told)
 
 
 def message(id_: str) -> dict[str, Any]:
@@ -78,7 +82,7 @@ async def test_what_of_a_batch_was_refused_for_now_is_taken_when_its_key_comes_a
 ) -> None:
     batch, key = [message("shop/1"), message("mail/1")], {"Idempotency-Key": '"k"'}
     assert (await stage.ask("POST", "/v1/messages", batch, headers=key))[0] == 207
-    report(monkeypatch, {})
+    report(monkeypatch, {}, {})
 
     status, said = await stage.ask("POST", "/v1/messages", batch, headers=key)
 
