@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol import admin
 
 from punctual.security import LoginInvalid, confluent_options, kafka_options, login_from_env, login_of
 from punctual.security.secret_file import SecretFile
@@ -129,3 +131,23 @@ def test_a_key_that_wants_a_password_is_refused_instead_of_asked_for(tmp_path: P
     said = {"SECURITY_PROTOCOL": "SSL", "SSL_CERTFILE": str(certificate), "SSL_KEYFILE": str(locked)}
     with pytest.raises(LoginInvalid, match="the key is encrypted, which is not supported"):
         kafka_options(login_of(said))
+
+
+async def test_connections_read_a_password_when_they_are_opened(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("old")
+    options = kafka_options(login_of(SASL | {"SASL_PASSWORD_FILE": str(tmp_path / "password")}))
+    shown = {"sasl_plain_password": options["sasl_plain_password"], "sasl_plain_username": "u"}
+
+    seen = [vars(AIOKafkaConnection("h", 1, **shown))["_sasl_plain_password"]]
+    (tmp_path / "password").write_text("new")
+    both = (shown, shown | {"sasl_plain_password": "told"})
+    seen += [vars(AIOKafkaConnection("h", 1, **each))["_sasl_plain_password"] for each in both]
+    assert seen == ["old", "new", "told"]
+
+
+def test_requests_that_carry_secrets_are_not_shown_by_aiokafka() -> None:
+    kafka_options(login_of(SASL))
+    for kind in (admin.SaslAuthenticateRequest_v0, admin.SaslAuthenticateRequest_v1):
+        assert repr(kind(CANARY.encode())) == f"{kind.__name__}(not shown)"
+    for kind, more in ((admin.SaslAuthenticateResponse_v0, ()), (admin.SaslAuthenticateResponse_v1, (0,))):
+        assert CANARY not in f"{kind(0, None, CANARY.encode(), *more)}"
