@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \
-	chaos-queue chaos-gateway chaos-pipeline chaos-cold debounce neighbours screenshots lock clean
+	chaos-queue chaos-gateway chaos-pipeline chaos-cold debounce neighbours screenshots console-million lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -43,6 +43,7 @@ help:
 	@echo 'make chaos-cold  20,000 ids cancelled and asked for anew while park and promote are killed (COLD_IDS; half an hour)'
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make screenshots  drive the console in a browser, and save what the documentation shows of it (CHROMIUM)'
+	@echo 'make console-million  the same with a million pending, each page saved to build/console (CONSOLE_PENDING, SCREENSHOTS)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -129,6 +130,10 @@ neighbours: $(TEST_STAMP)
 
 screenshots: $(TEST_STAMP)
 	@SCREENSHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
+
+console-million: $(TEST_STAMP)
+	@CONSOLE_PENDING=$(or $(CONSOLE_PENDING),1000000) SCREENSHOTS=$(or $(SCREENSHOTS),build/console) \
+		$(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
 
 lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade pyproject.toml --extra oidc --group build --output-file requirements/run.txt

@@ -104,7 +104,7 @@ class Engine:
         self.controls = Controls(settings, self.cluster)
         self._queues = Queues(settings, self.cluster, self.clock.wall_ms)
         throttle = Throttle(settings, self.clock, self.controls.known)
-        posts = Posts(settings, self.clock, own_id)
+        posts = Posts(settings, self.clock, own_id, traces=self._traces)
         self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness, posts, throttle)
         self.controls.changed = self.due.obey
         destinations = Destinations(self.cluster)

@@ -221,7 +221,7 @@ async def _create(
                 f"with {partitions} partitions and {like}."
             )
             raise TopicMismatch(msg)
-        log.info("created topic %s", topic)
+        log.info("created topic %s", topic, extra={"topic": topic})
 
 
 def _check(
@@ -230,4 +230,4 @@ def _check(
     for sentence in mismatches(settings, topic, there, partitions, config, wanted):
         raise TopicMismatch(sentence)
     for sentence in risks(topic, config, wanted):
-        log.warning("%s", sentence)
+        log.warning("%s", sentence, extra={"topic": topic})

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final, Literal
 
 import msgspec
@@ -49,7 +50,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """How far one partition's part of a job is: the cursor `after` which it goes on, and what the orders came to.
 
-    `untold` are orders whose event has not come in time.
+    `untold` are orders whose event has not come in time. Before the offset `ordered_to` of the requests, all orders of
+    the job are counted here.
     """
 
     job_id: str
@@ -59,6 +61,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[str, int] = {}
     untold: int = 0
     over: bool = False
+    ordered_to: int = 0
     worker: str = ""
     at_ms: int = 0
 
@@ -100,7 +103,13 @@ def order(job: Job, row: Row) -> Request:
     """Return the order for one message: it holds only for what was asked for before the job, and is due as was seen."""
     assert job.act != RESEND, "that is done to dead letters"
     at = None if job.due_ms is None else moment_of(job.due_ms)
-    return command(job.act, row.id, at=at, if_due=moment_of(row.due_ms), asked_at=moment_of(job.at_ms))
+    request = command(job.act, row.id, at=at, if_due=moment_of(row.due_ms), asked_at=moment_of(job.at_ms))
+    return replace(request, value=mark(job))
+
+
+def mark(job: Job) -> bytes:
+    """Return the value of a job's orders, by which they are known: nobody reads the value of a command otherwise."""
+    return job.job_id.encode()
 
 
 def ends_by_crc(job: Job, partition: int) -> dict[int, int]:

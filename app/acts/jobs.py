@@ -190,7 +190,8 @@ class Jobs:
             kind = ResendPart if job.act == RESEND else JobPart
             await kind(self._engine, self._search, self._log, job, number).run()
         except (ScanFailed, SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
-            log.warning("partition %d: its part of job %s goes on later: %s", number, job.job_id, error)
+            sentence = "partition %d: its part of job %s goes on later: %s"
+            log.warning(sentence, number, job.job_id, error, extra={"partition": number})
             await asyncio.sleep(_EVERY_S)
         finally:
             self._running.pop((job.job_id, number), None)

@@ -57,6 +57,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
 
 
+_once: Final = json_input.Once(_NAMES)
 _reschedule: Final = msgspec.json.Decoder(Reschedule)
 
 
@@ -86,8 +87,8 @@ class View:
     async def patch(self, request: web.Request) -> web.Response:
         """Answer PATCH /v1/messages/{id}: give it another due time."""
         raw = await body.read(request, _PATCHES)
-        json_input.check_once(raw, _NAMES)
         said = json_input.decode(_reschedule, raw)
+        _once.check(raw)
         given = {name: getattr(said, name) for name in _NAMES}
         return await self._order(
             request, "reschedule", {name: str(one) for name, one in given.items() if one is not None}
@@ -117,7 +118,7 @@ class View:
         draft = Draft(self._settings.requests, id_.encode(), None, headers, places=places)
         home = home_partition(id_, self._settings.inputs, self._settings.partitions)
         if not self._outcomes.told:
-            return _unheard(await self._given(request, draft))
+            return _unheard(await self._given(request, draft), self._settings.events)
         follower = self._outcomes.of(home)
         with follower.watch(id_) as watch:
             try:
@@ -163,10 +164,12 @@ def _if_due(request: web.Request) -> bytes | None:
     return match[1].encode()
 
 
-def _unheard(done: Done) -> web.Response:
+def _unheard(done: Done, events: str = "on") -> web.Response:
     """Answer with an order of which it is not known yet what comes of it."""
     if done.taken.spooled:
         outcome, sentence = "spooled", "It is on this gateway's disk, and holds from when it came: Kafka is away."
+    elif events == "off":
+        outcome, sentence = "sent", "It is sent. What comes of it nobody tells: events are switched off."
     else:
         outcome, sentence = "pending", "It is sent, and holds. What has come of it nobody has told in time."
     return as_json(Order(id=done.id, outcome=outcome, sentence=sentence, source=done.source), 202)

@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.gateway import access, error_answers, health, limits, routes
+from app.gateway import access, browsers, error_answers, health, limits, routes
 from app.gateway.connection import Connection
 from app.gateway.connections import Runner
 from app.gateway.errors import GatewayPortUnusable
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 #: What adds its routes, middlewares and metrics to the application, in this order.
 REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (
     error_answers.register,
+    browsers.register,
     access.register,
     once.register,
     health.register,

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Final, TypeVar
 
 import msgspec
@@ -37,11 +37,27 @@ def check_text(raw: bytes) -> None:
         raise Problem("bad-json", f"The body is not UTF-8, and JSON is: {error}.") from error
 
 
-def check_once(raw: bytes, names: Collection[str]) -> None:
-    """Refuse an object that has a field twice, of which msgspec takes the last. Raises Problem."""
-    if all(raw.count(b'"%s"' % name.encode()) < 2 for name in names):  # noqa: PLR2004 - deeper inside, perhaps
-        return
-    pairs: list[tuple[str, object]] = json.loads(raw, object_pairs_hook=list, parse_int=str, parse_float=str)
+class Once:
+    """Refuses objects that have a field twice, of which msgspec takes the last."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Look for these fields."""
+        self._names = {name: b'"%s"' % name.encode() for name in names}
+
+    def check(self, raw: bytes) -> None:
+        """Look at JSON that has been read as an object. Raises Problem."""
+        count = raw.count
+        for quoted in self._names.values():
+            if count(quoted) > 1:  # deeper inside, perhaps
+                _check_once(raw, self._names)
+                return
+
+
+def _check_once(raw: bytes, names: Iterable[str]) -> None:
+    try:
+        pairs: list[tuple[str, object]] = json.loads(raw, object_pairs_hook=list, parse_int=str, parse_float=str)
+    except RecursionError as error:
+        raise Problem("bad-json", "The body is JSON in too many layers.") from error
     given = [name for name, _ in pairs]
     for name in names:
         if given.count(name) > 1:

@@ -54,12 +54,13 @@ _ANY: Final = (
     "forbidden",
     "timeout",
     "uri-too-long",
+    "misdirected",
     "rate",
     "headers-too-large",
     "internal",
 )
 _BODY: Final = ("bad-json", "malformed", "body-too-large", "unsupported-media-type", "busy")
-_TAKEN: Final = ("quota", "spool-full")
+_TAKEN: Final = ("spool-full",)
 _KEYED: Final = ("idempotency-key", "idempotency-key-reused", "in-progress", "keys-unread")
 _NOBODY: Final = ("unreachable",)
 _ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "changed", *_REASONS, *_TAKEN, *_KEYED)

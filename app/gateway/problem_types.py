@@ -51,7 +51,7 @@ _REASONS: Final = (
     ProblemType(Reason.INVALID_RECORD, 422, "The destination's topic does not take such a record"),
     ProblemType(Reason.TOO_LATE, 422, "The message is later than it may be"),
     ProblemType(Reason.ATTEMPTS_EXHAUSTED, 422, "All attempts have failed"),
-    ProblemType("quota", 429, "As much is pending, or is sent, as may be"),
+    ProblemType(Reason.QUOTA, 429, "As much is pending, or is sent, as may be"),
 )
 #: What comes of orders for one message.
 _ORDERS: Final = (
@@ -77,6 +77,7 @@ _REQUESTS: Final = (
     ProblemType("too-many-messages", 413, "More messages than one request may bring"),
     ProblemType("uri-too-long", 414, "The address is too long"),
     ProblemType("unsupported-media-type", 415, "The body's media type, or its coding, is none that is read here"),
+    ProblemType("misdirected", 421, "Nothing is served here under this name"),
     ProblemType("rate", 429, "Too many requests in too short a time"),
     ProblemType("headers-too-large", 431, "The request's headers are too large"),
 )

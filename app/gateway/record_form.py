@@ -45,14 +45,15 @@ class RecordForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 NAMES: Final = tuple(field.name for field in msgspec.structs.fields(RecordForm))
+_once: Final = json_input.Once(NAMES)
 _decoder: Final = msgspec.json.Decoder(RecordForm)
 _text: Final = msgspec.json.Decoder(str)
 
 
 def draft(raw: bytes, topic: str) -> Draft:
     """Return the record for a topic that JSON describes. Raises Problem."""
-    json_input.check_once(raw, NAMES)
     said = json_input.decode(_decoder, raw)
+    _once.check(raw)
     headers: list[tuple[str, bytes | None]] = []
     places: dict[str, str] = {}
     for number, header in enumerate(said.headers or ()):

@@ -69,15 +69,15 @@ FIELDS: Final = {
     if field.name not in ("key", "value", "headers")
 }
 _PLACES: Final = {header: pointer(name) for name, header in FIELDS.items()}
-_NAMES: Final = tuple(field.encode_name for field in msgspec.structs.fields(ShortForm))
+_once: Final = json_input.Once(field.encode_name for field in msgspec.structs.fields(ShortForm))
 _decoder: Final = msgspec.json.Decoder(ShortForm)
 _base64: Final = msgspec.json.Decoder(Base64)
 
 
 def draft(raw: bytes, topic: str) -> Draft:
     """Return the record for a topic that JSON describes. Raises Problem."""
-    json_input.check_once(raw, _NAMES)
     said = json_input.decode(_decoder, raw)
+    _once.check(raw)
     headers: Headers = []
     for name, header in FIELDS.items():
         value: Any = getattr(said, name.replace("-", "_"))

@@ -141,7 +141,8 @@ class Partition:
         self._wake.set()
         _, late = await asyncio.wait([self._task], timeout=limit_s)
         for task in late:
-            log.warning("partition %d: %d sends abandoned in flight", self.number, len(self.claims))
+            sentence = "partition %d: %d sends abandoned in flight"
+            log.warning(sentence, self.number, len(self.claims), extra={"partition": self.number})
             task.cancel()
             await asyncio.wait([task])
         self._task = None
@@ -149,7 +150,7 @@ class Partition:
     def stop(self, reason: str) -> None:
         """Stop with a reason for people to read."""
         self._state, self._reason = State.STOPPED, reason
-        log.error("partition %d is stopped: %s", self.number, reason)
+        log.error("partition %d is stopped: %s", self.number, reason, extra={"partition": self.number})
 
     @property
     def working(self) -> bool:

@@ -15,12 +15,14 @@ from app.search.scan import Found, Scan
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL, Search
 from app.search.spans import HOUR_MS, Spans, whole_hours
+from app.search.unseen import Unseen
 from punctual.contract.namespaces import Namespaces
 from tables import keys
 
 #: Destinations that are named; those that are smaller are in the totals alone.
 NAMED: Final = 50
-_KEPT_S: Final = 2.0
+#: An answer holds for so long, and for so many times as long as it took: looking takes a tenth of the time at most.
+_KEPT_S, _TIMES = 2.0, 9
 #: Rows and milliseconds for what comes from now on, and for each of the two stretches that are late.
 _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
 
@@ -28,13 +30,14 @@ _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
 class Bucket(msgspec.Struct, kw_only=True):
     """How many messages are due from `from_ms` on and before `to_ms`, and by destination as far as was looked.
 
-    There are at least so many in all if `exact` is false.
+    There are at least so many in all if `exact` is false, and `unseen` more if the hour's are spread evenly.
     """
 
     from_ms: int
     to_ms: int
     total: int = 0
     exact: bool = True
+    unseen: int = 0
     by: dict[str, int] = {}
 
 
@@ -60,7 +63,7 @@ class Timeline(msgspec.Struct, kw_only=True):
 
 
 class Timelines:
-    """Tells what falls due when; the same question within two seconds gets the same answer."""
+    """Tells what falls due when; an answer holds for two seconds, and longer if it took long."""
 
     def __init__(self, search: Search) -> None:
         """Ask by a search."""
@@ -86,14 +89,15 @@ class Timelines:
         if key not in self._known:
             task = asyncio.create_task(self._part(spans, served, within))
             self._known[key] = now, task  # until it is done: its time runs from then on
-            task.add_done_callback(lambda done: self._keep(key, done))
+            task.add_done_callback(lambda done: self._keep(key, now, done))
         return await asyncio.shield(self._known[key][1])
 
-    def _keep(self, key: object, task: asyncio.Task[TimelinePart]) -> None:
+    def _keep(self, key: object, began: float, task: asyncio.Task[TimelinePart]) -> None:
         if task.cancelled() or task.exception() is not None:
             self._known.pop(key, None)
         else:
-            self._known[key] = asyncio.get_running_loop().time() + _KEPT_S, task
+            now = asyncio.get_running_loop().time()
+            self._known[key] = now + max(_KEPT_S, _TIMES * (now - began)), task
 
     async def _part(self, spans: Spans, served: list[int], within: Namespaces | None) -> TimelinePart:
         hours = Hours(self._search.hours(served))
@@ -175,7 +179,7 @@ class Looked:
     def buckets(self, spans: Spans, hours: Hours | None) -> list[Bucket]:
         """Return what it comes to by span: the counters' totals for whole hours, if they tell, else what was seen."""
         found = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
-        place, by = 0, Counter[str]()
+        place, by, unseen = 0, Counter[str](), self._unseen(hours)
         for since, until in pairwise(self._atoms):
             if since >= found[place].to_ms:
                 found[place].by, by, place = dict(by), Counter(), place + 1
@@ -187,9 +191,20 @@ class Looked:
                 total = max(total, hours.count(since, until))
             elif any(since < end and begin < until for begin, end in self._missed):
                 found[place].exact = False
+                found[place].unseen += 0 if unseen is None else unseen.about(since, until)
             found[place].total += total
         found[place].by = dict(by)
         return found
+
+    def _unseen(self, hours: Hours | None) -> Unseen | None:
+        if hours is None:  # what the counters have is not of some namespaces alone
+            return None
+        pieces = [(since, until) for since, until in pairwise(self._atoms) if not whole_hours(since, until)]
+        return Unseen(
+            lambda hour: hours.count(hour * HOUR_MS, (hour + 1) * HOUR_MS),
+            [(since, until, sum(self._by.get(since, {}).values())) for since, until in pieces],
+            self._missed,
+        )
 
 
 def merged(spans: Spans, parts: Iterable[TimelinePart], missing: list[Missing], overdue: int | None) -> Timeline:
@@ -204,6 +219,7 @@ def merged(spans: Spans, parts: Iterable[TimelinePart], missing: list[Missing], 
         for bucket, by, one in zip(buckets, sums, part.buckets, strict=True):
             bucket.total += one.total
             bucket.exact &= one.exact
+            bucket.unseen += one.unseen
             by.update(one.by)
     named = {name for name, _ in sum(sums, Counter[str]()).most_common(NAMED)}
     for bucket, by in zip(buckets, sums, strict=True):

@@ -65,7 +65,7 @@ class Keys:
             raise KeyInProgress(1)
         self._busy.add(digest)
         try:
-            before = first = self._store.known(digest, self._now_ms())
+            first = self._store.known(digest, self._now_ms())
             if first is None:
                 first = await self._receive(digest, Receipt(request, self._gateway, self._now_ms()))
             self._same(first, request)
@@ -75,8 +75,7 @@ class Keys:
                 self._leave_to_its_gateway(first)
             answer, stays = await submit(Asked(order_digest(digest, request), first.asked_ms))
             if stays:
-                answered = Answered(first.gateway, first.asked_ms, answer)
-                answer = await self._answer(digest, answered, alone=before is None)
+                answer = await self._answer(digest, first, answer)
             return answer, False
         finally:
             self._busy.discard(digest)
@@ -155,16 +154,18 @@ class Keys:
             log.warning("a receipt is not taken, so that its key is known to this gateway alone: %s", error)
             return None
 
-    async def _answer(self, digest: bytes, answered: Answered, *, alone: bool) -> Answer:
+    async def _answer(self, digest: bytes, first: Known, answer: Answer) -> Answer:
         """Keep an answer, with the topic if it takes it, before it is given; return the first one that there was.
 
-        A request that has just come is answered here `alone`; one that was left undone may be by others too.
+        That is this one, unless others may have taken the request over meanwhile, or it was.
         """
+        answered = Answered(first.gateway, first.asked_ms, answer)
         offset = await self._written(digest, answered)
+        alone = first.gateway == self._gateway and self._now_ms() - first.since_ms < PENDING_MS // 2
         if offset is not None and not alone:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_S):
                     await self._follower.passed(self._at(digest), offset)
         self._store.answer(digest, answered, owed=offset is None)
         known = self._store.known(digest, self._now_ms())
-        return answered.answer if known is None or known.answer is None else known.answer
+        return answer if known is None or known.answer is None else known.answer

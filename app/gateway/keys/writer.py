@@ -5,12 +5,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from app.kafka.errors import SendError
+from app.kafka.errors import Recalled, SendError
 from app.kafka.produce.batch import Ack, Batch
 from app.kafka.produce.sender import Sender
 
 #: A batch that is on its way for so long: its partition is taken to be down, and nothing waits for it.
 PATIENCE_S: Final = 1.0
+_AGAIN_S: Final = 0.05
 #: Records of a batch: some hundred KiB of it.
 _MOST: Final = 1_000
 
@@ -41,8 +42,7 @@ class ReceiptWriter:
     def down(self, partition: int) -> bool:
         """Return whether a partition does not take what it is given, or not soon."""
         since_s = self._lanes[partition].since_s
-        slow = since_s is not None and self._loop.time() - since_s > PATIENCE_S
-        return slow or self._sender.blocked(self._topic, partition)
+        return since_s is not None and self._loop.time() - since_s > PATIENCE_S
 
     def write(self, partition: int, key: bytes, value: bytes) -> asyncio.Future[int]:
         """Write a record; the future gives its offset, or raises a SendError.
@@ -54,7 +54,7 @@ class ReceiptWriter:
         self._send(partition, lane)
         return stored
 
-    def _send(self, partition: int, lane: _Lane) -> None:
+    def _send(self, partition: int, lane: _Lane, began_s: float | None = None) -> None:
         if lane.since_s is not None:
             return
         lane.waiting = [record for record in lane.waiting if not record.stored.done()]
@@ -67,15 +67,24 @@ class ReceiptWriter:
                 break
             fitting += 1
         lane.waiting[:0] = records[fitting:]
-        lane.since_s = self._loop.time()
+        lane.since_s = began_s or self._loop.time()
         acked = self._sender.submit(self._topic, partition, batch)
         acked.add_done_callback(lambda acked: self._stored(partition, lane, records[:fitting], acked))
 
+    def _again(self, partition: int, lane: _Lane) -> None:
+        began_s, lane.since_s = lane.since_s, None
+        self._send(partition, lane, began_s)
+
     def _stored(self, partition: int, lane: _Lane, records: list[_Record], acked: "asyncio.Future[Ack]") -> None:
-        lane.since_s = None
+        began_s, lane.since_s = lane.since_s, None
         if acked.cancelled():
             return
         error = acked.exception()
+        if isinstance(error, Recalled):  # somebody else's batch before it has failed
+            lane.waiting[:0] = records
+            lane.since_s = began_s
+            self._loop.call_later(_AGAIN_S, self._again, partition, lane)
+            return
         for place, record in enumerate(records):
             if record.stored.done():
                 continue

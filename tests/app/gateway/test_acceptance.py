@@ -156,6 +156,8 @@ def test_a_message_lives_where_its_id_does_and_an_id_that_is_made_where_the_key_
     for key in ("a", "b", "c", "d", "e"):
         for caller in (ANYONE, TEAM_A):
             assert short(caller, after=1, key=key).submission.partition == key_partition(key.encode(), 4)
+        of_input = record("team-a", 1, key=key, delay_to="orders", delay_after="1")
+        assert of_input.submission.partition == key_partition(key.encode(), 4)
 
 
 def test_a_partition_that_is_asked_for_is_where_the_id_lives() -> None:

@@ -107,8 +107,19 @@ def test_a_record_is_a_problem_or_what_a_worker_reads(
     is_readable_later(Draft(topic, key, raw, headers), caller)
 
 
-@examples(max_examples=EXAMPLES * 8, deadline=None)
-@given(st.binary(max_size=60) | JSON.map(lambda one: json.dumps(one).encode()))
+RECORD = st.fixed_dictionaries({}, optional=dict.fromkeys(record_form.NAMES, JSON))
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> bytes:
+    """Give JSON of a message of which a part is there twice, or missing."""
+    text = json.dumps(draw(SHORT | RECORD)).encode()
+    place = st.integers(0, len(text))
+    return text[: draw(place)] + text[draw(place) :]
+
+
+@examples(max_examples=EXAMPLES * 16, deadline=None)
+@given(st.binary(max_size=60) | JSON.map(lambda one: json.dumps(one).encode()) | broken())
 def test_whatever_comes_as_json_is_a_problem_or_a_draft(raw: bytes) -> None:
     for read in (short_form.draft, record_form.draft):
         try:

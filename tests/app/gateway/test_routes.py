@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.gateway.token import digest_of, new_token
+from punctual.contract.home import home_partition
 from tests.app.gateway.conftest import Stage
 from tests.app.gateway.test_openapi import operations
 
@@ -44,6 +45,12 @@ ROUTES = [
     (*BODY, {}, b'{"to": "\\ud800", "after": 1}', 400, "bad-json"),
     (*BODY, {"Content-Type": "text/plain"}, MESSAGE, 415, "unsupported-media-type"),
     (*BODY, {"Content-Type": "application/json; charset=utf-8"}, MESSAGE, 202, None),
+    (*BODY, {"Content-Type": ""}, MESSAGE, 415, "unsupported-media-type"),
+    (*BODY, {"Origin": "https://example.com"}, MESSAGE, 403, "forbidden"),
+    (*BODY, {"Sec-Fetch-Site": "cross-site"}, MESSAGE, 403, "forbidden"),
+    (*BODY, {"Sec-Fetch-Site": "same-origin"}, MESSAGE, 202, None),
+    (*BODY, {"Host": "example.com"}, MESSAGE, 421, "misdirected"),
+    (*BODY, {"Host": "localhost:6067"}, MESSAGE, 202, None),
     (*BODY, {"Content-Encoding": "gzip"}, b"no gzip", 415, "unsupported-media-type"),
     (*BODY, {}, b'{"to": "orders", "after": 1, "value": "%b"}' % (b"x" * (9 << 20)), 413, "body-too-large"),
     ("GET", "/v1/messages", {}, None, 405, "method-not-allowed"),
@@ -65,8 +72,13 @@ ROUTES = [
     ("PATCH", "/v1/messages/x", {}, {"value": 5}, 422, "malformed"),
     ("PATCH", "/v1/messages/x", {}, b'{"at": 5, "at": 6}', 422, "malformed"),
     ("PATCH", "/v1/messages/x", {}, b"", 400, "bad-json"),
+    ("PATCH", "/v1/messages/x", {}, b'{"at": 5, "at"', 400, "bad-json"),
+    (*BODY, {}, b'{"at": 5, "at"', 400, "bad-json"),
+    (*BODY, {}, b'[{"at": 5, "at"]', 400, "bad-json"),
     ("POST", "/v1/messages/x/deliver-now", {}, None, 202, "spooled"),
     ("POST", "/v1/messages/x/y/deliver-now", {}, None, 202, "spooled"),
+    ("POST", "/v1/messages/x/deliver-now", {"Origin": "https://example.com"}, None, 403, "forbidden"),
+    ("GET", "/v1/messages/x", {"Host": "example.com"}, None, 421, "misdirected"),
     ("POST", "/v1/messages/x", {}, None, 405, "method-not-allowed"),
     ("PUT", "/v1/messages/x", {}, None, 405, "method-not-allowed"),
     ("GET", "/v2/messages", {}, None, 404, "not-found"),
@@ -103,6 +115,8 @@ WRONG_RECORDS = [
     (b'{"value": null}', [400], 200),
     (b'{"headers": 5}', [400], 200),
     (b"{}{}", [400, 400], 200),
+    (b'{"key":,"key":}', [400], 200),
+    (b'{"value":null,"value":' + b'{"type":' * 990 + b"1" + b"}" * 990 + b"}", [400], 200),
     (b'{}\n {"headers": [{"name": "h", "value": "?"}]}\n', [400, 400], 200),
     (b"{} [", [400, 400], 200),
     (b"[", [400], 400),
@@ -129,6 +143,7 @@ async def test_records_that_are_wrong_are_answered_as_confluent_has_it(stage: St
     [
         ("POST", RECORDS.replace("delay-requests", "orders"), {}, 404, 40403),
         ("POST", RECORDS, {"Content-Type": "text/plain"}, 415, 415),
+        ("POST", RECORDS, {"Origin": "https://example.com"}, 403, 403),
         ("GET", RECORDS, {}, 405, 405),
         ("GET", "/kafka/v3/clusters", {}, 404, 404),
     ],
@@ -155,7 +170,7 @@ async def test_records_are_answered_as_they_come_while_the_request_goes_on(stage
     reader, writer = await _connect(stage)
     lines = _lines(reader)
     writer.write(
-        b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"POST %b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         % RECORDS.encode()
     )
     async for piece in body():
@@ -234,6 +249,13 @@ class TestNamespaces:
         record = {"headers": [{"name": "delay-op", "value": "Y2FuY2Vs"}, {"name": "delay-id", "value": "eA=="}]}
         await stage.ask("POST", RECORDS, record, **shown)
         assert sorted(one.id for one in await stage.spooled()) == ["a/b/x", "a/x", "a/x", "a/x", "a/x"]
+
+    async def test_messages_are_looked_for_under_their_full_names(self, stage: Stage) -> None:
+        shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
+        for id_ in ("x", "y", "z", "a/x", "b/x"):
+            full = id_ if id_.startswith("a/") else f"a/{id_}"
+            _, answer = await stage.ask("GET", f"/v1/messages/{id_}", **shown)
+            assert f"partition {home_partition(full, (), 4)} " in answer["detail"]
 
     async def test_its_destinations_are_all_that_it_may_deliver_to(self, stage: Stage) -> None:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
