@@ -46,6 +46,7 @@ from app.topics import TopicLimits, ensure
 from app.traces.on import traces_of
 from app.version import VERSION
 from app.web.measures import Measures
+from app.web.minutes import Minutes
 from app.web.overview import Wanted
 from app.web.state import Recovery
 from tables import DelayTable
@@ -151,10 +152,10 @@ class Engine:
             end_process,
         )
         agreement = Agreement(settings, self.clock.wall_ms())
-        self.measures = Measures(
-            settings, self.clock, self.journal.tally, self.due.lateness.since_start, partitions, intake, agreement
-        )
+        minutes, late = Minutes(self.clock, partitions), self.due.lateness.since_start
+        self.measures = Measures(settings, self.clock, self.journal.tally, late, partitions, intake, agreement, minutes)
         for work in (
+            minutes.run(),
             self.due.run(),
             progress.run(),
             watermark.run(),

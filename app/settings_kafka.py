@@ -37,7 +37,10 @@ class KafkaSettings:
         """How our own cluster is shown who asks. Raises LoginInvalid."""
         return login_of({name: getattr(self, name.lower()) for name in NAMES})
 
+    def login_to(self, cluster: str) -> Login:
+        """Return how one of DELAY_CLUSTERS is shown who asks: as our own is, unless it is told otherwise."""
+        return self.clusters.logins.get(cluster) or self.login
+
     def kafka_options(self, cluster: str | None = None) -> dict[str, Any]:
         """Return the security options that aiokafka's clients take, for our own cluster or one of DELAY_CLUSTERS."""
-        login = None if cluster is None else self.clusters.logins.get(cluster)
-        return kafka_options(login or self.login)
+        return kafka_options(self.login if cluster is None else self.login_to(cluster))

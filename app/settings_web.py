@@ -11,7 +11,7 @@ class WebSettings:
     """What the web view is told, and who may come in."""
 
     web_hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
-    web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked", "masked-for-viewers"))
+    web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked-for-viewers", "masked"))
     web_read_only: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
     web_secret: str = setting("DELAY_WEB_SECRET", "")
     web_users_file: str = setting("DELAY_WEB_USERS_FILE", "")

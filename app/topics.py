@@ -179,10 +179,20 @@ async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, d
     found: dict[str, dict[str, str]] = {}
     for response in await admin.describe_configs(resources):
         for error, message, _, name, entries in response.resources:
+            kind = aiokafka.errors.for_code(error)
+            if kind is aiokafka.errors.TopicAuthorizationFailedError:
+                raise _forbidden(name)
             if error:
-                raise aiokafka.errors.for_code(error)(message or name)
+                raise kind(message or name)
             found[name] = {entry[0]: entry[1] for entry in entries}
     return found
+
+
+def _forbidden(topic: str) -> TopicMismatch:
+    return TopicMismatch(
+        f"the brokers do not let this worker read the settings of topic {topic}. Grant DESCRIBE_CONFIGS on it to its "
+        "principal; `faust -A app doctor --acls kafka-acls` prints all that a worker needs."
+    )
 
 
 async def _settled(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:

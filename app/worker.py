@@ -46,6 +46,7 @@ from app.search.search import Search
 from app.settings import Settings
 from app.web.server import attach
 from punctual.client.faust_methods import DelayMethods
+from punctual.security.reason import reason
 from tables import DelayTable, TableError
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,8 @@ class Punctual(DelayMethods, faust.App):
         except (PunctualError, TableError) as error:
             end_process(error)
         except KafkaError as error:
-            end_process(ClusterUnusable(self.settings.bootstrap, error))
+            why = await reason(self.settings.bootstrap, self.settings.kafka_options())
+            end_process(ClusterUnusable(self.settings.bootstrap, why or error))
         await super().on_start()
 
     async def on_stop(self) -> None:

@@ -146,6 +146,10 @@ class PartitionStore:
         start = max(keys.row_key(from_ms, 0, 0), self._low)
         return sum(1 for _ in itertools.islice(self._db.keys(start, keys.due_bound(to_ms)), limit))
 
+    def look_ahead(self, until_ms: int, limit: int) -> bool:
+        """Have at most `limit` more rows counted by minute; return whether all that are due by then are."""
+        return self.counts.near.look(self._low, until_ms, limit)
+
     def rows(self) -> Iterator[tuple[bytes, Entry]]:
         """Go through all rows in order. The database must not be closed meanwhile."""
         for key, raw in self._db.items(b"\x00", keys.ROWS_END):

@@ -39,6 +39,7 @@ class Renderer:
             loader=jinja2.PackageLoader("app.console"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
+            auto_reload=False,  # files that an upgrade replaces fit the next start, not this process
             trim_blocks=True,
             lstrip_blocks=True,
         )

@@ -23,6 +23,11 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
         granted = _granted(topic)
         told = told or granted is not None
         yield from _lacking("topic", topic.name, user, wanted, granted)
+    for name, cluster in facts.others.items():
+        there = settings.login_to(name).user or _SOMEBODY
+        for topic in cluster.topics.values():
+            if not topic.absent:
+                yield from _lacking("topic", f"{topic.name} of cluster {name}", there, {"Write"}, _granted(topic))
     group = facts.cluster.group_operations
     yield from _lacking("group", settings.app_id, user, {"Read"}, group)
     if settings.exactly_once:

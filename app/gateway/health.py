@@ -3,6 +3,7 @@
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
+from app.gateway import refusals
 from app.gateway.parts import Parts
 from app.web.answers import as_json
 
@@ -50,5 +51,5 @@ class Health:
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
         """Answer GET /metrics in Prometheus' text format."""
-        shown = generate_latest(self._parts.metrics) + generate_latest(REGISTRY)
+        shown = b"".join(map(generate_latest, (self._parts.metrics, refusals.METRICS, REGISTRY)))
         return web.Response(body=shown, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -52,6 +52,7 @@ class Lane:
     def __init__(self, place: Place, parts: LaneParts) -> None:
         """Begin with what the spool has of this place."""
         self.place = place
+        self._about = {"topic": place[0], "partition": place[1]}
         self._parts, self._spool, self._loop = parts, parts.spool, asyncio.get_running_loop()
         self._waiting = deque[Waiting]()
         self._work: asyncio.Task[None] | None = None
@@ -131,7 +132,7 @@ class Lane:
 
     async def _outlast(self, flying: list[Waiting], acked: "asyncio.Task[list[Outcome]]") -> None:
         """Have the spool promise what Kafka does not take in time, and wait for the batch all the same."""
-        log.warning("%s-%d takes no records, they go to the spool", *self.place)
+        log.warning("%s-%d takes no records, they go to the spool", *self.place, extra=self._about)
         spooling = self._to_spool(flying)
         if self._waiting:  # what came behind them
             behind, self._waiting = list(self._waiting), deque()
@@ -189,7 +190,7 @@ class Lane:
         except (NotAuthorised, DeadLetterRefused, SpoolUnusable) as error:
             self.trouble = str(error)
             log.error(  # noqa: TRY400 - it is expected, and says all
-                "%s-%d: what is spooled cannot be sent: %s", *self.place, error
+                "%s-%d: what is spooled cannot be sent: %s", *self.place, error, extra=self._about
             )
             await asyncio.sleep(_AGAIN_S)
         else:

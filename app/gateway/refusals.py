@@ -4,17 +4,25 @@ from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from prometheus_client import Counter
+from prometheus_client import CollectorRegistry, Counter
 
 from app.gateway.caller import caller_of
 from app.gateway.problem import KIND, Problem
 from app.gateway.problem_types import OF_STATUS
 
+#: Not the registry of the whole process: a worker has the gateway's command, and is none.
+METRICS: Final = CollectorRegistry()
 _REFUSED: Final = Counter(
-    "delay_gateway_refused", "Requests that were refused, by the problem's type and the caller.", ["type", "caller"]
+    "delay_gateway_refused",
+    "Requests that were refused, by the problem's type and the caller.",
+    ["type", "caller"],
+    registry=METRICS,
 )
 _CUT_OFF: Final = Counter(
-    "delay_gateway_cut_off", "Connections that were ended, or not taken, by what was wrong with them.", ["reason"]
+    "delay_gateway_cut_off",
+    "Connections that were ended, or not taken, by what was wrong with them.",
+    ["reason"],
+    registry=METRICS,
 )
 _ERRORS_FROM: Final = 400
 

@@ -1,11 +1,11 @@
 """The addresses at which a gateway takes messages, and orders for them."""
 
-import time
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
 from aiohttp import web
 
+from app.clock import Clock
 from app.gateway import by_id, confluent, messages
 from app.gateway.acceptance import Acceptance
 from app.gateway.admission import Admission
@@ -24,7 +24,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
     settings = parts.settings
     acceptance = Acceptance(settings)
     outcomes, workers = Outcomes(settings, parts.connection), Workers(settings)
-    quotas = Quotas(settings, {}, (), workers.reports, time.monotonic)
+    quotas = Quotas(settings, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
     desk = Desk(acceptance, Admission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
     many = messages.View(settings, desk, settings.gateway_batch)
     one = by_id.View(settings, desk, outcomes, workers)

@@ -140,7 +140,10 @@ class Policy:
         if partitions > (asked.partition or 0) or "://" in asked.to:
             return
         where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
-        sentence = f"topic {asked.to[:249]!r}{where} does not exist. Create it, then send the request again."
+        sentence = (
+            f"topic {asked.to[:249]!r}{where} does not exist, or this worker has no right to it. Create it, or grant "
+            "WRITE on it to the worker's principal, then send the request again."
+        )
         if partitions:
             called = self._settings.dialect(asked.input).words.partition
             sentence = f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, {called} is {asked.partition}."

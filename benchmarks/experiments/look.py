@@ -30,8 +30,8 @@ _SHARE = 0.8
 _DAY_MS = 86_400_000
 #: The page is asked for, with what it shows, so many times a second at most.
 _PER_S = 4
-#: What belongs to the turn before.
-_SETTLE_MS = 1_000
+#: What may belong to the turn before: a stretch of a search takes so long.
+_SETTLE_MS = 2_000
 
 _HOME, _TIMELINE, _MESSAGE, _FIND = "/", "/api/v1/timeline", "/api/v1/messages/far-7", "/api/v1/messages"
 ANSWERS = ("home", "timeline", "message", "find")
@@ -63,9 +63,8 @@ def capacity(here: Installation, sizes: Sizes) -> float:
             break
         best = rate
     if not best:
-        raise TooSlow(
-            f"look: the worker does not keep up with {sizes.looking_rates[0]:,} messages a second. Run on a quiet machine."
-        )
+        rate = sizes.looking_rates[0]
+        raise TooSlow(f"look: the worker does not keep up with {rate:,} messages a second. Run on a quiet machine.")
     return best
 
 
@@ -96,8 +95,8 @@ def beside(here: Installation, sizes: Sizes, rate: int) -> dict[str, float]:
                 )
         sending.wait()
     here.wait_settled()
-    late = _by_turn(here.tally().deliveries(load), edges)
-    return {"rate": rate, **_answers(took), **_lateness(slots, late)}
+    late = by_turn(here.tally().deliveries(load), edges)
+    return {"rate": rate, **_answers(took), **lateness(slots, late)}
 
 
 def _asker(here: Installation, kind: str) -> AbstractContextManager[object]:
@@ -137,7 +136,7 @@ def _answers(took: Mapping[str, list[float]]) -> dict[str, float]:
     return {f"{name}_{at}": found[name][at] for name in ANSWERS if name in found for at in ("p50_ms", "p99_ms")}
 
 
-def _by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
+def by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
     """Return how late the messages of each turn were by their due times, without those of its first second."""
     late: list[list[int]] = [[] for _ in edges[1:]]
     for delivery in found:
@@ -147,7 +146,7 @@ def _by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
     return late
 
 
-def _lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, float]:
+def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, float]:
     """Return the lateness of each kind of turn, and by how much a look has raised it in the rounds: median and most."""
     every = {
         kind: [ms for slot, turn in zip(slots, late, strict=True) if slot == kind for ms in turn] for kind in TURNS

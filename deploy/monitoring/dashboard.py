@@ -145,6 +145,21 @@ _WORKERS = (
         "bytes",
     ),
     Panel(
+        "Namespaces",
+        {
+            "{{namespace}}": f"sum by (namespace) (delay_namespace_pending_messages{{{_AT}}})",
+            "{{namespace}} may have": f"max by (namespace) (delay_namespace_quota_messages{{{_AT}}})",
+        },
+    ),
+    Panel(
+        "Bytes of namespaces",
+        {
+            "{{namespace}}": f"sum by (namespace) (delay_namespace_pending_bytes{{{_AT}}})",
+            "{{namespace}} may have": f"max by (namespace) (delay_namespace_quota_bytes{{{_AT}}})",
+        },
+        "bytes",
+    ),
+    Panel(
         "Processes of workers",
         {
             "{{instance}} serve": f"sum by (instance) (delay_process_up{{{_AT}}})",

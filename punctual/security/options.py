@@ -20,9 +20,10 @@ def kafka_options(login: Login | Mapping[str, str] | None = None) -> dict[str, A
     if shown.encrypts:
         options["ssl_context"] = context_of(shown)
     if shown.sasl:
-        from punctual.security import connections  # noqa: PLC0415 - loads aiokafka, a tenth of a second
+        from punctual.security import connections, sessions  # noqa: PLC0415 - they load aiokafka, a tenth of a second
 
         connections.install()
+        sessions.install()
         options["sasl_mechanism"] = shown.mechanism
         if shown.oauth is not None:
             options["sasl_oauth_token_provider"] = connections.TokenProvider(shown.oauth)

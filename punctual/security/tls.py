@@ -30,7 +30,7 @@ class WatchedContext(ssl.SSLContext):
     def __init__(self, login: Login) -> None:
         """Read the files of a login. Raises OSError, which ssl.SSLError is too."""
         self._login, self._lock = login, threading.Lock()
-        self._seen = self._state()
+        self._seen = self._told = self._state()
         self._current = self._read()
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
@@ -46,16 +46,18 @@ class WatchedContext(ssl.SSLContext):
         with self._lock:
             state = self._state()
             if state != self._seen:
-                self._seen = state
-                self._look()
+                self._look(state)
             return self._current
 
-    def _look(self) -> None:
+    def _look(self, state: list[tuple[int, ...]]) -> None:
         try:
             self._current = self._read()
         except OSError as error:
-            log.error("%s have changed, and are not used: %s. What they had still holds.", self._named, error)  # noqa: TRY400 - the sentence says it
+            if state != self._told:  # and tries again at the next connection
+                self._told = state
+                log.error("%s have changed, and are not used: %s. What they had still holds.", self._named, error)  # noqa: TRY400 - the sentence says it
         else:
+            self._seen = state
             log.info("%s have changed: new connections use them", self._named)
 
     @property
@@ -107,3 +109,23 @@ def context_of(login: Login) -> WatchedContext:
     except OSError as error:
         given = {name: file for name, file in names.items() if file}
         raise LoginInvalid(", ".join(given), ", ".join(given.values()), str(error)) from error
+
+
+def ends_ms(login: Login) -> dict[str, int]:
+    """Return until when (epoch ms) the certificates in a login's files are good, of several authorities the longest.
+
+    Raises OSError if they cannot be read.
+    """
+    found = {}
+    if login.certfile:
+        said = ssl._ssl._test_decode_cert(login.certfile)  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
+        found[login.certfile] = end_ms(said)
+    if login.cafile:
+        authorities = ssl.create_default_context(cafile=login.cafile).get_ca_certs()
+        found |= {login.cafile: max(map(end_ms, authorities))} if authorities else {}
+    return found
+
+
+def end_ms(certificate: Any) -> int:
+    """Return until when (epoch ms) a certificate is good, as Python's ssl tells of it."""
+    return int(ssl.cert_time_to_seconds(certificate["notAfter"]) * 1000)

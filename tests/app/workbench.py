@@ -60,6 +60,7 @@ class Workbench:
         self._others: dict[int, Log] = {}
         #: What other workers have told of partitions, and the time by which it is looked at.
         self.reports: dict[int, Any] = {}
+        self.restoring = set[int]()
         self.seconds = 0.0
         self.open()
 
@@ -68,7 +69,7 @@ class Workbench:
         self.store = PartitionStore(self.path, whose(self.settings.namespaces))
         self.claims: dict[bytes, Entry] = {}
         self.stores = {self.number: self.store}
-        quotas = Quotas(self.settings, self.stores, (), self.reports, lambda: self.seconds)
+        quotas = Quotas(self.settings, self.stores, self.restoring, self.reports, lambda: self.seconds)
         policy = Policy(self.settings, None, quotas if self.settings.quotas else None)
         context = Context.of(self.number, self.settings, self.limits, self.store, self.claims)
         self.tier, self.memory = context.cold, context.memory

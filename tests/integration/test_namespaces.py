@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 from punctual import DelayClient
+from punctual.cli import main
+from punctual.cli.exits import Exit
+from tests.docs.how_to import blocks, run_program
 from tests.harness.kafka import now_ms, read
 from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
@@ -44,6 +47,12 @@ def installation(run: Run) -> Iterator[Installation]:
 
 def said(op: str, id_: str, **more: object) -> dict[str, str]:
     return {"delay-op": op, "delay-id": id_, **{f"delay-{name}": str(value) for name, value in more.items()}}
+
+
+def fetched(url: str) -> str:
+    """Return what a worker answers."""
+    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own worker
+        return str(answer.read().decode())
 
 
 def waiting(worker: Worker, namespace: str) -> dict[str, Any]:
@@ -77,6 +86,10 @@ async def test_what_one_team_says_reaches_no_message_of_another(installation: In
     status, page = ask(installation.worker, "/messages", namespace="orders")
     assert status == 200
     assert {row["id"]: row["due_ms"] for row in page["rows"]} == dict.fromkeys([*ids, automatic], due)
+    assert ask(installation.worker, "/messages/orders/x0")[1]["id"] == "orders/x0"
+    assert "orders/x0" in fetched(f"{installation.worker.url}/messages/orders%2Fx0")
+    assert main.run("show", ["orders/x0", "--url", installation.worker.url]) == Exit.DONE
+    assert main.run("list", ["--namespace", "orders", "--url", installation.worker.url]) == Exit.DONE
     assert ask(installation.worker, "/messages/count", namespace="billing,gateway")[1]["matching"] == 0
     _, letters = ask(installation.worker, "/dead-letters", namespace="billing")
     assert {row["id"] for row in letters["rows"]} >= {"billing/orders/x0", "billing/x0", f"billing/{automatic}"}
@@ -85,6 +98,13 @@ async def test_what_one_team_says_reaches_no_message_of_another(installation: In
         installation.requests.cancel(id_)  # an operator's, in full
     installation.requests.flush()
     installation.await_event("cancelled", *ids, automatic)
+
+
+def test_the_program_of_the_how_to_runs(installation: Installation, tmp_path: Path) -> None:
+    topics = {"orders-delays": f"{installation.app_id}-orders", "orders.open": installation.topic()}
+    run_program(blocks("many-teams.md"), installation, tmp_path, **topics)
+
+    installation.await_event("cancelled", "orders/42")
 
 
 def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Path) -> None:
@@ -118,8 +138,7 @@ def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Pa
         installation.requests.flush()
         installation.await_event("replaced", taken[-1])
         installation.await_event("accepted", "orders/new-0")
-        with urllib.request.urlopen(f"{second.url}/metrics", timeout=5) as answer:  # noqa: S310 - our own port
-            assert f'delay_namespace_quota_messages{{namespace="orders"}} {QUOTA}.0' in answer.read().decode()
+        assert f'delay_namespace_quota_messages{{namespace="orders"}} {QUOTA}.0' in fetched(f"{second.url}/metrics")
     eventually(lambda: waiting(installation.worker, "orders")["messages"] == QUOTA, 60, "one worker has all")
 
 

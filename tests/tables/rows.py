@@ -1,12 +1,14 @@
 """Rows and steps for tests of the table, and the whole image of a store."""
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tables import Changes, Command, Entry, PartitionStore, Share, Whose, keys
 from tables.destination import told
 from tables.entry import encode
+from tables.near_counts import MINUTE_MS
 from tables.shares import size_of
 
 if TYPE_CHECKING:
@@ -86,6 +88,9 @@ def assert_sound(store: PartitionStore) -> None:
                 before = shares.get(name, Share())
                 shares[name] = Share(before.messages + 1, before.bytes + size_of(what))
         assert store.shares.known == shares
+    near = store.counts.near
+    looked_at = Counter(keys.due_of(row) // MINUTE_MS for row, _ in rows if row < near.end)
+    assert near.minutes == looked_at
     there = dict(rows)
     ids = {raw[1:].decode(): row for raw, row in image(store).items() if raw[:1] == keys.ID}
     assert all(there[row].id == id_ for id_, row in ids.items())

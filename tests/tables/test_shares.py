@@ -1,17 +1,34 @@
 """What waits per namespace is counted with each step, and anew if that was not done."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tables import Changes, Entry, PartitionStore, Share, Whose
+from tables.inspection import Record
+from tables.restore import RestoreProgress, restore
 from tables.shares import size_of
 from tests.tables.rows import NOW, WHOSE, apply, assert_sound, entry, image, key, put
 
 
+class Empty:
+    """A changelog of which all is in the store."""
+
+    async def end(self) -> int:
+        return 0
+
+    async def chunk(self, _limit: int) -> Sequence[Record]:
+        return []
+
+    async def position(self) -> int:
+        return 0
+
+
 def known(store: PartitionStore) -> dict[str, Share]:
     assert store.shares is not None
-    return store.shares.known
+    return dict(store.shares.known)
 
 
 def fill(store: PartitionStore, *ids: str) -> None:
@@ -68,4 +85,39 @@ def test_what_others_have_counted_or_nobody_is_counted_anew(tmp_path: Path, step
     store = PartitionStore(tmp_path / "s.db", other)
     assert known(store) == {"all": Share(3 + steps_between, 2 * (3 + steps_between))}
     assert sorted(raw for raw in image(store) if raw.startswith(b"s")) == [b"sall"]
+    store.close()
+
+
+async def test_counting_anew_leaves_time_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tables.restore.CHUNK", 2)
+    store = PartitionStore(tmp_path / "s.db")
+    fill(store, "a", "b", "c", "d", "e")
+    store.close()
+    store = PartitionStore(tmp_path / "s.db", WHOSE)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    await restore(store, Empty(), RestoreProgress(0, lambda: 0), lambda: NOW)
+    beside.cancel()
+    assert turns >= 2
+    assert known(store) == {f"team-{id_}": Share(1, 2) for id_ in "abde"}
+    assert_sound(store)
+    store.close()
+
+
+def test_a_step_waits_until_all_is_counted(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "s.db")
+    fill(store, "a", "b")
+    store.close()
+    store = PartitionStore(tmp_path / "s.db", WHOSE)
+    fill(store, "d")
+
+    assert known(store) == {f"team-{id_}": Share(1, 2) for id_ in "abd"}
+    assert_sound(store)
     store.close()

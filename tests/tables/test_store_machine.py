@@ -120,6 +120,13 @@ class StoreMachine(RuleBasedStateMachine):
         self.origins[origin] = self.step.origins[origin] = self.offset
 
     # the life of a store ---------------------------------------------------------------------------------------------
+    @rule(until=dues, limit=st.integers(1, 9), forget=st.booleans())
+    def look_ahead(self, until: int, limit: int, *, forget: bool) -> None:
+        for store in (self.store, self.follower):
+            if forget:
+                store.counts.near.forget()
+            store.look_ahead(until, limit)
+
     @rule()
     def reopen(self) -> None:
         self.store.close()

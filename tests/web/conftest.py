@@ -17,6 +17,7 @@ from app.reports.queues import Said
 from app.reports.reader import ProgressReader, Report, decode_progress
 from app.settings import Settings
 from app.web.measures import Measures
+from app.web.minutes import Minutes
 from app.web.overview import Wanted
 from app.web.state import Recovery
 
@@ -127,4 +128,6 @@ def measures(tmp_path: Path) -> Measures:
     settings.data_path.mkdir(parents=True, exist_ok=True)
     clock = Clock()
     lateness = Histogram((0.001, 1.0))
-    return Measures(settings, clock, Tally(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS))
+    return Measures(
+        settings, clock, Tally(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS), Minutes(clock, {})
+    )

@@ -2,6 +2,9 @@
 
 import logging
 import os
+import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from app.gateway.caller import Caller
 from app.gateway.token import digest_of
 from app.gateway.tokens_file import TokensFile
+from tests.harness.worker import ROOT
 
 ONE, TWO, THREE = (f"pgw_{letter * 43}" for letter in "ABC")
 NOW_MS = int(datetime(2026, 11, 25, tzinfo=UTC).timestamp() * 1000)
@@ -130,3 +134,18 @@ def test_without_a_file_nobody_has_a_token() -> None:
 
     assert not tokens
     assert tokens.caller(ONE, 0, NOW_MS) is None
+
+
+def test_the_page_has_a_file_and_a_command_that_makes_one(tmp_path: Path) -> None:
+    page = (ROOT / "docs/how-to/gateway-tokens.md").read_text()
+    [shown] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    [command] = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "app.gateway.token" in block]
+
+    assert TokensFile(written(tmp_path / "shown", shown)).namespaces == {"shop"}
+
+    env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    subprocess.run(["sh", "-ec", command], cwd=tmp_path, env=env, check=True, timeout=60)  # noqa: S607
+    token = (tmp_path / "shop.token").read_text().strip()
+    found = TokensFile(str(tmp_path / "tokens")).caller(token, 0, NOW_MS)
+    assert found is not None
+    assert found.name == "shop"

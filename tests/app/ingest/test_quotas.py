@@ -141,6 +141,14 @@ def test_what_was_reported_of_a_partition_that_is_here_does_not_count_twice(limi
     assert limited.outcomes_of(limited.asked()) == ["accepted"]
 
 
+def test_what_was_reported_of_a_partition_counts_while_it_is_restored_here(limited: Limited) -> None:
+    limited.stores[5] = limited.store
+    limited.reports[5] = report(orders=Share(1, 2))
+    limited.restoring.add(5)
+
+    assert limited.outcomes_of(*(limited.asked() for _ in range(3))) == ["accepted"] * 2 + ["quota"]
+
+
 def test_reports_are_looked_at_again_after_a_while_also_if_there_seems_to_be_room(limited: Limited) -> None:
     assert limited.outcomes_of(limited.asked()) == ["accepted"]
     limited.reports[7] = report(orders=Share(2, 4))
@@ -185,6 +193,16 @@ def test_no_callback_waits_where_nothing_may_wait(limited: Limited) -> None:
     assert [entry for _, entry in limited.store.rows() if entry.url is not None] == []
 
 
+def test_no_callback_is_made_for_what_is_beyond_a_rate(tmp_path: Path) -> None:
+    limited = Limited(tmp_path / "rate.db", "orders=rate:1/s")
+    said = {"delay_on_failure": "https://example.com/back"}
+    limited.run(*(limited.asked(**said) for _ in range(11)))
+
+    assert limited.events[-1]["reason"] == "quota"
+    assert [entry for _, entry in limited.store.rows() if entry.url is not None] == []
+    limited.close()
+
+
 def test_callbacks_that_wait_count(limited: Limited) -> None:
     said = {"delay_on_failure": "https://example.com/back"}
     limited.run(limited.asked("m0", **said))
@@ -201,6 +219,7 @@ def test_what_comes_back_from_the_cold_tier_was_accepted_before(tmp_path: Path) 
     limited.run(far)
     limited.run(limited.asked("near"))
     limited.promote("orders/far", DUE, source(far), stamp=NOW)
+    limited.promote("orders/of-another-life", DUE, "delay-requests-0-999")
 
-    assert set(limited.pending()) == {"orders/near", "orders/far"}
+    assert set(limited.pending()) == {"orders/near", "orders/far", "orders/of-another-life"}
     limited.close()
