@@ -79,6 +79,17 @@ def test_a_password_file_is_read_when_it_is_needed(tmp_path: Path) -> None:
     assert secret.text() == "new"
 
 
+def test_a_file_that_goes_away_ends_nothing_that_works(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("kept")
+    said = SASL | {"SASL_PASSWORD_FILE": str(file)}
+    first = login_of(said)
+    file.unlink()
+
+    assert login_of(said) is first
+    assert confluent_options(login_of(said))["sasl.password"] == "kept"
+
+
 def test_programs_go_by_the_variables_of_the_worker() -> None:
     env = {f"KAFKA_{name}": value for name, value in SASL.items()} | {"KAFKA_SASL_PASSWORD": "p"}
     shown = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_plain_username": "u", "sasl_plain_password": "p"}
