@@ -21,6 +21,7 @@ from tables.inspection import Inspection
 from tables.orders import Command, Order, Orders
 from tables.series import Series
 from tables.store import PartitionStore
+from tables.stores import Stores
 from tables.table import DelayTable
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "StoreCorrupt",
     "StoreLocked",
     "StoreUnusable",
+    "Stores",
     "TableError",
     "Told",
     "UnknownRecordKind",
