@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from app import topic_names
 from app.errors import SettingInvalid
 from app.http.allow_list import AllowList, allow_list
 from app.rates import optional, rates
@@ -70,6 +71,7 @@ class Settings:
     extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
     policies: dict[str, Policies] = _setting("DELAY_POLICIES", "", each(parse_policies))
     partitions: int = _setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
+    repartitioned: str = _setting("DELAY_REPARTITIONED", "off", one_of("off", "on"))
     replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", patterns)
@@ -146,12 +148,12 @@ class Settings:
     @property
     def forwards(self) -> str:
         """The topic for records on their way to their id's home partition."""
-        return f"{self.app_id}-forwards"
+        return topic_names.forwards(self.app_id, self.repartitioned == "on" and self.partitions)
 
     @property
     def changelog(self) -> str:
         """The table's changelog topic."""
-        return f"{self.app_id}-delays-changelog"
+        return topic_names.changelog(self.app_id, self.repartitioned == "on" and self.partitions)
 
     @property
     def events_topic(self) -> str:
@@ -215,7 +217,8 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, *self.inputs})
+        others = (*topic_names.fixed(self.app_id), self.controls, self.queues, self.audit, self.jobs)
+        return frozenset({*named, *others, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

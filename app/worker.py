@@ -36,6 +36,7 @@ from app.process.environment import doubts
 from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
 from app.process.rate_limit_filter import RateLimitFilter
+from app.repartition.command import repartition
 from app.search import routes as search_routes
 from app.search.search import Search
 from app.settings import Settings
@@ -228,7 +229,7 @@ def credentials(settings: Settings) -> Any:
     )
 
 
-commands.install(doctor)
+commands.install(doctor, repartition)
 try:
     app = create_app(Settings.from_env())
 except PunctualError as error:

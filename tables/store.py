@@ -155,7 +155,7 @@ class PartitionStore:
         return self._db.items(max(start, self._low), keys.ROWS_END)
 
     def marks(self) -> Iterator[tuple[bytes, bytes]]:
-        """Go through what is remembered of ids, as the changelog has it. The database must not be written to meanwhile."""
+        """Go through what is remembered of ids, as the changelog has it. No writes meanwhile."""
         for kind in (keys.ORDERS, keys.DELIVERED, keys.TOLD):
             yield from self._scan(kind)
 

@@ -16,6 +16,7 @@ SUFFIXES = (
     "-progress",
     "-controls",
     "-queues",
+    "-layout",
     "-cold",
     "-dead-letters",
     "-delays-changelog",
