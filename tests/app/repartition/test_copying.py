@@ -58,7 +58,7 @@ class Recorded(Batch):
         super().__init__(1 << 28)
         self.records: list[KeyValue] = []
 
-    def append(self, _: int, key: bytes | None, value: bytes | None, *__: object) -> bool:  # type: ignore[override]
+    def append(self, _: int, key: bytes | None, value: bytes | None, *__: object) -> bool:
         self.records.append((key or b"", value))
         return True
 
