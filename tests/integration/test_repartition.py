@@ -1,16 +1,19 @@
 """More partitions on a real broker: killed at each stage, and each message is delivered once, by its last order."""
 
+import os
+import signal
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from punctual.contract.home import home_partition
 from tests.harness.kafka import now_ms, read
 from tests.harness.repartition import KILLED, has_grown, repartition, report
-from tests.harness.worker import eventually
+from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
@@ -107,3 +110,32 @@ def _refuses(installation: Installation) -> None:
 
 def _pending(installation: Installation) -> int:
     return sum(sum(report["pending"].values()) for report in installation.progress().values())
+
+
+@pytest.mark.slow
+def test_a_worker_that_was_paused_before_does_nothing_afterwards(
+    installation: Installation, tmp_path: Path, bootstrap: str
+) -> None:
+    to, paused, due_ms = installation.topic(), installation.worker, now_ms() + 8_000
+    ids = [f"z{number}" for number in range(60)]
+    for id_ in ids:
+        installation.requests.schedule(id_, due_ms, to)
+    installation.requests.flush()
+    eventually(lambda: _pending(installation) == len(ids), 30, "all pending")
+    os.kill(paused.pid, signal.SIGSTOP)
+    try:
+        eventually(lambda: _run(installation).returncode == 0, 40, "the repartition")
+        with Worker(bootstrap, paused.app_id, tmp_path / "next", env=paused.env) as worker:
+            has_grown(worker, AFTER)
+            worker.start().wait_ready()
+            installation.wait_for(to, len(ids), 40)
+            os.kill(paused.pid, signal.SIGCONT)
+            assert paused.wait_dead() != 0
+            time.sleep(2)
+            assert Counter(record.header("delay-id") for record in read(bootstrap, to)) == Counter(ids)
+            paused.start()
+            assert paused.wait_dead() == 1
+            assert f"Set DELAY_PARTITIONS={AFTER}" in paused.log
+    finally:
+        if paused.alive:
+            os.kill(paused.pid, signal.SIGCONT)

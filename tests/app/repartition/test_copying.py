@@ -28,7 +28,8 @@ NOW = 1_795_600_000_000
 BEFORE, AFTER = 3, 5
 OLD = Settings.from_env({"DELAY_PARTITIONS": str(BEFORE)})
 NEW = Settings.from_env({"DELAY_PARTITIONS": str(AFTER), "DELAY_REPARTITIONED": "on"})
-REQUESTS, FORWARDS = keys.topic_crc(OLD.requests), keys.topic_crc(OLD.forwards)
+#: The last is no input any more.
+REQUESTS, FORWARDS, ONCE = keys.topic_crc(OLD.requests), keys.topic_crc(OLD.forwards), keys.topic_crc("once")
 
 KeyValue = tuple[bytes, bytes | None]
 
@@ -72,7 +73,7 @@ def records(partition: int) -> Iterator[KeyValue]:
     yield keys.WRITER, keys.long_bytes(7 + partition)
     ids = [f"m{number}" for number in range(60) if home_partition(f"m{number}", OLD.inputs, BEFORE) == partition]
     for number, id_ in enumerate(ids):
-        commands = [Command("reschedule", "delay-requests-0-9", NOW, number + 1_000, REQUESTS, 5)] * (number % 5 > 0)
+        commands = [Command("reschedule", "delay-requests-0-9", NOW, number + 1_000, ONCE, 5)] * (number % 5 == 4)
         yield keys.row_key(NOW + number // 4, number // 2, (REQUESTS, FORWARDS)[number % 2]), entry(id_, *commands)
     for offset in range(5):
         yield keys.row_key(NOW, 500 + offset, REQUESTS), entry(f"delay-requests-{partition}-{offset}")
@@ -143,6 +144,9 @@ async def test_all_of_it_is_there_once_and_at_home(stage: Stage) -> None:
     assert all(store.writer == 7 + BEFORE for store in stage.new)
     assert stage.found.moved > 0
     assert stage.moves.home("delay-requests-2-4") == 2
+    assert [set(store.positions) for store in stage.new] == [{OLD.requests, NEW.forwards}] * BEFORE + [
+        {NEW.forwards}
+    ] * 2
 
 
 async def test_an_id_that_two_rows_have_is_the_same_rows_as_before(stage: Stage) -> None:
