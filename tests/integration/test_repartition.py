@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from punctual.contract.home import home_partition
+from punctual.contract.request import Request, encode
 from tests.harness.kafka import now_ms, read
 from tests.harness.repartition import KILLED, has_grown, repartition, report
 from tests.harness.worker import Worker, eventually
@@ -28,6 +29,7 @@ REFUSED_AFTER = ("sealed", "check", "pass-on")
 IDS, PLAIN = 240, 60
 #: When a third is due: long enough for the workers to be stopped before.
 SOON_MS = 20_000
+LATER_MS = 600_000
 
 
 @pytest.fixture(params=["at_least_once", "exactly_once"])
@@ -37,25 +39,15 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 
 def test_each_message_is_delivered_once_by_its_last_order(installation: Installation) -> None:
-    to, requests, soon, later = installation.topic(), installation.requests, now_ms() + SOON_MS, now_ms() + 600_000
-    for number in range(IDS):  # due at the same moment, most of them by way of a forward
-        due_ms = soon if number % 3 == 1 else later
-        requests.schedule(f"m{number}", due_ms, to, b"%d" % number, partition=number % PARTITIONS)
-    for number in range(PLAIN):
-        requests.send({"delay-at": str(later), "delay-to": to}, value=b"plain", partition=number % PARTITIONS)
-    requests.send({"delay-id": "s", "delay-to": to, "delay-every": "PT1H", "delay-at": str(later)}, b"s", b"series")
-    requests.flush()
-    eventually(lambda: _pending(installation) == IDS + PLAIN + 1, 30, "all pending")
-
-    early = repartition(installation.worker, installation.bootstrap, "--format", "json", to=AFTER)
+    to, requests, soon = installation.topic(), installation.requests, now_ms() + SOON_MS
+    _ask(installation, to, soon)
+    early = _run(installation)
     assert (early.returncode, "1 worker(s) are in the group" in early.stderr) == (1, True), early.stderr
     installation.worker.stop()
-    looked = report(_run(installation, "--dry-run"))
-    assert (looked["state"], looked["rows"], looked["destinations"]) == (
-        "ready",
-        IDS + PLAIN + 1,
-        {to: IDS + PLAIN + 1},
-    )
+    forwarded = _left_on_its_way(installation, to)
+    looked, all_ = report(_run(installation, "--dry-run")), IDS + PLAIN + 1
+    assert (looked["state"], looked["rows"], looked["destinations"]) == ("ready", all_, {to: all_})
+    assert looked["under_way"] == len(forwarded) == 10
     for number in range(0, IDS, 3):  # while nobody works: they stand where old homes are
         requests.cancel(f"m{number}", partition=home_partition(f"m{number}", (), PARTITIONS))
     requests.flush()
@@ -64,31 +56,63 @@ def test_each_message_is_delivered_once_by_its_last_order(installation: Installa
         said = _run(installation, crash_at=point, hit=hit)
         assert said.returncode == KILLED, (point, said.stderr[-2000:])
         if point in REFUSED_AFTER:
-            _refuses(installation)
+            _refuses(installation, f"Run `faust -A app repartition --to {AFTER}`")
     done = report(_run(installation))
     assert done["state"] == "done"
-    assert sum(done["partitions"]) in (0, IDS + PLAIN + 1)  # the last kill came when all was done
-
+    assert sum(done["partitions"]) in (0, all_)  # the last kill came when all was done
     installation.worker.start()
     assert installation.worker.wait_dead() == 1
     assert f"Set DELAY_PARTITIONS={AFTER} and DELAY_REPARTITIONED=on" in installation.worker.log
+
     has_grown(installation.worker, AFTER)
     installation.worker.start().wait_ready()
-    left = [f"m{number}" for number in range(IDS) if number % 3]
     installation.await_event("cancelled", *(f"m{number}" for number in range(0, IDS, 3)))
-    for number in range(2, IDS, 3):
-        requests.command("deliver-now", f"m{number}", partition=number % AFTER)
-    for record in read(installation.bootstrap, requests.topic):
-        if record.value == b"plain":
-            requests.command("deliver-now", record.source)
+    installation.await_event("accepted", *forwarded)
+    plain = [record.source for record in read(installation.bootstrap, requests.topic) if record.value == b"plain"]
+    for id_ in (*forwarded, *plain, *(f"m{number}" for number in range(2, IDS, 3))):
+        requests.command("deliver-now", id_)
     requests.cancel("s")
     requests.flush()
-    installation.wait_for(to, len(left) + PLAIN, 40)
+    wanted = [*forwarded, *plain, *(f"m{number}" for number in range(IDS) if number % 3)]
+    installation.wait_for(to, len(wanted), 40)
     time.sleep(2)
-    got = Counter(record.header("delay-id") for record in read(installation.bootstrap, to))
-    assert got == Counter(left) + Counter({key: 1 for key in got if key.startswith(requests.topic)})
-    assert len(got) == len(left) + PLAIN
-    assert min(record.timestamp_ms for record in read(installation.bootstrap, to)) >= soon
+    got = list(read(installation.bootstrap, to))
+    assert Counter(record.header("delay-id") for record in got) == Counter(wanted)
+    assert min(record.timestamp_ms for record in got) >= soon
+
+
+def _ask(installation: Installation, to: str, soon_ms: int) -> None:
+    """Ask for messages with ids, most of them by way of a forward, for some without, and a series; wait for all."""
+    requests, later_ms = installation.requests, soon_ms + LATER_MS
+    for number in range(IDS):  # many are due at the same moment
+        due_ms = soon_ms if number % 3 == 1 else later_ms
+        requests.schedule(f"m{number}", due_ms, to, b"%d" % number, partition=number % PARTITIONS)
+    for number in range(PLAIN):
+        requests.send({"delay-at": str(later_ms), "delay-to": to}, value=b"plain", partition=number % PARTITIONS)
+    series = {"delay-id": "s", "delay-to": to, "delay-every": "PT1H", "delay-at": str(later_ms)}
+    requests.send(series, b"s", b"series")
+    requests.flush()
+    for _ in range(10):
+        requests.send({}, value=b"for nobody", partition=1)
+    requests.flush()
+    eventually(lambda: _pending(installation) == IDS + PLAIN + 1, 30, "all pending")
+    installation.dead_letters(10)
+
+
+def _left_on_its_way(installation: Installation, to: str) -> list[str]:
+    """Put on the forwards what workers have forwarded and not applied when they were stopped; return its ids.
+
+    Their sources are records that workers have read and that were for nobody: dead letters.
+    """
+    topic, later_ms = installation.requests.topic, now_ms() + LATER_MS
+    nobody = [one for one in read(installation.bootstrap, topic) if one.value == b"for nobody"]
+    ids = [f"f{number}" for number in range(len(nobody))]
+    for id_, record in zip(ids, nobody, strict=True):
+        asked = Request("schedule", id_, record.source, now_ms(), topic, later_ms, to, None, b"on its way")
+        home, forwards = home_partition(id_, (), PARTITIONS), f"{installation.app_id}-forwards"
+        installation.requests.send({}, id_.encode(), encode(asked), partition=home, topic=forwards)
+    installation.requests.flush()
+    return ids
 
 
 def _run(installation: Installation, *options: str, crash_at: str = "", hit: int = 1) -> Completed:
@@ -96,7 +120,7 @@ def _run(installation: Installation, *options: str, crash_at: str = "", hit: int
     return repartition(installation.worker, installation.bootstrap, *asked, to=AFTER, crash_at=crash_at, hit=hit)
 
 
-def _refuses(installation: Installation) -> None:
+def _refuses(installation: Installation, sentence: str) -> None:
     """See that a worker does not start, whatever its number of partitions."""
     worker = installation.worker
     before = dict(worker.env)
@@ -104,7 +128,7 @@ def _refuses(installation: Installation) -> None:
         worker.env = before | env
         worker.start()
         assert worker.wait_dead() == 1
-        assert f"Run `faust -A app repartition --to {AFTER}`" in worker.log, worker.log[-2000:]
+        assert sentence in worker.log, worker.log[-2000:]
     worker.env = before
 
 
