@@ -20,6 +20,7 @@ from app.settings_values import (
     one_of,
     pairs,
     patterns,
+    processes,
     servers,
     topic_name,
     url_patterns,
@@ -35,8 +36,6 @@ from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 
-_GUARANTEES = ("at_least_once", "exactly_once")
-_MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
@@ -82,7 +81,7 @@ class Settings:
     http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
     clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
     log_format: str = _setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
-    guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
+    guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of("at_least_once", "exactly_once"))
     max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
     events: str = _setting("DELAY_EVENTS", "on", one_of("on", "off"))
     dedupe_window_ms: int = _setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
@@ -117,6 +116,7 @@ class Settings:
     web_metrics: str = _setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
     web_insecure: str = _setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
     port: int = _setting("PORT", "6066", whole(1, 65_535))
+    processes: int = _setting("DELAY_PROCESSES", "1", processes)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":

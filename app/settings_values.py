@@ -1,8 +1,14 @@
 """What settings take: each function reads a variable's text, and raises ValueError with what is needed instead."""
 
+import math
+import os
 import re
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+
+_MOST_PROCESSES: Final = 100
+_CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
 def whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
@@ -118,3 +124,18 @@ def url_patterns(text: str) -> dict[str, tuple[str, ...]]:
 def lower_words(text: str) -> tuple[str, ...]:
     """Return what is listed, in lower case."""
     return words(text.lower())
+
+
+def processes(text: str) -> int:
+    """Return a number of processes, `auto` for as many as there are cores to use."""
+    return cores() if text == "auto" else whole(1, _MOST_PROCESSES)(text)
+
+
+def cores(quota: Path = _CPU_QUOTA) -> int:
+    """Return how many cores this process may use: those of its affinity, or of its control group's quota if fewer."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        limit, period = quota.read_text("ascii").split()
+        return min(usable, max(1, math.ceil(int(limit) / int(period))))
+    except (OSError, ValueError):  # not Linux, or `max`: no limit
+        return usable

@@ -31,11 +31,13 @@ from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
+from app.process import parent
 from app.process.datadir import member_id
 from app.process.environment import doubts
 from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
 from app.process.rate_limit_filter import RateLimitFilter
+from app.processes import option
 from app.repartition.command import repartition
 from app.search import routes as search_routes
 from app.search.search import Search
@@ -101,6 +103,7 @@ class Punctual(DelayMethods, faust.App):
 
     async def on_first_start(self) -> None:
         """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
+        parent.watch()
         try:
             access.check(self.settings)
             self.engine.claim()
@@ -234,3 +237,4 @@ try:
     app = create_app(Settings.from_env())
 except PunctualError as error:
     sys.exit(f"punctual: {error}")
+option.install(app.settings)

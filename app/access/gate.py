@@ -13,6 +13,7 @@ from app.access.oidc import Oidc
 from app.access.refusals import SIGN_IN, refused, see_sign_in
 from app.access.roles import ANYBODY, ASKER, Asker, Role, enough, put
 from app.settings import Settings
+from app.web import whence
 from app.web.guard import SAFE, told_whence
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
@@ -76,7 +77,7 @@ class Gate:
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
         if scheme:
             if self._basic and scheme.lower() == "basic":
-                return await self._basic.asker(shown.strip(), request.remote)
+                return await self._basic.asker(shown.strip(), whence.address(request))
             if self._oidc and scheme.lower() == "bearer":
                 return await self._oidc.bearer(shown.strip())
             return None

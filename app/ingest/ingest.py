@@ -59,6 +59,7 @@ class Ingest:
         stamp_ms = max(position.stamp_ms, self._memory.claimed(topic))
         latest_ms = step.broker_ms + AHEAD_MS
         forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
+        allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
         decode = forward.decode if forwarded else self._dialect(topic).decode
         found: list[Read] = []
         append = found.append
@@ -73,7 +74,13 @@ class Ingest:
             try:
                 asked = decode(record)
                 if not forwarded:
-                    if asked.parked is None:
+                    if (  # what check() finds nothing wrong with is not worth a call
+                        asked.to not in allowed
+                        or asked.due_ms > furthest_ms
+                        or not 0 <= own_ms <= latest_ms
+                        or asked.cluster is not None
+                        or asked.on_failure is not None
+                    ) and asked.parked is None:
                         check(asked, broker_ms)
                     asked.stamp_ms, at_ms = stamp_ms, asked.asked_at_ms
                     if at_ms is not None and at_ms < stamp_ms:

@@ -14,6 +14,8 @@ from tables.keys import MAX_DUE_MS
 
 #: A record's timestamp may be this far ahead of the brokers' clock: `bad-timestamp` (records.md#dead-letters).
 AHEAD_MS = 60_000
+#: So many topics of an input are remembered as allowed.
+_REMEMBERED = 10_000
 
 Read = tuple[Record, Request | Refusal]
 
@@ -25,6 +27,7 @@ class Policy:
         """Read the rules from the settings; `admission` knows what clusters do."""
         self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
+        self._allowed: dict[str, set[str]] = {}
         self._urls = UrlPolicy(settings)
 
     def check(self, request: Request, broker_ms: int) -> None:
@@ -53,11 +56,27 @@ class Policy:
                 if "://" not in request.to:
                     raise Refusal(*forbidden)
                 self._urls.check(request)
+            elif request.cluster is None:
+                self._allowed.setdefault(request.input, set()).add(request.to)
             if request.parked is not None:
                 self._admit(request)
             if request.on_failure is not None:
                 called = self._settings.dialect(request.input).words.on_failure
                 callbacks.check(request.on_failure, self._settings.callbacks, called)
+
+    def allowed_so_far(self, source: str) -> set[str]:
+        """Return the topics of our own cluster that requests on an input have been allowed to name so far.
+
+        For these alone nothing has to be looked up: a caller saves most of what check() takes.
+        """
+        found = self._allowed.setdefault(source, set())
+        if len(found) > _REMEMBERED:
+            found.clear()
+        return found
+
+    def furthest_ms(self, broker_ms: int) -> int:
+        """Return up to when (epoch ms) what is asked for at `broker_ms` may be due, whatever its own timestamp."""
+        return min(broker_ms + self._max_delay_ms, MAX_DUE_MS)
 
     def is_usual(self, cluster: str | None, topic: str) -> bool:
         """Return whether nothing has to be found out about a destination, by admitted()."""

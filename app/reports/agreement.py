@@ -23,6 +23,7 @@ OF_A_WORKER = frozenset(
         "DELAY_HTTP_SECRETS_FILE",
         "DELAY_MIN_FREE_DISK",
         "DELAY_ACCEPT_RECREATED",
+        "DELAY_PROCESSES",
         "DELAY_ROW_VERSION",
         "DELAY_SKIP_RECORDS",
         "DELAY_TRACES",

@@ -64,6 +64,7 @@ GOOD = {
     "DATADIR": ("/data", "/data"),
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
     "PORT": ("7000", 7000),
+    "DELAY_PROCESSES": ("3", 3),
     "DELAY_WEB_PAYLOADS": ("masked", "masked"),
     "DELAY_WEB_READ_ONLY": ("on", "on"),
     "DELAY_WEB_SECRET": ("between us", "between us"),

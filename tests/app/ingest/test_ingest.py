@@ -281,3 +281,24 @@ def test_a_message_that_the_changelog_would_not_take_is_refused_before_it_replac
     assert bench.events[-1]["reason"] == "too-large"
     sentence = dict(bench.sends[0].headers)["delay-error"] or b""
     assert b"max.message.bytes of delay-delays-changelog" in sentence
+
+
+@pytest.mark.parametrize(
+    ("stamp", "said", "reason"),
+    [
+        (NOW, {"delay_at": str(NOW + 86_400_000 * 1_900)}, "too-far"),
+        (NOW + 120_000, {}, "bad-timestamp"),
+        (-1, {}, "bad-timestamp"),
+        (NOW, {"delay_on_failure": "https://example.com/back"}, "not-allowed"),
+        (NOW, {"delay_to_cluster": "nowhere"}, "unknown-cluster"),
+    ],
+)
+def test_a_topic_that_has_been_allowed_before_allows_nothing_else(
+    bench: Workbench, stamp: int, said: dict[str, str], reason: str
+) -> None:
+    bench.schedule("a", SOON)
+
+    bench.ask(stamp, **{"delay_to": "orders", "delay_at": str(SOON), **said})
+
+    assert bench.events[-1]["event"] == "refused"
+    assert bench.events[-1]["reason"] == reason

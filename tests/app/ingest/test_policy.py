@@ -176,3 +176,20 @@ def test_a_callback_goes_only_where_the_settings_allow_it() -> None:
     assert refusal.reason == "not-allowed"
     assert "DELAY_CALLBACKS does not allow 'http://169.254.169.254/'" in refusal.sentence
     assert refused(policy(DELAY_DESTINATIONS="*"), asked(on_failure="https://example.com/")).reason == "not-allowed"
+
+
+def test_what_is_allowed_once_is_known_and_urls_and_other_clusters_are_not() -> None:
+    rules = policy(
+        DELAY_DESTINATIONS="*", DELAY_HTTP_DESTINATIONS="https://a.example/*", DELAY_CLUSTERS="emea=127.0.0.1:1"
+    )
+
+    for request in (
+        asked(),
+        asked("https://a.example/b"),
+        asked("refunds", cluster="emea"),
+        asked("x", source="other"),
+    ):
+        rules.check(request, NOW)
+
+    assert rules.allowed_so_far("delay-requests") == {"orders"}
+    assert rules.allowed_so_far("other") == {"x"}

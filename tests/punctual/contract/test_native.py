@@ -183,3 +183,36 @@ def test_whatever_the_headers_say_the_record_is_refused_or_can_be_held(
     held = Entry(asked.id, asked.to, asked.key, asked.value, asked.headers, asked.source, max_late_ms=asked.max_late_ms)
     assert decode_entry(encode(held)) == held
     assert decode_request(encode_request(asked)) == asked
+
+
+_USUAL = [("delay-to", b"orders"), ("delay-at", b"1767225660000"), ("delay-id", b"order-17")]
+_ODD_NAMES = [
+    "delay-to",
+    "delay-at",
+    "delay-id",
+    "delay-after",
+    "delay-op",
+    "delay-source",
+    "delay-x",
+    "Delay-To",
+    "\u00e9",
+]
+_ODD_TIMES = [b"1767225660000", b"17672256600", b"17672256600001234", b" 1767225660000"]
+_ODD_VALUES = [None, b"", b"orders", *_ODD_TIMES, b"\xff", b"x" * 257]
+
+
+@given(
+    st.lists(st.sampled_from(_USUAL) | st.tuples(st.sampled_from(_ODD_NAMES), st.sampled_from(_ODD_VALUES)), max_size=6)
+)
+def test_what_is_read_in_one_pass_is_what_reading_in_general_gives(headers: list[tuple[str, bytes | None]]) -> None:
+    record = FakeRecord(headers)
+
+    usual = native._usual(record)
+
+    if usual is not None:
+        assert usual == native._decode(record)
+
+
+def test_most_requests_are_read_in_one_pass() -> None:
+    assert native._usual(FakeRecord([*_USUAL, ("mine", None)])) is not None
+    assert native._usual(FakeRecord(_USUAL[:2])) is not None

@@ -1,0 +1,54 @@
+"""One exposition of the metrics of several processes: each sample with a label `process`."""
+
+from collections.abc import Iterable, Mapping
+
+_HEADS = ("# HELP ", "# TYPE ")
+
+
+def merged(expositions: Mapping[int, str]) -> str:
+    """Return expositions in Prometheus' text format as one, a family of samples in one piece, as the format wants it.
+
+    They are given by the numbers of their processes.
+    """
+    heads: dict[str, dict[str, str]] = {}
+    samples: dict[str, list[str]] = {}
+    for number, text in expositions.items():
+        family = ""
+        for line in text.splitlines():
+            head = next((head for head in _HEADS if line.startswith(head)), None)
+            if head is not None:
+                family = line[len(head) :].partition(" ")[0]
+                heads.setdefault(family, {}).setdefault(head, line)
+            elif line and not line.startswith("#"):
+                samples.setdefault(family, []).append(_labelled(line, number))
+    return "".join(_lines(heads, samples))
+
+
+def _labelled(line: str, number: int) -> str:
+    label, brace, space = f'process="{number}"', line.find("{"), line.find(" ")
+    if 0 <= brace < space:
+        comma = "" if line[brace + 1] == "}" else ","
+        return f"{line[: brace + 1]}{label}{comma}{line[brace + 1 :]}"
+    return f"{line[:space]}{{{label}}}{line[space:]}"
+
+
+def _lines(heads: Mapping[str, Mapping[str, str]], samples: Mapping[str, Iterable[str]]) -> Iterable[str]:
+    for family, said in heads.items():
+        for head in _HEADS:
+            if head in said:
+                yield f"{said[head]}\n"
+        for line in samples.get(family, ()):
+            yield f"{line}\n"
+
+
+def own(up: Mapping[int, bool], restarts: Mapping[int, int]) -> str:
+    """Return what is known of the processes from outside."""
+    lines = [
+        "# HELP delay_process_up Whether a process of this worker serves.",
+        "# TYPE delay_process_up gauge",
+        *(f'delay_process_up{{process="{number}"}} {int(is_up)}' for number, is_up in up.items()),
+        "# HELP delay_process_restarts_total How often a process of this worker has ended and was started again.",
+        "# TYPE delay_process_restarts_total counter",
+        *(f'delay_process_restarts_total{{process="{number}"}} {times}' for number, times in restarts.items()),
+    ]
+    return "\n".join(lines) + "\n"

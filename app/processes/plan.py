@@ -1,0 +1,55 @@
+"""How many worker processes there are to be, and what each of them gets of the environment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from yarl import URL
+
+from app.errors import SettingInvalid
+from app.settings import Settings
+
+#: The variable, and how it is shown in sentences.
+NAME: Final = "DELAY_PROCESSES"
+#: Processes listen this far above the address of all, so that a gateway, or a second worker, has room beside it.
+PORTS_FROM: Final = 10
+_MOST_PORT: Final = 65_535
+#: A host that is all addresses of a machine is this one too.
+_EVERYWHERE: Final = ("0.0.0.0", "::", "localhost")  # noqa: S104 - compared, not listened on
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One worker process to start: its number, from 1 on, its port, and its environment."""
+
+    number: int
+    port: int
+    #: Where its web view answers on this machine.
+    url: str
+    env: dict[str, str]
+
+
+def plan(count: int, settings: Settings, env: Mapping[str, str]) -> list[Process]:
+    """Return the processes of a worker: ports, data directories and addresses follow from those that one would have.
+
+    Raises SettingInvalid if there are more than partitions, or no ports for them.
+    """
+    if count > settings.partitions:
+        why = f"there are {settings.partitions} partitions (DELAY_PARTITIONS): further processes would have none"
+        raise SettingInvalid(NAME, str(count), why)
+    if settings.port + PORTS_FROM + count > _MOST_PORT:
+        why = f"with {count} processes it can be up to {_MOST_PORT - PORTS_FROM - count}: each listens on one above it"
+        raise SettingInvalid("PORT", str(settings.port), why)
+    return [_process(number, settings, env) for number in range(1, count + 1)]
+
+
+def _process(number: int, settings: Settings, env: Mapping[str, str]) -> Process:
+    port = settings.port + PORTS_FROM + number
+    own = {**env, NAME: "1", "PORT": str(port), "DELAY_WEB_URL": settings.people_url}
+    if settings.datadir:
+        own["DATADIR"] = str(Path(settings.datadir) / f"process-{number}")
+    if settings.worker_url:
+        own["WORKER_URL"] = str(URL(settings.worker_url).with_port(port))
+    host = "127.0.0.1" if settings.host in _EVERYWHERE else settings.host
+    return Process(number, port, str(URL.build(scheme="http", host=host, port=port)), own)
