@@ -17,6 +17,7 @@ from tests.harness.repartition import KILLED, has_grown, repartition, report
 from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
+from tests.integration.test_pause import say
 
 AFTER = 6
 #: PUNCTUAL_LONG=1 kills the command at every point; otherwise at some, other ones with each guarantee.
@@ -32,11 +33,9 @@ ALL_KILLS = {
 }
 REFUSED_AFTER = ("sealed", "check", "pass-on") if LONG else ("pass-on",)
 Completed = subprocess.CompletedProcess[str]
-REFUSED_AFTER = ("sealed", "check", "pass-on")
 IDS, PLAIN = 240, 60
-#: When a third is due: long enough for the workers to be stopped before.
-SOON_MS = 10_000
-LATER_MS = 600_000
+#: A third is due so soon, for a destination that is paused before and resumed in the end.
+SOON_MS, LATER_MS = 2_500, 600_000
 
 
 @pytest.fixture(params=["at_least_once", "exactly_once"])
@@ -46,7 +45,9 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 
 def test_each_message_is_delivered_once_by_its_last_order(installation: Installation) -> None:
-    to, requests, soon = installation.topic(), installation.requests, now_ms() + SOON_MS
+    to, requests = installation.topic(), installation.requests
+    say(installation, to, paused=True, reason="to see what waits")
+    soon = now_ms() + SOON_MS
     _ask(installation, to, soon)
     early = _run(installation)
     assert (early.returncode, "1 worker(s) are in the group" in early.stderr) == (1, True), early.stderr
@@ -80,6 +81,7 @@ def test_each_message_is_delivered_once_by_its_last_order(installation: Installa
         requests.command("deliver-now", id_)
     requests.cancel("s")
     requests.flush()
+    say(installation, to)
     wanted = [*forwarded, *plain, *(f"m{number}" for number in range(IDS) if number % 3)]
     installation.wait_for(to, len(wanted), 40)
     time.sleep(2)
