@@ -29,6 +29,8 @@ DUE_S = int(os.environ.get("REPARTITION_DUE_S", "600"))
 #: Over how long they are due.
 SPREAD_MS = 60_000
 BEFORE, AFTER = 16, 24
+#: As many as the producer's buffer takes, and some less.
+_AT_ONCE = 50_000
 
 pytestmark = [
     pytest.mark.kafka,
@@ -79,6 +81,8 @@ def _ask(installation: Installation, to: str, first_ms: int) -> None:
             requests.schedule(f"m{number}", due_ms, to, value, partition=astray)
         else:
             requests.send({"delay-at": str(due_ms), "delay-to": to}, value=value, partition=number % BEFORE)
+        if not number % _AT_ONCE:
+            requests.flush()
     requests.flush()
 
 
