@@ -17,14 +17,14 @@ from app.settings import Settings
 #: `copying`: the new changelog is written and checked; can be abandoned. `switching`: the new one holds, and topics get
 #: their partitions. `done`: workers may start. `abandoned`: it is all as before.
 Stage = Literal["copying", "switching", "done", "abandoned"]
-KEY = b"layout"
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """A change from `before` to `after` partitions, and how far it is.
 
     `inputs` are those of the settings that it began with, `forwards` where each partition's forwards ended then.
-    `copied_to_ms` is the due time (epoch ms) before which all rows are in the new changelog.
+    `copied_to_ms` is the due time (epoch ms) before which all rows are in the new changelog. `run` counts the runs of
+    the command: what an earlier one still writes, after the next has begun, does not count.
     """
 
     stage: Stage
@@ -36,6 +36,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[str] = []
     forwards: dict[int, int] = {}
     copied_to_ms: int = 0
+    run: int = 0
 
     def forbids(self, settings: Settings) -> str | None:
         """Return why a worker with these settings may not start, None if it may."""
@@ -69,15 +70,21 @@ async def read(settings: Settings, cluster: Cluster) -> Layout | None:
         return None
     reader, found = PartitionReader(cluster, topic_names.layout(settings.app_id), 0), None
     async for record in reader.up_to(await reader.end()):
-        if record.key == KEY and record.value is not None:
-            found = msgspec.json.decode(record.value, type=Layout)
+        if record.value is not None:
+            found = later(found, msgspec.json.decode(record.value, type=Layout))
     return found
+
+
+def later(before: Layout | None, told: Layout) -> Layout:
+    """Return which of two counts, the second of which was written later."""
+    return told if before is None or told.run >= before.run else before
 
 
 async def write(settings: Settings, sender: Sender, layout: Layout, now_ms: int) -> None:
     """Write down how far a change is; it is there when this returns."""
     batch = Batch()
-    batch.append(now_ms, KEY, msgspec.json.encode(layout))
+    # A key for each run: compaction must not keep what an earlier one has written after the last.
+    batch.append(now_ms, b"%d" % layout.run, msgspec.json.encode(layout))
     await sender.submit(topic_names.layout(settings.app_id), 0, batch)
 
 

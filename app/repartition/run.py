@@ -51,6 +51,7 @@ class Repartition:
         """Go on from `layout`; None if the number has never changed."""
         self._ground, self._layout = ground, layout
         self._settings, self._after = ground.before.settings, ground.after.settings
+        self._run = 1 if layout is None else layout.run + 1
         self._seconds: dict[str, float] = {}
 
     @classmethod
@@ -73,6 +74,8 @@ class Repartition:
         await readiness.assure_stopped(self._ground)
         if layout is None or layout.stage not in ("copying", "switching"):
             layout = await self._begin()
+        else:
+            layout = await self._note(layout)  # from here on, what an earlier run still writes does not count
         with self._timed("restore"):
             await self._seal()
         if not layout.forwards:  # nobody who counts writes there any more
@@ -133,6 +136,7 @@ class Repartition:
             msg = f"the new changelog has been checked and holds: run `faust -A app repartition --to {layout.after}`."
             raise NotReady(msg)
         readiness.assure_layout(self._settings, layout.after, layout)
+        layout = await self._note(layout)
         for number in self._ground.before.numbers:
             await self._ground.before.unseal(number)
         for topic in (self._after.changelog, self._after.forwards):
@@ -205,7 +209,7 @@ class Repartition:
 
     # what is told ----------------------------------------------------------------------------------------------------
     async def _note(self, layout: Layout, **changed: object) -> Layout:
-        self._layout = layout = msgspec.structs.replace(layout, **changed)
+        self._layout = layout = msgspec.structs.replace(layout, **changed, run=self._run)
         await layouts.write(self._settings, self._ground.sender, layout, Clock.wall_ms())
         return layout
 

@@ -2,10 +2,11 @@
 
 import re
 
+import msgspec
 import pytest
 
 from app.errors import TopicMismatch
-from app.layout import Layout, Stage
+from app.layout import Layout, Stage, later
 from app.settings import Settings
 from app.topics import _assure_changelog
 
@@ -72,3 +73,12 @@ def test_no_empty_changelog_is_made_beside_another(settings: Settings, there: li
 )
 def test_a_new_installation_begins_with_an_empty_one(settings: Settings, there: list[str]) -> None:
     _assure_changelog(settings, there)
+
+
+def test_what_a_run_still_writes_after_the_next_has_begun_does_not_count() -> None:
+    first, second, third = (msgspec.structs.replace(layout("copying"), run=run) for run in (1, 2, 3))
+    assert later(None, first) is first
+    assert later(first, second) is second
+    assert later(third, second) is third
+    done = msgspec.structs.replace(second, stage="done")
+    assert later(second, done) is done

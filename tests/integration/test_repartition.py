@@ -29,7 +29,7 @@ KILLS = {
 }
 ALL_KILLS = {
     "at_least_once": [("note", 1), ("seal", 2), ("sealed", 2), ("batch", 5), ("check", 1), ("grow", 1), ("report", 1)],
-    "exactly_once": [("noted", 1), ("sealed", 3), ("note", 1), ("batch", 2), ("note", 1), ("pass-on", 1), ("done", 1)],
+    "exactly_once": [("noted", 1), ("sealed", 3), ("note", 2), ("batch", 2), ("note", 2), ("pass-on", 1), ("done", 1)],
 }
 REFUSED_AFTER = ("sealed", "check", "pass-on") if LONG else ("pass-on",)
 Completed = subprocess.CompletedProcess[str]
