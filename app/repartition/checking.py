@@ -105,11 +105,6 @@ def _digests_after(stores: Sequence[PartitionStore], progress: Progress) -> Dige
     return digests
 
 
-def row_count(stores: Sequence[PartitionStore]) -> int:
-    """Return how many rows there are in all."""
-    return sum(store.counts.total for store in stores)
-
-
 def due_next(store: PartitionStore) -> int | None:
     """Return when the first row is due (epoch ms), None if there is none."""
     row = store.next_row(b"")

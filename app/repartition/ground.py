@@ -76,8 +76,8 @@ class Side:
         batch.append(now_ms, keys.WRITER, keys.long_bytes(store.writer))
         batch.append(now_ms, keys.SEAL, seal)
         await self.journal.put(number, batch)
-        await self.recovery.read(number)
-        assert store.sealed == seal, "a seal that was acknowledged is not in the changelog"
+        found = await self.recovery.read(number)
+        assert found.sealed == seal, "a seal that was acknowledged is not in the changelog"
 
     def close(self) -> None:
         """Close all stores."""
