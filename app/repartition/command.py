@@ -6,7 +6,7 @@ import sys
 import click
 from aiokafka.errors import KafkaError
 
-from app.errors import PunctualError
+from app.errors import ClusterUnusable, PunctualError
 from app.faust_host.library_logs import silent
 from app.repartition import render
 from app.repartition.ground import ground
@@ -39,7 +39,7 @@ def repartition(after: int, form: str, *, dry_run: bool, abandon: bool) -> None:
     except (PunctualError, TableError) as error:
         _end(str(error), _NOT_DONE)
     except KafkaError as error:
-        _end(f"the cluster at {settings.bootstrap} does not do what it is asked: {error}", _UNREACHABLE)
+        _end(str(ClusterUnusable(settings.bootstrap, error)), _UNREACHABLE)
     click.echo(render.as_json(report) if form == "json" else render.table(report))
     sys.exit(_NOT_DONE if report.hindrances else 0)
 
