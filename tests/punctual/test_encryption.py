@@ -208,3 +208,10 @@ def test_the_console_tells_the_key_instead_of_noise() -> None:
     shown = payload.of({"value": base64.b64encode(record.value or b"").decode(), "headers": headers}, "")
     assert shown is not None
     assert (shown.text, shown.views) == (f"encrypted with the key new ({ALGORITHM})", ["text"])
+
+
+def test_the_format_is_frozen() -> None:
+    """As docs/how-to/encrypt.md has it, for other languages: made there with AES-GCM alone."""
+    value = bytes.fromhex("0000000000000000000000007dd9d6acd058199105ff2dcdf44f7ff2ee5eb3195141")
+    headers = ((ALGORITHM_HEADER, b"A256GCM"), (KEY_ID_HEADER, b"2026-11"))
+    assert Keyring({"2026-11": bytes(range(32))}).decrypt(Record(value=value, headers=headers)) == b"secret"
