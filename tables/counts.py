@@ -8,9 +8,11 @@ import rocksdict
 from tables import keys
 from tables.database import Database
 from tables.destination import told
-from tables.near_counts import NearCounts, hour_of, unit_of
+from tables.near_counts import MINUTE_MS, NearCounts, hour_of
 
 T = TypeVar("T", str, int)
+
+due_of, _HOUR_MS = keys.due_of, keys.BUCKET_MS
 
 
 class Counts:
@@ -33,7 +35,9 @@ class Counts:
 
         Those of URLs are counted by origin.
         """
-        place = destination, unit_of(row_key, self.near.end)
+        due_ms = due_of(row_key)
+        # Here and not in a function: it is done twice for each message.
+        place = destination, due_ms // MINUTE_MS if row_key < self.near.end else -1 - due_ms // _HOUR_MS
         self._added[place] = self._added.get(place, 0) + number
 
     def write(self, batch: rocksdict.WriteBatch) -> None:

@@ -10,6 +10,7 @@ import zlib
 
 _ROW = struct.Struct(">QQI")
 _LONG = struct.Struct(">Q")
+_due = _LONG.unpack_from
 
 ROW_SIZE = _ROW.size
 MAX_DUE_MS = (1 << 55) - 1
@@ -52,7 +53,9 @@ def with_due(key: bytes, due_ms: int) -> bytes:
 
 def due_of(key: bytes) -> int:
     """Return the due time of a row key, in epoch milliseconds."""
-    return int.from_bytes(key[:8], "big")
+    due_ms: int
+    (due_ms,) = _due(key)
+    return due_ms
 
 
 def is_row(key: bytes) -> bool:
