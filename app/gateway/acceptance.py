@@ -52,7 +52,9 @@ class Acceptance:
 
     def __init__(self, settings: Settings) -> None:
         """Judge by the settings."""
-        self._settings, self._policy = settings, Policy(settings)
+        self._settings, self._policy, self._inputs = settings, Policy(settings), settings.inputs
+        #: By input, how its requests are read, and how without its policies and namespace.
+        self._spoken = {topic: (settings.dialect(topic), dialect_of(text)) for topic, text in self._inputs.items()}
         self._dedupe_ms = max(settings.gateway_dedupe_ms, settings.dedupe_window_ms)
 
     def read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
@@ -66,8 +68,8 @@ class Acceptance:
             raise problem_of(refusal, draft) from refusal
 
     def _read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
-        topic, settings, now_ms = draft.topic, self._settings, origin.moment_ms
-        dialect, plain = settings.dialect(topic), dialect_of(settings.inputs[topic])
+        topic, now_ms = draft.topic, origin.moment_ms
+        dialect, plain = self._spoken[topic]
         _check_size(draft, caller)
         _refuse_parked(draft.headers)
         headers = _asked_at(draft.headers, now_ms)
@@ -81,7 +83,7 @@ class Acceptance:
         if _may_dedupe(asked, complete):
             asked.dedupe_ms = self._dedupe_ms
             complete.append((names.DEDUPE, b"%d" % asked.dedupe_ms))
-        home = home_partition(asked.id, settings.inputs, settings.partitions)
+        home = home_partition(asked.id, self._inputs, self._settings.partitions)
         submission = Submission(topic, home, record.key, record.value, complete, asked.id)
         return Accepted(submission, asked, draft)
 
@@ -130,7 +132,7 @@ class Acceptance:
             wanted = key_partition(draft.key, settings.partitions)
         for attempt in range(_TRIES):
             full = settings.namespaces.full(namespace, origin.id(attempt << _BITS | number, draft.key))
-            if wanted is None or home_partition(full, settings.inputs, settings.partitions) == wanted:
+            if wanted is None or home_partition(full, self._inputs, settings.partitions) == wanted:
                 break
         return full
 

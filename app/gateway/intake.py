@@ -19,6 +19,8 @@ from punctual.contract.home import home_partition
 #: How long a partition gets while another keeps records waiting: Kafka is likely to be down as a whole.
 _SHORT_S: Final = 0.25
 _CLOSED_RETRY_S: Final = 1
+#: How long a disk may take for what is spooled at the end.
+_DISK_S: Final = 5.0
 
 
 class Intake:
@@ -129,6 +131,6 @@ class Intake:
         """Take nothing any more, finish what is under way, which the patience bounds, and leave the spool as it is."""
         self._closed = True
         if self._under_way:
-            await asyncio.wait(set(self._under_way))
+            await asyncio.wait(set(self._under_way), timeout=self._settings.gateway_patience_ms / 1000 + _DISK_S)
         await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
         await self._spool.close()

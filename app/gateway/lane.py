@@ -8,6 +8,7 @@ the same id, due time and `delay-asked-at`, and a `delay-dedupe`.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 _LINGER_S: Final = 0.001
 _MOST: Final = 1_000
 _AGAIN_S: Final = 2.0
+#: What keeps records in the spool though Kafka is there: people have to do something.
+_STUCK: Final = NotAuthorised, DeadLetterRefused, SpoolUnusable
 _SPOOLED: Final = Taken(spooled=True)
 
 
@@ -139,8 +142,9 @@ class Lane:
             self._to_spool(behind)
         held = await spooling
         await asyncio.wait({acked})
-        if held and not isinstance(acked.exception(), NotAuthorised):
-            await self._settle(held, acked.result())
+        if acked.exception() is None and held:
+            with contextlib.suppress(*_STUCK):  # what is left of it stays in the spool, from where it is tried again
+                await self._settle(held, acked.result())
 
     # through the spool -----------------------------------------------------------------------------------------------
     def _to_spool(self, waiting: list[Waiting]) -> "asyncio.Future[list[Held]]":
@@ -187,7 +191,7 @@ class Lane:
                 await self._settle(held, await acked)
             finally:
                 acked.cancel()
-        except (NotAuthorised, DeadLetterRefused, SpoolUnusable) as error:
+        except _STUCK as error:
             self.trouble = str(error)
             log.error(  # noqa: TRY400 - it is expected, and says all
                 "%s-%d: what is spooled cannot be sent: %s", *self.place, error, extra=self._about
@@ -198,8 +202,15 @@ class Lane:
 
     async def _settle(self, held: Sequence[Held], outcomes: Sequence[Outcome]) -> None:
         """Remove from the spool what Kafka has, and what it refuses for good once that is a dead letter."""
-        for one, outcome in zip(held, outcomes, strict=True):
+        settled = 0
+        for number, (one, outcome) in enumerate(zip(held, outcomes, strict=True)):
             if isinstance(outcome, Refused):
+                await self._remove(held[settled:number])
+                settled = number
                 await self._parts.poison.bury(self.place, one.submission, outcome)
-        await self._spool.remove(self.place, held)
-        self._parts.tally.drained += len(held)
+        await self._remove(held[settled:])
+
+    async def _remove(self, held: Sequence[Held]) -> None:
+        if held:
+            await self._spool.remove(self.place, held)
+            self._parts.tally.drained += len(held)

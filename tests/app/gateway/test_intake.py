@@ -220,6 +220,31 @@ async def test_a_spooled_record_that_is_refused_becomes_a_dead_letter_and_the_re
     assert intake.tally.buried == 1
 
 
+async def test_a_spooled_record_whose_dead_letter_may_not_be_written_stays_and_what_was_before_it_is_sent_once(
+    open_intake: Open, kafka: ScriptedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.gateway.lane._AGAIN_S", 0.01)
+    intake = open_intake()
+    kafka.is_down = True
+    await hand_in(intake, "a", "bad")
+    await hand_in(intake, "b")
+
+    def refuse(topic: str, ids: list[str]) -> SendError | None:
+        if topic != REQUESTS[0]:
+            return NotAuthorised(topic)
+        return TooLarge(topic) if "bad" in ids else None
+
+    kafka.refuse = refuse
+    kafka.come_back()
+    await until(intake.trouble)
+    kafka.refuse = lambda topic, ids: refuse(topic, ids) if topic == REQUESTS[0] else None
+    await until(lambda: intake.state == "up")
+    assert kafka.log[REQUESTS][0] == "a"
+    assert kafka.log[REQUESTS].count("a") == 1
+    assert kafka.log[REQUESTS][-1] == "b"
+    assert kafka.log["delay-dead-letters", 0] == ["bad"]
+
+
 async def test_spooled_records_wait_for_the_right_to_write_and_say_so(
     open_intake: Open, kafka: ScriptedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:

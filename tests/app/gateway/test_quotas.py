@@ -26,9 +26,13 @@ class _Told:
         self.progress = decode_progress(b"%d" % partition, json.dumps(told).encode())
 
 
+_REPORTS: dict[int, _Told] = {}
+
+
 def report(monkeypatch: pytest.MonkeyPatch, *shares: dict[str, Any]) -> None:
-    told = {number: _Told(number, share) for number, share in enumerate(shares)}
-    monkeypatch.setattr(Workers, "reports", told)
+    _REPORTS.clear()
+    _REPORTS.update({number: _Told(number, share) for number, share in enumerate(shares)})
+    monkeypatch.setattr(Workers, "reports", _REPORTS)
 
 
 def message(id_: str) -> dict[str, Any]:
@@ -70,3 +74,20 @@ async def test_what_has_room_again_is_taken(stage: Stage, monkeypatch: pytest.Mo
     report(monkeypatch, {"shop": {"messages": 9, "bytes": 90}})
 
     assert (await stage.ask("POST", "/v1/messages", message("shop/1")))[0] == 202
+
+
+@pytest.mark.usefixtures("full")
+async def test_what_of_a_batch_was_refused_for_now_is_taken_when_its_key_comes_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, key = [message("shop/1"), message("mail/1")], {"Idempotency-Key": '"k"'}
+    assert (await stage.ask("POST", "/v1/messages", batch, headers=key))[0] == 207
+    report(monkeypatch, {})
+
+    status, said = await stage.ask("POST", "/v1/messages", batch, headers=key)
+
+    assert (status, [one["status"] for one in said["results"]]) == (202, [202, 202])
+    assert (await stage.ask("POST", "/v1/messages", batch, headers=key)) == (status, said)
+    mails = [one for one in await stage.spooled() if one.id == "mail/1"]
+    assert len(mails) == 2
+    assert mails[0] == mails[1], "the same message, which the worker recognises"
