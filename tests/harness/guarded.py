@@ -157,20 +157,30 @@ def _settings(ports: dict[str, int], place: Path, endpoint: TokenEndpoint, passw
     return settings
 
 
+class _Broker(Broker):
+    """A broker with more settings, and an option for its Java; those that start beside it are as usual."""
+
+    def __init__(self, place: Path, ports: dict[str, int], settings: dict[str, str], option: str) -> None:
+        super().__init__(place, ports["BROKER"], node=Node(1, properties.new_cluster_id(), {1: ports["CONTROLLER"]}))
+        self._settings, self._option = settings, option
+
+    def _commands(self) -> list[list[str]]:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self._settings.items():
+                patch.setitem(properties._FOR_DEVELOPMENT, name, value)
+            patch.setattr(broker, "_JVM", [*broker._JVM, self._option])
+            return super()._commands()
+
+
 @contextmanager
 def guarded_cluster(place: Path) -> Iterator[Guarded]:
     """Run such a cluster with its data, certificates and secrets below a directory."""
     password, authority = f"canary-{secrets.token_hex(8)}", Authority("first")
     (place / "password").write_text(f"{password}\n")
     ports = {name: free_port() for name in ("BROKER", "CONTROLLER", *OUTSIDE)}
-    with TokenEndpoint(dict.fromkeys(USERS, password)) as endpoint, pytest.MonkeyPatch.context() as patch:
-        for name, value in _settings(ports, place, endpoint, password).items():
-            patch.setitem(properties._FOR_DEVELOPMENT, name, value)
+    with TokenEndpoint(dict.fromkeys(USERS, password)) as endpoint:
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={endpoint.issuer}/jwks"
-        patch.setattr(broker, "_JVM", [*broker._JVM, allowed])
-        made = Broker(
-            place / "data", ports["BROKER"], node=Node(1, properties.new_cluster_id(), {1: ports["CONTROLLER"]})
-        )
+        made = _Broker(place / "data", ports, _settings(ports, place, endpoint, password), allowed)
         cluster = Guarded(made, ports, place, authority, endpoint, password)
         cluster.certify(authority)
         cluster.certify_clients(authority)

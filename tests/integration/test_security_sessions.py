@@ -34,7 +34,7 @@ def _served(guarded: Guarded, place: Path, listener: str, mechanism: str = "") -
 def test_sessions_and_tokens_that_end_hold_up_nothing(guarded: Guarded, tmp_path: Path) -> None:
     guarded.endpoint.lasts_s = 8
     with _served(guarded, tmp_path, "SHORT", "OAUTHBEARER") as (here, to):
-        asked, until, count = len(guarded.endpoint.given), time.monotonic() + 1.5 * SESSION_MS / 1000, 0
+        asked, until, count = len(guarded.endpoint.given), time.monotonic() + 1.2 * SESSION_MS / 1000, 0
         while time.monotonic() < until:
             here.requests.schedule(f"{count}", now_ms() + 500, to, b"%d" % count)
             here.requests.flush()
@@ -52,7 +52,7 @@ def test_sessions_and_tokens_that_end_hold_up_nothing(guarded: Guarded, tmp_path
 
 def test_certificates_are_changed_while_messages_flow_and_the_worker_goes_on(guarded: Guarded, tmp_path: Path) -> None:
     with _served(guarded, tmp_path, "MUTUAL") as (here, to):
-        pid, begin, count = here.worker.pid, now_ms(), 50
+        pid, begin, count = here.worker.pid, now_ms(), 30
         for number in range(count):
             here.requests.schedule(f"{number}", begin + 300 + 100 * number, to, b"%d" % number)
         here.requests.flush()
