@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \
-	chaos-queue chaos-pipeline chaos-cold chaos-repartition debounce neighbours screenshots lock clean
+	chaos-queue chaos-gateway chaos-pipeline chaos-cold chaos-repartition debounce neighbours screenshots console-million lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -36,6 +36,7 @@ help:
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
+	@echo 'make chaos-gateway  500 messages a second through a gateway, with Kafka stopped, and both killed (four minutes)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
 	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes, and ten kills of each command (half an hour)'
@@ -43,6 +44,7 @@ help:
 	@echo 'make chaos-repartition  a million messages from 16 to 24 partitions, the command killed six times (REPARTITION_MESSAGES, REPARTITION_KILLS)'
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make screenshots  drive the console in a browser, and save what the documentation shows of it (CHROMIUM)'
+	@echo 'make console-million  the same with a million pending, each page saved to build/console (CONSOLE_PENDING, SCREENSHOTS)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -111,6 +113,9 @@ bench-full: $(BENCH_STAMP)
 chaos: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos --save
 
+chaos-gateway: $(TEST_STAMP)
+	@GATEWAY_CHAOS=1 $(BIN)/python -m pytest -q -s tests/integration/test_gateway_faults.py
+
 chaos-queue: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos.queue
 
@@ -130,6 +135,10 @@ neighbours: $(TEST_STAMP)
 
 screenshots: $(TEST_STAMP)
 	@SCREENSHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
+
+console-million: $(TEST_STAMP)
+	@CONSOLE_PENDING=$(or $(CONSOLE_PENDING),1000000) SCREENSHOTS=$(or $(SCREENSHOTS),build/console) \
+		$(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
 
 lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade pyproject.toml --extra oidc --group build --output-file requirements/run.txt

@@ -18,6 +18,7 @@ from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.ingest.quotas import Quotas
 from app.kafka import Cluster, Sender
 from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
@@ -30,6 +31,7 @@ from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.tasks import telling
 from app.process.watchdog import Watchdog
+from app.quotas import of_all
 from app.reports.agreement import Agreement
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
@@ -45,6 +47,7 @@ from app.topics import TopicLimits, ensure
 from app.traces.on import traces_of
 from app.version import VERSION
 from app.web.measures import Measures
+from app.web.minutes import Minutes
 from app.web.overview import Wanted
 from app.web.state import Recovery
 from tables import DelayTable
@@ -65,6 +68,7 @@ class Engine:
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
         self.measures: Measures | None = None
+        self.quotas = of_all(settings.quotas, settings.namespaces)
 
     def claim(self) -> None:
         """Take the data directory, before anything is written to it.
@@ -102,7 +106,7 @@ class Engine:
         self.controls = Controls(settings, self.cluster)
         self._queues = Queues(settings, self.cluster, self.clock.wall_ms)
         throttle = Throttle(settings, self.clock, self.controls.known)
-        posts = Posts(settings, self.clock, own_id)
+        posts = Posts(settings, self.clock, own_id, traces=self._traces)
         self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness, posts, throttle)
         self.controls.changed = self.due.obey
         destinations = Destinations(self.cluster)
@@ -113,14 +117,24 @@ class Engine:
             {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
             Census(settings.max_destinations, self.table.stores, self.reader.reports, asyncio.get_running_loop().time),
         )
-        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last)
+        stores, heard, now = self.table.stores, self.reader.reports, asyncio.get_running_loop().time
+        quotas = Quotas(settings, stores, self.table.progress, heard, now) if settings.quotas else None
+        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last, quotas)
         reports = Reports(settings, self.cluster)
         watermark = Watermark(
             settings, self.cluster, self.clock, reports, partitions, intake, self.limits.producers_time
         )
         versions = RowVersion(settings, reports)
         services = Services(
-            settings, self.clock, self.journal, destinations, self.limits, versions, admission, traces=self._traces
+            settings,
+            self.clock,
+            self.journal,
+            destinations,
+            self.limits,
+            versions,
+            admission,
+            quotas,
+            traces=self._traces,
         )
         self.ownership = Ownership(
             partitions,
@@ -139,10 +153,10 @@ class Engine:
             end_process,
         )
         agreement = Agreement(settings, self.clock.wall_ms())
-        self.measures = Measures(
-            settings, self.clock, self.journal.tally, self.due.lateness.since_start, partitions, intake, agreement
-        )
+        minutes, late = Minutes(self.clock, partitions), self.due.lateness.since_start
+        self.measures = Measures(settings, self.clock, self.journal.tally, late, partitions, intake, agreement, minutes)
         for work in (
+            minutes.run(),
             self.due.run(),
             progress.run(),
             watermark.run(),

@@ -26,6 +26,8 @@ _BESIDE_BYTES = _MIB * 3 // 4
 TOMBSTONES_MS = 7 * 86_400_000
 _LOOKS, _LOOK_S = 100, 0.1
 _DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
+#: Receipts spread over a few brokers. Their keys are known for a day; the rest is for those that come late.
+_RECEIPT_PARTITIONS, _HOURS_30 = 4, str(30 * 3_600_000)
 
 
 @dataclass(slots=True)
@@ -73,11 +75,15 @@ def plan(
 
 
 def when_needed(settings: Settings) -> dict[str, tuple[int, dict[str, str]]]:
-    """Return the topics that are created with the first act or job: partitions and settings."""
+    """Return the topics that are created with the first act, job or gateway: partitions and settings."""
     safe = _safe(settings)
     return {
         settings.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),
         settings.jobs: (1, {**safe, "cleanup.policy": "compact,delete", "retention.ms": _DAYS_30}),
+        settings.receipts: (
+            _RECEIPT_PARTITIONS,
+            {**safe, "cleanup.policy": "delete", "retention.ms": _HOURS_30, "segment.ms": "3600000"},
+        ),
     }
 
 
@@ -144,13 +150,24 @@ async def ensure_jobs(settings: Settings) -> None:
     await _ensure(settings, settings.jobs)
 
 
-async def _ensure(settings: Settings, topic: str) -> None:
+async def ensure_receipts(settings: Settings) -> int:
+    """Create the topic of receipts if it is not there, for nobody without a gateway has it; return its partitions.
+
+    Raises TopicMismatch if the brokers do not let us.
+    """
+    return await _ensure(settings, settings.receipts)
+
+
+async def _ensure(settings: Settings, topic: str) -> int:
+    """Create a topic if it is not there; return how many partitions it has."""
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
         if topic not in await admin.list_topics():
             await _create(admin, settings, {topic: when_needed(settings)[topic]})
             await _settled(admin, [topic])
+        [described] = await admin.describe_topics([topic])
+        return len(described["partitions"])
     finally:
         await admin.close()
 
@@ -183,10 +200,20 @@ async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, d
     found: dict[str, dict[str, str]] = {}
     for response in await admin.describe_configs(resources):
         for error, message, _, name, entries in response.resources:
+            kind = aiokafka.errors.for_code(error)
+            if kind is aiokafka.errors.TopicAuthorizationFailedError:
+                raise _forbidden(name)
             if error:
-                raise aiokafka.errors.for_code(error)(message or name)
+                raise kind(message or name)
             found[name] = {entry[0]: entry[1] for entry in entries}
     return found
+
+
+def _forbidden(topic: str) -> TopicMismatch:
+    return TopicMismatch(
+        f"the brokers do not let this worker read the settings of topic {topic}. Grant DESCRIBE_CONFIGS on it to its "
+        "principal; `faust -A app doctor --acls kafka-acls` prints all that a worker needs."
+    )
 
 
 async def _settled(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
@@ -225,7 +252,7 @@ async def _create(
                 f"with {partitions} partitions and {like}."
             )
             raise TopicMismatch(msg)
-        log.info("created topic %s", topic)
+        log.info("created topic %s", topic, extra={"topic": topic})
 
 
 def _check(
@@ -234,4 +261,4 @@ def _check(
     for sentence in mismatches(settings, topic, there, partitions, config, wanted):
         raise TopicMismatch(sentence)
     for sentence in risks(topic, config, wanted):
-        log.warning("%s", sentence)
+        log.warning("%s", sentence, extra={"topic": topic})

@@ -57,6 +57,32 @@ _FOOTPRINT = {
     "disk_bytes": Kind("disk", "bytes/pending"),
     "pending": Kind("pending", "messages", better=""),
 }
+_LOOK = {
+    "rate": Kind("steady load, in and out", "messages/s", better=""),
+    "capacity": Kind("the highest that does not heap up", "messages/s", better="high"),
+    "pending": Kind("pending", "messages", better=""),
+    "home_p50_ms": Kind("Home, answer, p50", "ms", 1),
+    "home_p99_ms": Kind("Home, answer, p99", "ms", 1),
+    "timeline_p50_ms": Kind("timeline, answer, p50", "ms", 1),
+    "timeline_p99_ms": Kind("timeline, answer, p99", "ms", 1),
+    "message_p50_ms": Kind("a message by its id, answer, p50", "ms", 1),
+    "message_p99_ms": Kind("a message by its id, answer, p99", "ms", 1),
+    "find_p50_ms": Kind("Find, a stretch of all rows, p50", "ms"),
+    "find_p99_ms": Kind("Find, a stretch of all rows, p99", "ms"),
+    "found_per_s": Kind("Find, rows looked at", "rows/s", better="high"),
+    "late_alone_p50_ms": Kind("late while nobody looks, p50", "ms"),
+    "late_alone_p99_ms": Kind("late while nobody looks, p99", "ms"),
+    "late_home_p50_ms": Kind("late beside Home, p50", "ms"),
+    "late_home_p99_ms": Kind("late beside Home, p99", "ms"),
+    "late_find_p50_ms": Kind("late beside Find, p50", "ms"),
+    "late_find_p99_ms": Kind("late beside Find, p99", "ms"),
+    "ratio_home": Kind("late beside Home, p99, of that alone", "", 2),
+    "ratio_home_least": Kind("the same, least of a round", "", 2),
+    "ratio_home_most": Kind("the same, most of a round", "", 2),
+    "ratio_find": Kind("late beside Find, p99, of that alone", "", 2),
+    "ratio_find_least": Kind("the same, least of a round", "", 2),
+    "ratio_find_most": Kind("the same, most of a round", "", 2),
+}
 _WHOLE = {**_LATE, **_SEEN, **_RATES, "peak_mib": Kind("RSS, peak", "MiB")}
 
 KINDS: Mapping[str, Mapping[str, Kind]] = {
@@ -90,6 +116,7 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "last_mib": Kind("worker RSS, last fifth", "MiB"),
         "growth": Kind("growth", "%", 1),
     },
+    "look": _LOOK,
     "pipeline": {
         "bulk_per_s": Kind("bulk, Parquet to requests", "rows/s", better="high"),
         "read_per_s": Kind("requests read", "rows/s", better="high"),

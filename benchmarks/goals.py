@@ -53,6 +53,10 @@ GOALS: Sequence[Goal] = (
     Goal("kill -9 to next delivery", ("restore",), "kill_delivery_s", 6, 2),
     Goal("RSS with ten million pending", ("recovery 10,000,000",), "rss_mib", 600, 300),
     *(
+        Goal(f"above ten million: {KINDS['look'][name].label}", ("look",), name, floor, aim)
+        for name, floor, aim in (("home_p99_ms", 100, 50), ("ratio_home", 1.2, 1.1), ("ratio_find", 1.2, 1.1))
+    ),
+    *(
         Goal(f"pipeline: {KINDS['pipeline'][name].label}", ("pipeline",), name, floor, aim)
         for name, floor, aim in (
             ("bulk_per_s", 125_000, 230_000),

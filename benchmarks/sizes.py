@@ -35,6 +35,13 @@ class Sizes:
     recoveries: tuple[int, ...] = (50_000,)
     """What is pending in `recovery`."""
     values: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
+    looked_at: int = 100_000
+    """What is pending in `look`."""
+    looking_rates: tuple[int, ...] = tuple(range(5_000, 40_001, 2_500))
+    """The rates that `look` tries, until one is too high."""
+    looking_s: int = 8
+    """How long each turn of `look` takes, of which there are three in a round."""
+    looking_rounds: int = 3
     pipeline_rows: int = 1_000_000
     """Messages that each job of `pipeline` has to do with."""
 
@@ -52,6 +59,9 @@ FULL = Sizes(
     recoveries=(100_000, 10_000_000),
     soak_rate=5_000,
     soak_s=900,
+    looked_at=10_000_000,
+    looking_s=10,
+    looking_rounds=6,
     pipeline_rows=2_000_000,
 )
 #: Just long enough to tell what the hot path costs.
@@ -74,5 +84,9 @@ SMOKE = Sizes(
     soak_rate=100,
     soak_s=5,
     values=(100,),
+    looked_at=1_000,
+    looking_rates=(100,),
+    looking_s=3,
+    looking_rounds=1,
     pipeline_rows=2_000,
 )

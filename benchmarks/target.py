@@ -66,8 +66,8 @@ class Target(ABC):
         return Plan(name=name, to=self.out, count=count, base_ms=base_ms, **more)
 
     def plan_far(self, name: str, count: int, **more: Any) -> Plan:
-        """Plan messages that will still be pending when all is over: one a millisecond, from an hour ahead on."""
-        plan = self.plan(name, count, now_ms() + _HOUR_MS, step_us=1_000, **more)
+        """Plan messages that are still pending when all is over: from an hour ahead on, usually one a millisecond."""
+        plan = self.plan(name, count, now_ms() + _HOUR_MS, **{"step_us": 1_000, **more})
         self._far.append(plan)
         return plan
 

@@ -20,6 +20,7 @@ from tables.errors import (
 from tables.inspection import Inspection
 from tables.orders import Command, Order, Orders
 from tables.series import Series
+from tables.shares import Share, Whose
 from tables.store import PartitionStore
 from tables.stores import Stores
 from tables.table import DelayTable
@@ -38,6 +39,7 @@ __all__ = [
     "RecordUnreadable",
     "RecordsGarbled",
     "Series",
+    "Share",
     "StoreCorrupt",
     "StoreLocked",
     "StoreUnusable",
@@ -46,4 +48,5 @@ __all__ = [
     "Told",
     "UnknownRecordKind",
     "UnknownRowVersion",
+    "Whose",
 ]

@@ -8,6 +8,7 @@ import rocksdict
 from tables import keys
 from tables.database import Database
 from tables.destination import told
+from tables.near_counts import NearCounts, hour_of, unit_of
 
 T = TypeVar("T", str, int)
 
@@ -20,6 +21,7 @@ class Counts:
         self.destinations: dict[str, int] = {}
         self.hours: dict[int, int] = {}
         self._added: dict[tuple[str, int], int] = {}
+        self.near = NearCounts(db)
         for key, value in db.items(*keys.span(keys.BUCKET)):
             self.hours[int.from_bytes(key[1:], "big")] = int.from_bytes(value, "big")
         for key, value in db.items(*keys.span(keys.COUNT)):
@@ -31,15 +33,17 @@ class Counts:
 
         Those of URLs are counted by origin.
         """
-        place = destination, keys.due_of(row_key) // keys.BUCKET_MS
+        place = destination, unit_of(row_key, self.near.end)
         self._added[place] = self._added.get(place, 0) + number
 
     def write(self, batch: rocksdict.WriteBatch) -> None:
         """Count what was added since the last write, and put the counters into the step's batch; those at zero go."""
         names, hours = Counter[str](), Counter[int]()
-        for (name, hour), number in self._added.items():
+        for (name, unit), number in self._added.items():
             names[told(name)] += number
-            hours[hour] += number
+            hours[hour_of(unit)] += number
+            if unit >= 0:
+                self.near.add(unit, number)
         self._added.clear()
         for name, number in names.items():
             _write(batch, keys.COUNT + name.encode(), self.destinations, name, number)

@@ -17,7 +17,7 @@ MAX_DUE_MS = (1 << 55) - 1
 #: Kinds that live in the changelog and in the database.
 DELIVERED, ORDERS, ORIGIN, POSITION, SEAL, TOLD, WRITER = b"d", b"c", b"o", b"p", b"s", b"t", b"w"
 #: Kinds that live in the database alone: they are rebuilt from the others.
-BUCKET, EXPIRY, ID, META, COUNT = b"b", b"e", b"i", b"m", b"n"
+BUCKET, EXPIRY, ID, META, COUNT, SHARE = b"b", b"e", b"i", b"m", b"n", b"s"
 
 #: One past the last row key.
 ROWS_END = b"\x01"
@@ -62,7 +62,7 @@ def is_row(key: bytes) -> bool:
 
 def is_local(key: bytes) -> bool:
     """Return whether `key` is of a kind that the changelog never has."""
-    return key[:1] in (BUCKET, EXPIRY, ID, META, COUNT)
+    return key[:1] in (BUCKET, EXPIRY, ID, META, COUNT, SHARE)
 
 
 def due_bound(due_ms: int) -> bytes:

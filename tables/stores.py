@@ -8,6 +8,7 @@ from pathlib import Path
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
 from tables.inspection import Inspection
 from tables.restore import ChangelogReader, RestoreProgress, restore
+from tables.shares import Whose
 from tables.store import PartitionStore
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,7 @@ class Stores:
 
     stores: dict[int, PartitionStore]
     progress: dict[int, RestoreProgress]
+    _whose: Whose | None = None
 
     def __init__(self, directory: Path, now_ms: Callable[[], int], monotonic_ms: Callable[[], int]) -> None:
         """Have no partition open; databases lie in `directory`. The clocks are the wall's, and one that never jumps."""
@@ -54,17 +56,17 @@ class Stores:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                return PartitionStore(path)
+                return PartitionStore(path, self._whose)
             except StoreCorrupt as error:
                 log.warning("partition %d: %s", partition, error)
                 shutil.rmtree(path)
-                return PartitionStore(path)
+                return PartitionStore(path, self._whose)
         except OSError as error:
             raise StoreUnusable(str(path), error) from error
 
     def _renew(self, store: PartitionStore) -> PartitionStore:
         store.wipe()
-        return PartitionStore(store.path)
+        return PartitionStore(store.path, self._whose)
 
     def renew(self, partition: int) -> PartitionStore:
         """Start a partition's store anew, empty."""

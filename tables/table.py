@@ -6,6 +6,7 @@ from typing import Any
 
 import faust
 
+from tables.shares import Whose
 from tables.stores import Stores
 
 
@@ -16,9 +17,19 @@ class DelayTable(Stores, faust.Table):
     so its rows are reached through `stores[partition]`, and its changelog is written by the journal.
     """
 
-    def __init__(self, *args: Any, now_ms: Callable[[], int], monotonic_ms: Callable[[], int], **kwargs: Any) -> None:
-        """Be Faust's table that `args` and `kwargs` say, with these clocks: the wall's, and one that never jumps."""
-        self._now_ms, self._monotonic_ms = now_ms, monotonic_ms
+    def __init__(
+        self,
+        *args: Any,
+        now_ms: Callable[[], int],
+        monotonic_ms: Callable[[], int],
+        whose: Whose | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Be Faust's table that `args` and `kwargs` say, with these clocks: the wall's, and one that never jumps.
+
+        What waits is counted by `whose` it is, if somebody wants to know.
+        """
+        self._now_ms, self._monotonic_ms, self._whose = now_ms, monotonic_ms, whose
         faust.Table.__init__(self, *args, **kwargs)
 
     def __post_init__(self) -> None:

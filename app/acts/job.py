@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final, Literal
 
 import msgspec
@@ -39,11 +40,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     dead_letters: DeadLetterFilter | None = None
 
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that it is about alone, none if it is about all there is."""
+        within = (self.dead_letters or self.filter).within
+        return frozenset() if within is None else within.names
+
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """How far one partition's part of a job is: the cursor `after` which it goes on, and what the orders came to.
 
-    `untold` are orders whose event has not come in time.
+    `untold` are orders whose event has not come in time. Before the offset `ordered_to` of the requests, all orders of
+    the job are counted here.
     """
 
     job_id: str
@@ -53,6 +61,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[str, int] = {}
     untold: int = 0
     over: bool = False
+    ordered_to: int = 0
     worker: str = ""
     at_ms: int = 0
 
@@ -95,7 +104,13 @@ def order(job: Job, row: Row) -> Request:
     """Return the order for one message: it holds only for what was asked for before the job, and is due as was seen."""
     assert job.act != RESEND, "that is done to dead letters"
     at = None if job.due_ms is None else moment_of(job.due_ms)
-    return command(job.act, row.id, at=at, if_due=moment_of(row.due_ms), asked_at=moment_of(job.at_ms))
+    request = command(job.act, row.id, at=at, if_due=moment_of(row.due_ms), asked_at=moment_of(job.at_ms))
+    return replace(request, value=mark(job))
+
+
+def mark(job: Job) -> bytes:
+    """Return the value of a job's orders, by which they are known: nobody reads the value of a command otherwise."""
+    return job.job_id.encode()
 
 
 def ends_by_crc(job: Job, partition: int) -> dict[int, int]:

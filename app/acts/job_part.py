@@ -6,12 +6,13 @@ puts more than a batch before the orders of others.
 
 import asyncio
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, Final
 
 import aiokafka.errors
 import msgspec
 
-from app.acts.job import Job, Part, concerns, ends_by_crc, order
+from app.acts.job import Job, Part, concerns, ends_by_crc, mark, order
 from app.acts.job_log import JobLog
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
@@ -21,8 +22,10 @@ from app.search.search import Search
 
 BATCH: Final = 500
 #: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
-_PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 30.0
 _LOOK_S, _SOON_S = 0.2, 0.005
+#: By so much the clocks of workers and brokers may differ, and more.
+_CLOCKS_MS: Final = 60_000
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -43,15 +46,54 @@ class JobPart:
         Raises ScanFailed, a SendError, a KafkaError or TimeoutError; what is written down stays, and can be gone on
         with.
         """
-        settings = self._engine.settings
-        if settings.events == "on":
-            topic, partition = settings.events_topic, self._part.partition
-            self._events = await PartitionReader.at_end(self._engine.cluster, topic, partition)
+        await self._count_uncounted()
+        if self._tells:
+            cluster, topic = self._engine.cluster, self._engine.settings.events_topic
+            self._events = await PartitionReader.at_end(cluster, topic, self._part.partition)
         while not self._part.over and self._mine():
             if self._has_read():
                 await self._batch()
             else:
                 await asyncio.sleep(_LOOK_S)
+
+    @property
+    def _tells(self) -> bool:
+        return self._engine.settings.events == "on"
+
+    async def _count_uncounted(self) -> None:
+        """Count the batch that was on its way when whoever had the part before died: it is sent, and not written down.
+
+        Its orders are found among the requests, and what they came to among the events since.
+        """
+        engine, part = self._engine, self._part
+        topic, number = engine.settings.requests, part.partition
+        since = max(part.ordered_to, self._job.ends[number].get(topic, 0))
+        since = max(since, await PartitionReader(engine.cluster, topic, number).begin())
+        reader = PartitionReader(engine.cluster, topic, number, since)
+        marked, end = mark(self._job), await reader.end()
+        sent = {record.offset async for record in reader.up_to(end) if record.value == marked and record.offset < end}
+        if not sent:
+            return
+        if self._tells:
+            self._events = await self._events_since((part.at_ms or self._job.at_ms) - _CLOCKS_MS)
+        told = await self._told(sent)
+        await self._applied(max(sent))
+        outcomes, untold = Counter(part.outcomes) + told, part.untold + len(sent) - told.total()
+        self._part = msgspec.structs.replace(part, ordered_to=max(sent) + 1)
+        await self._note(part.after, part.sent + len(sent), outcomes, untold, over=False)
+
+    async def _events_since(self, at_ms: int) -> PartitionReader:
+        """Return what reads the partition's events from a moment on."""
+        cluster, topic, number = self._engine.cluster, self._engine.settings.events_topic, self._part.partition
+        return PartitionReader(cluster, topic, number, await PartitionReader(cluster, topic, number).after(at_ms))
+
+    async def _applied(self, offset: int) -> None:
+        """Wait until the table has what a request has done, within reason: its event is told before."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (position := self._engine.position(self._engine.settings.requests, self._part.partition)) is not None:
+                if position > offset:
+                    return
+                await asyncio.sleep(_SOON_S)
 
     def _has_read(self) -> bool:
         """Whether all is in the table that was asked for before the job, of what comes to this partition directly."""
@@ -82,9 +124,10 @@ class JobPart:
         outcomes, untold = Counter(part.outcomes), part.untold
         if taken:
             ack = await self._engine.sender.submit(self._engine.settings.requests, part.partition, batch)
-            told = await self._told(ack.offset, taken)
+            told = await self._told(range(ack.offset, ack.offset + taken))
             outcomes.update(told)
             untold += taken - told.total()
+            self._part = msgspec.structs.replace(self._part, ordered_to=ack.offset + taken)
         await self._note(up_to.text(), part.sent + taken, outcomes, untold, over=up_to >= END)
 
     async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
@@ -101,25 +144,25 @@ class JobPart:
         )
         await self._log.note(self._part)
 
-    async def _told(self, first: int, count: int) -> Counter[str]:
-        """Wait for what orders have come to, by their events; without events, until they are in the table."""
+    async def _told(self, sent: Collection[int]) -> Counter[str]:
+        """Wait for what orders at these offsets have come to, by their events; without, until the table has them."""
         settings, found = self._engine.settings, dict[int, str]()
         prefix = f"{settings.requests}-{self._part.partition}-"
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while self._events is None:
                     position = self._engine.position(settings.requests, self._part.partition)
-                    if position is None or position >= first + count:
+                    if position is None or position > max(sent):
                         return Counter()
                     await asyncio.sleep(_SOON_S)
-                while len(found) < count:
+                while len(found) < len(sent):
                     for record in await self._events.chunk(BATCH):
                         raw = record.value or b""
                         if prefix.encode() in raw:
                             event = _decode(raw)
                             by = str(event.get("by", ""))
                             offset = int(by.removeprefix(prefix)) if by.startswith(prefix) else -1
-                            if first <= offset < first + count:
+                            if offset in sent:
                                 found[offset] = event["event"]
         except (TimeoutError, aiokafka.errors.KafkaError):
             pass

@@ -199,6 +199,7 @@ class Journal:
             "partition %d: a worker that had lost it has written %d keys to the changelog; they are set right",
             partition,
             len(touched),
+            extra={"topic": self._settings.changelog, "partition": partition},
         )
         store.foreign.keys |= touched
         store.apply(Changes(), end, store.writer, now_ms)

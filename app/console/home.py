@@ -1,6 +1,7 @@
 """The page to begin with: whether all is on time, what falls due when, and how the last hour was."""
 
 import asyncio
+import math
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,8 +13,9 @@ from app.console.desk import Desk
 from app.console.timeline import timeline
 
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
-#: The page must come at once: what takes longer than this is shown by the next refresh.
-_PATIENCE_S: Final = 0.05
+#: The page must come at once: what takes longer than this is shown by the next refresh, which comes within a second.
+#: What was shown so lately is shown again meanwhile.
+_PATIENCE_S, _MOMENT_S, _LATELY_S = 0.05, 0.005, 10.0
 _MINUTES: Final = 60
 _LATER: Final = "what is due when is being counted, and appears here by itself"
 #: Readers and spans of whom the last timeline is kept.
@@ -25,12 +27,14 @@ class Home:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._known: dict[object, Answer] = {}
+        self._known: dict[object, tuple[float, Answer]] = {}
         self._asked: dict[object, asyncio.Task[Answer]] = {}
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /: with `from` and `to`, the timeline of that span alone."""
         zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdigit()}
+        if request.get(ASKER, ANYBODY).bound:
+            return await self._bound(request, zoom)
         api = self._desk.api(request)
         due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
         overview = await api.get("/overview")
@@ -48,6 +52,21 @@ class Home:
             finer=finer,
         )
 
+    async def _bound(self, request: web.Request, zoom: dict[str, str]) -> web.Response:
+        """Answer whoever is bound to namespaces: these, and what falls due in them."""
+        due, overview = await self._timeline(request, zoom), await self._desk.overview(request)
+        return await self._desk.show(
+            request,
+            "own.html",
+            overview=overview,
+            live=True,
+            due=due,
+            timeline=timeline(due.get("buckets", []), overview.get("at_ms", 0)),
+            zoom=zoom,
+            finer=finer,
+            quotas=any(one["rate_per_s"] for one in overview.get("namespaces", [])),
+        )
+
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
         """Return the timeline if it is there at once, else the one before; each reader has their own."""
         who = (request.get(ASKER, ANYBODY), *zoom.items())
@@ -56,15 +75,17 @@ class Home:
             task = asyncio.create_task(self._desk.api(request).get("/timeline", zoom))
             self._asked[who] = task
             task.add_done_callback(lambda done: self._told(who, done))
-        await asyncio.wait([task], timeout=_PATIENCE_S)
-        return task.result() if task.done() else self._known.get(who, Answer(202, {"later": _LATER}))
+        known_s, known = self._known.get(who, (-math.inf, Answer(202, {"later": _LATER})))
+        lately = asyncio.get_running_loop().time() - known_s < _LATELY_S
+        await asyncio.wait([task], timeout=_MOMENT_S if lately else _PATIENCE_S)
+        return task.result() if task.done() else known
 
     def _told(self, who: object, task: asyncio.Task[Answer]) -> None:
         del self._asked[who]
         if task.cancelled() or task.exception() is not None:
             return
         self._known.pop(who, None)
-        self._known[who] = task.result()
+        self._known[who] = asyncio.get_running_loop().time(), task.result()
         if len(self._known) > _KEPT:
             del self._known[next(iter(self._known))]
 

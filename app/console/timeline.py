@@ -14,6 +14,9 @@ WIDTH: Final = 1000
 HEIGHT: Final = 160
 SERIES: Final = 6
 _OTHERS: Final = "others"
+#: What is known of all destinations together alone, and of that what is no more than likely.
+TOGETHER: Final = SERIES + 1
+LIKELY: Final = SERIES + 2
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _SECOND_MS: Final = 1_000
@@ -38,6 +41,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     from_ms: int
     to_ms: int
     total: int
+    exact: bool
     late: bool
     label: str
 
@@ -48,16 +52,18 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     most: int
     total: int
+    exact: bool
     bars: list[Bar]
     first: str
     last: str
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """Panels side by side and the names of their series, the largest first."""
+    """Panels side by side and the names of their series, the largest first; `kinds` are all series that are drawn."""
 
     panels: list[Panel]
     names: list[str]
+    kinds: frozenset[int] = frozenset()
 
 
 def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
@@ -69,9 +75,10 @@ def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
     shown = ranked if len(ranked) <= SERIES + 1 else ranked[:SERIES]
     series = {name: min(index, SERIES) for index, name in enumerate(ranked)}
     names = [described(name) for name in shown] + ([_OTHERS] if len(shown) < len(ranked) else [])
-    if any(bucket["total"] > sum(bucket["by"].values()) for bucket in buckets) and _OTHERS not in names:
-        names = [*names[:SERIES], _OTHERS]
-    return Timeline([_panel(group, series, len(names) - 1, now_ms) for group in _groups(buckets, now_ms)], names)
+    panels = [_panel(group, series, now_ms) for group in _groups(buckets, now_ms)]
+    panels = [panel for panel in panels if panel.total or not all(bar.late for bar in panel.bars)]
+    kinds = frozenset(part.series for panel in panels for bar in panel.bars for part in bar.parts)
+    return Timeline(panels, names, kinds)
 
 
 def _groups(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> list[list[Mapping[str, Any]]]:
@@ -97,39 +104,51 @@ def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
     return "By minutes" if span < _HOUR_MS else "Later, in growing steps"
 
 
-def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], others: int, now_ms: int) -> Panel:
-    most = max(bucket["total"] for bucket in group)
+def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: int) -> Panel:
+    most = max(_total(bucket) for bucket in group)
     width = WIDTH / max(len(group), 12)
     bars = [
         Bar(
             x=round(index * width, 2),
             width=round(width * 0.86, 2),
-            parts=_stack(bucket, series, others, most),
+            parts=_stack(bucket, series, most),
             from_ms=bucket["from_ms"],
             to_ms=bucket["to_ms"],
-            total=bucket["total"],
+            total=_total(bucket),
+            exact=bucket["exact"],
             late=bucket["to_ms"] <= now_ms,
-            label=f"{wording.number(bucket['total'])} due {wording.moments(bucket['from_ms'], bucket['to_ms'])}",
+            label=_label(bucket),
         )
         for index, bucket in enumerate(group)
     ]
     return Panel(
         title=_kind(group[0], now_ms),
         most=most,
-        total=sum(bucket["total"] for bucket in group),
+        total=sum(map(_total, group)),
+        exact=all(bucket["exact"] for bucket in group),
         bars=bars,
         first=wording.short(group[0]["from_ms"], now_ms),
         last=wording.short(group[-1]["to_ms"], now_ms),
     )
 
 
-def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], others: int, most: int) -> list[Part]:
+def _total(bucket: Mapping[str, Any]) -> int:
+    """Return how many there are, with those that are no more than likely."""
+    total: int = bucket["total"] + bucket["unseen"]
+    return total
+
+
+def _label(bucket: Mapping[str, Any]) -> str:
+    about = "" if bucket["exact"] else "about "
+    return f"{about}{wording.number(_total(bucket))} due {wording.moments(bucket['from_ms'], bucket['to_ms'])}"
+
+
+def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], most: int) -> list[Part]:
     counts: Counter[int] = Counter()
     for name, count in bucket["by"].items():
         counts[series[name]] += count
-    rest = bucket["total"] - counts.total()
-    if rest > 0:
-        counts[max(0, others)] += rest
+    counts[TOGETHER] += max(0, bucket["total"] - counts.total())
+    counts[LIKELY] += bucket["unseen"]
     parts, y = [], float(HEIGHT)
     for index in sorted(counts):
         height = max(_LEAST, counts[index] / most * (HEIGHT - 4)) if most and counts[index] else 0.0

@@ -75,7 +75,7 @@ class MissingTopics:
         """Look for a topic, or for a partition that was asked for, until it is there or surely gone."""
         cluster, topic, _ = route
         known, looks, warned = self._targets[cluster].cluster, 0, False
-        name = described(named(cluster, topic))
+        name, about = described(named(cluster, topic)), {"destination": named(cluster, topic)}
         try:
             while looks < _LOOKS:
                 try:
@@ -87,10 +87,11 @@ class MissingTopics:
                     elif not warned:
                         warned = True
                         self._unknown[cluster, topic] = "its brokers do not tell where it is"
-                        log.warning("destination %s: brokers do not tell where it is. May the worker ask?", name)
+                        sentence = "destination %s: brokers do not tell where it is. May the worker ask?"
+                        log.warning(sentence, name, extra=about)
                 except aiokafka.errors.KafkaError as error:
                     self._unknown[cluster, topic] = str(error)
-                    log.warning("destination %s: no metadata: %r", name, error)
+                    log.warning("destination %s: no metadata: %r", name, error, extra=about)
                 await asyncio.sleep(_LOOK_EVERY_S)
             now = self._loop.time()
             self._gone = {gone: until for gone, until in self._gone.items() if until > now}

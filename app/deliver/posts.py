@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable  # noqa: TC003 - needed for annotations
+from typing import TYPE_CHECKING
 
 import yarl
 
@@ -20,6 +21,9 @@ from punctual.contract.request import Reason
 from tables import Entry, keys
 from tables.destination import told
 
+if TYPE_CHECKING:
+    from app.traces.traces import Traces
+
 log = logging.getLogger(__name__)
 
 #: What nobody expects must not leave a row without an answer.
@@ -31,9 +35,16 @@ _CALLBACKS = "failure callbacks"
 class Posts:
     """Posts rows, and tells their partitions what became of them."""
 
-    def __init__(self, settings: Settings, clock: Clock, cluster: str = "", client: Client | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        cluster: str = "",
+        client: Client | None = None,
+        traces: "Traces | None" = None,
+    ) -> None:
         """Connect to nobody yet. `cluster` is the id of the one that requests come from; a `client` replaces HTTP."""
-        self._settings, self._clock = settings, clock
+        self._settings, self._clock, self._traces = settings, clock, traces
         #: What is called when there is room again.
         self.room: Callable[[], None] = _nothing
         self._client: Client = HttpClient(clock.wall_ms) if client is None else client
@@ -92,10 +103,13 @@ class Posts:
             partition.passed("before-send")
             answer = await self._client.post(allowed, post.body, post.headers)
         except Exception:
-            log.exception("what %s asks for could not be posted", entry.source)
+            about = {"destination": told(entry.to if entry.url is None else entry.url), "partition": partition.number}
+            log.exception("what %s asks for could not be posted", entry.source, extra=about)
             answer = _FAULT
         finally:
             self._make_room(host, answer)
+        if self._traces is not None:
+            self._traces.posted(entry, allowed.target, answer, sent_ms)
         partition.passed("acked")
         if answer.meaning is Meaning.TAKEN:
             partition.tell(Called(key) if entry.url is not None else Delivered([(key, 0)], "", 0, sent_ms))

@@ -100,7 +100,8 @@ class TransactionalDispatcher(Dispatcher):
         backoff_s = self._failures.failed(route, [(None, error.topic, number) for number in short])
         self._troubles[route] = str(error)
         if backoff_s is not None:
-            log.warning("%s: tried again in %.1f s", error, backoff_s)
+            about = {"destination": error.topic, "topic": error.topic, "partition": error.partition}
+            log.warning("%s: tried again in %.1f s", error, backoff_s, extra=about)
 
     def refused(self, delivery: DeliveryBatch, error: SendError) -> None:
         """End the rows of a batch that will never be taken, or send them in smaller ones."""

@@ -25,13 +25,14 @@ class Meaning(Enum):
 class Answer(NamedTuple):
     """What came of a request: what it means, why in a word or two, and whether the whole host is the cause.
 
-    `after_ms` is how long the host wants to be left alone.
+    `after_ms` is how long the host wants to be left alone, `status` what it has answered, 0 if it has not.
     """
 
     meaning: Meaning
     why: str = ""
     of_host: bool = False
     after_ms: int | None = None
+    status: int = 0
 
 
 TAKEN: Final = Answer(Meaning.TAKEN)
@@ -40,11 +41,11 @@ TAKEN: Final = Answer(Meaning.TAKEN)
 def answer_of(status: int, retry_after: str | None, now_ms: int) -> Answer:
     """Return what a status means, at `now_ms` by this worker's clock."""
     if status in _OK:
-        return TAKEN
+        return TAKEN._replace(status=status)
     if status == _GONE:
-        return Answer(Meaning.NEVER, f"HTTP {status}")
+        return Answer(Meaning.NEVER, f"HTTP {status}", status=status)
     after_ms = None if retry_after is None else _wait_ms(retry_after, now_ms)
-    return Answer(Meaning.AGAIN, f"HTTP {status}", status in _BUSY, after_ms)
+    return Answer(Meaning.AGAIN, f"HTTP {status}", status in _BUSY, after_ms, status)
 
 
 def _wait_ms(text: str, now_ms: int) -> int | None:

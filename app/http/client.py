@@ -65,7 +65,8 @@ class HttpClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _failure(error)
         except Exception as error:  # noqa: BLE001 - whatever a stranger's answer leads to, others' go on
-            log.warning("an answer of %s ended in %s", to.target.origin, type(error).__name__)
+            origin = to.target.origin
+            log.warning("an answer of %s ended in %s", origin, type(error).__name__, extra={"destination": origin})
             return Answer(Meaning.AGAIN, "no HTTP answer")
 
     def _session(self, may: Callable[[Address], bool]) -> aiohttp.ClientSession:

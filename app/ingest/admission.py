@@ -17,8 +17,12 @@ SUFFIXES = (
     "-controls",
     "-queues",
     "-layout",
+    "-receipts",
     "-cold",
     "-dead-letters",
+    "-audit",
+    "-jobs",
+    "-receipts",
     "-delays-changelog",
 )
 _CHANGELOG = "-delays-changelog"

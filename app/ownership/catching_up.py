@@ -82,6 +82,7 @@ class CatchingUp:
                 "partition %d: firing begins before all waiting requests are read (DELAY_CATCH_UP): a cancel among "
                 "them may come too late",
                 partition.number,
+                extra={"partition": partition.number},
             )
 
     def _shared(self) -> CatchUp:

@@ -50,6 +50,7 @@ class InputLogs:
                     trouble,
                     begin,
                     begin + base,
+                    extra={"topic": topic, "partition": number, "offset": begin},
                 )
                 changes = Changes()
                 changes.positions[topic] = Position(begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms))
@@ -69,6 +70,7 @@ class InputLogs:
                     number,
                     position.offset,
                     begin - 1,
+                    extra={"topic": topic, "partition": number, "offset": position.offset},
                 )
             offsets[topic] = max(begin, store.positions[topic].offset)
         return offsets

@@ -29,7 +29,7 @@ class StoreRecovery:
         try:
             return await self._take_over(number)
         except RecordsGarbled as error:
-            log.warning("partition %d: %s; each record is looked at", number, error)
+            log.warning("partition %d: %s; each record is looked at", number, error, extra={"partition": number})
             self._table.close(number)
             return await self._take_over(number, looked_at=True)
 
@@ -68,7 +68,8 @@ class StoreRecovery:
         self._clock.confirm(sent_ms, jumps, await self._journal.claim(number, sent_ms))
         _assure_open(store, name)  # what came before the claim has been read with it
         if store.foreign.keys:
-            log.warning("partition %d: %d keys that a zombie wrote are set right", number, len(store.foreign.keys))
+            sentence = "partition %d: %d keys that a zombie wrote are set right"
+            log.warning(sentence, number, len(store.foreign.keys), extra={"partition": number})
             await self._journal.rewrite(number, self._clock.wall_ms())
         return store
 
@@ -86,6 +87,7 @@ class StoreRecovery:
                 number,
                 store.offset,
                 end,
+                extra={"topic": self._settings.changelog, "partition": number, "offset": store.offset},
             )
             store = self._table.renew(number)
         reader = self._journal.reader(number, max(begin, store.offset))

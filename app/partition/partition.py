@@ -55,7 +55,7 @@ class Partition:
         """Begin without a store; `firing` finds what is due, `lost_inputs` sees to it that inputs are read again."""
         self.number, self._services, self._firing, self._lost_inputs = number, services, firing, lost_inputs
         self._settings, self._clock, self._journal = services.settings, services.clock, services.journal
-        self._policy = Policy(services.settings, services.admission)
+        self._policy = Policy(services.settings, services.admission, services.quotas)
         self._pacing = Pacing(exactly_once=services.settings.exactly_once)
         self._state, self._reason = State.RESTORING, ""
         self.in_flight = InFlight()
@@ -141,7 +141,8 @@ class Partition:
         self._wake.set()
         _, late = await asyncio.wait([self._task], timeout=limit_s)
         for task in late:
-            log.warning("partition %d: %d sends abandoned in flight", self.number, len(self.claims))
+            sentence = "partition %d: %d sends abandoned in flight"
+            log.warning(sentence, self.number, len(self.claims), extra={"partition": self.number})
             task.cancel()
             await asyncio.wait([task])
         self._task = None
@@ -149,7 +150,7 @@ class Partition:
     def stop(self, reason: str) -> None:
         """Stop with a reason for people to read."""
         self._state, self._reason = State.STOPPED, reason
-        log.error("partition %d is stopped: %s", self.number, reason)
+        log.error("partition %d is stopped: %s", self.number, reason, extra={"partition": self.number})
 
     @property
     def working(self) -> bool:

@@ -28,4 +28,5 @@ def passed_over(topic: str, partition: int, offset: int, why: object) -> None:
         partition,
         offset,
         str(why)[:500],
+        extra={"topic": topic, "partition": partition, "offset": offset},
     )

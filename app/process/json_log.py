@@ -2,9 +2,12 @@
 
 import logging
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+#: What a line is about, if it was logged with `extra` of these names. A partition beside a topic is that topic's.
+FIELDS: Final = ("topic", "partition", "offset", "destination")
 
 
 class JsonFormatter(logging.Formatter):
@@ -19,6 +22,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        line |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = self.formatException(record.exc_info)
         if record.stack_info:

@@ -1,4 +1,4 @@
-"""Another number of partitions: the changelog written anew, offline (docs/decisions/0017).
+"""Another number of partitions: the changelog written anew, offline (docs/decisions/0021).
 
 command     `faust -A app repartition`
 run         the stages, in order; each can be cut off and done again

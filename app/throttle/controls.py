@@ -93,6 +93,7 @@ class Controls:
             "%s cannot be read: what was known last of pauses and rates holds, and partitions that come to this worker "
             "wait for it before they fire. See that the topic is there and that its brokers answer",
             self._topic,
+            extra={"topic": self._topic},
         )
         self._warn_later()
 

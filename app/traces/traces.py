@@ -1,4 +1,4 @@
-"""Spans of steps that took requests in, and of what was sent: linked to the traces of those who asked for it.
+"""Spans of steps that took requests in, and of what was sent or posted: linked to the traces of those who asked for it.
 
 Years may lie between a request and its delivery, and one batch has messages of many: so these are links, and the spans
 begin traces of their own. What nobody traces makes no span.
@@ -14,11 +14,15 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
+from app.http.answers import Answer, Meaning
+from app.http.target import Target
 from app.route import Route
 from app.settings import Settings
 from app.steps.step import Step
 from app.traces.contexts import Headers, contexts_of
+from app.traces.post import attributes_of
 from app.version import VERSION
+from tables import Entry
 
 #: As many as OpenTelemetry's SDK keeps by default.
 MAX_LINKS: Final = 128
@@ -77,6 +81,17 @@ class Traces:
             span.set_attribute("error.type", type(error).__name__)
         span.end()
 
+    def posted(self, entry: Entry, to: Target, answer: Answer, began_ms: int) -> None:
+        """Tell of a row that was posted to a URL, and what came of it."""
+        links = self._links([entry.headers])
+        if not links:
+            return
+        attributes = attributes_of(to, entry.attempts, answer)
+        span = self._begin("POST", SpanKind.CLIENT, attributes, links, began_ms)
+        if answer.meaning is not Meaning.TAKEN:
+            span.set_status(StatusCode.ERROR, answer.why)
+        span.end()
+
     def _span(
         self,
         operation: str,
@@ -87,8 +102,8 @@ class Traces:
         also: dict[str, AttributeValue],
     ) -> Span | None:
         """Return a span that has begun, None if none of the messages is traced."""
-        contexts = contexts_of(messages, MAX_LINKS)
-        if not contexts:
+        links = self._links(messages)
+        if not links:
             return None
         topic, partition = to
         attributes: dict[str, AttributeValue] = {
@@ -99,14 +114,20 @@ class Traces:
             "messaging.destination.partition.id": str(partition),
             "messaging.batch.message_count": count,
         }
+        # Messages keep the context that they came with, so what sends them is a client by the conventions.
+        kind = SpanKind.CONSUMER if operation == "process" else SpanKind.CLIENT
+        return self._begin(f"{operation} {topic}", kind, attributes | also, links, began_ms)
+
+    def _links(self, messages: Iterable[Headers]) -> list[Link]:
+        return [Link(context) for context in contexts_of(messages, MAX_LINKS)]
+
+    def _begin(
+        self, name: str, kind: SpanKind, attributes: dict[str, AttributeValue], links: list[Link], began_ms: int
+    ) -> Span:
+        """Return a span that has begun: of a trace of its own, whoever else may be tracing here."""
+        began_ns = began_ms * 1_000_000
         return self._tracer.start_span(
-            f"{operation} {topic}",
-            Context(),
-            # Messages keep the context that they came with, so what sends them is a client by the conventions.
-            kind=SpanKind.CONSUMER if operation == "process" else SpanKind.CLIENT,
-            attributes=attributes | also,
-            links=[Link(context) for context in contexts],
-            start_time=began_ms * 1_000_000,
+            name, Context(), kind=kind, attributes=attributes, links=links, start_time=began_ns
         )
 
     async def close(self) -> None:

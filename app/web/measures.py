@@ -16,6 +16,7 @@ from app.histogram import Histogram
 from app.partition.partition import Partition
 from app.reports.agreement import Agreement
 from app.settings import Settings
+from app.web.minutes import Minutes
 from tables import keys
 
 _HOUR_S, _DAY_S = 3_600, 24 * 3_600
@@ -44,12 +45,13 @@ class Measures:
     partitions: Mapping[int, Partition]
     inputs: Inputs
     agreement: Agreement
+    minutes: Minutes
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""
         yield from self._counted()
         working = [partition for partition in self.partitions.values() if partition.working]
-        yield _by_due(working, self.clock.wall_ms())
+        yield _by_due(working, self.clock.wall_ms(), self.minutes.due())
         yield self._lag(working)
         yield from self._environment()
 
@@ -103,15 +105,17 @@ def _histogram(name: str, help_text: str, histogram: Histogram) -> Metric:
     return HistogramMetricFamily(name, help_text, histogram.buckets(), histogram.sum)
 
 
-def _by_due(working: list[Partition], now_ms: int) -> Metric:
-    """Return how many messages are due by the ends of the hours that lie so far ahead."""
+def _by_due(working: list[Partition], now_ms: int, near: list[tuple[int, int]]) -> Metric:
+    """Return how many messages are due by the ends of the minutes, and of the hours, that lie so far ahead."""
     edges = [(now_ms + ahead_s * 1_000) // keys.BUCKET_MS for ahead_s in AHEAD_S]
     found = Counter[int]()
     for partition in working:
         for hour, number in partition.store.counts.hours.items():
             found[bisect_left(edges, hour)] += number
-    help_text = "Messages that are due by the end of the hour that lies so many seconds ahead."
+    help_text = "Messages that are due by the end of the minute, from 3600 on of the hour, so many seconds ahead."
     due = GaugeMetricFamily("delay_pending_by_due", help_text, labels=["le"])
+    for ahead_s, number in near:
+        due.add_metric([str(ahead_s)], number)
     names = [*map(str, AHEAD_S), "+Inf"]
     for name, number in zip(names, accumulate(found[place] for place in range(len(names))), strict=True):
         due.add_metric([name], number)

@@ -8,6 +8,7 @@ from benchmarks.experiments import (
     burst,
     exactly_once,
     lateness,
+    look,
     matrix,
     mixed,
     pipeline,
@@ -35,6 +36,7 @@ EXPERIMENTS: dict[Experiment, tuple[str, ...]] = {
     values.measure: ("values",),
     workers.measure: ("workers",),
     soak.measure: ("soak",),
+    look.measure: ("look",),
     pipeline.measure: ("pipeline",),
     **{partial(baselines.measure, name): (name,) for name in baselines.NAMES},
 }

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import SettingInvalid
+from app.quotas import Quota
 from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
 from punctual.contract.policies import Policies
 from punctual.contract.rate import Rate
 from tables import keys
@@ -18,6 +20,14 @@ GOOD = {
     "KAFKA_SASL_MECHANISM": ("PLAIN", "PLAIN"),
     "KAFKA_SASL_USERNAME": ("worker", "worker"),
     "KAFKA_SASL_PASSWORD": ("secret", "secret"),
+    "KAFKA_SASL_PASSWORD_FILE": ("/password", "/password"),
+    "KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL": ("https://id.example/token", "https://id.example/token"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_ID": ("worker", "worker"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": ("secret", "secret"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE": ("/secret", "/secret"),
+    "KAFKA_SASL_OAUTHBEARER_SCOPE": ("kafka", "kafka"),
+    "KAFKA_SASL_OAUTHBEARER_EXTENSIONS": ("logicalCluster=lkc-1", "logicalCluster=lkc-1"),
+    "KAFKA_SASL_OAUTHBEARER_CAFILE": ("/ca", "/ca"),
     "KAFKA_SSL_CAFILE": ("/ca", "/ca"),
     "KAFKA_SSL_CERTFILE": ("/cert", "/cert"),
     "KAFKA_SSL_KEYFILE": ("/key", "/key"),
@@ -27,6 +37,8 @@ GOOD = {
         "delay-requests=no-later PT10S jitter 500, ",
         {"delay-requests": Policies(no_later_ms=10_000, jitter_ms=500)},
     ),
+    "DELAY_NAMESPACES": ("team-b, team-c,", Namespaces(others=frozenset({"team-b", "team-c"}))),
+    "DELAY_QUOTAS": ("team-b=messages:5|rate:20/s, ", {"team-b": Quota(5, None, Rate(20.0))}),
     "DELAY_PARTITIONS": ("64", 64),
     "DELAY_REPARTITIONED": ("on", "on"),
     "DELAY_REPLICATION_FACTOR": ("1", 1),
@@ -77,14 +89,28 @@ GOOD = {
     "DELAY_WEB_URL": ("https://punctual.example", "https://punctual.example"),
     "DELAY_WEB_METRICS": ("open", "open"),
     "DELAY_WEB_INSECURE": ("on", "on"),
+    "DELAY_GATEWAY_PORT": ("7001", 7_001),
+    "DELAY_GATEWAY_DATADIR": ("/gateway", "/gateway"),
+    "DELAY_GATEWAY_PATIENCE": ("PT5S", 5_000),
+    "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_SPOOL_AGE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_BATCH": ("100", 100),
+    "DELAY_GATEWAY_DEDUPE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
+    "DELAY_GATEWAY_MAX_BODY": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_CONNECTIONS": ("5000", 5_000),
+    "DELAY_GATEWAY_CONNECTIONS_OF_ONE": ("5000", 5_000),
+    "DELAY_GATEWAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
     "KAFKA_SECURITY_PROTOCOL": ("TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL is needed"),
-    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 is needed"),
+    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER is needed"),
     "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
     "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
     "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: there is no policy 'sooner', they are no-later"),
+    "DELAY_NAMESPACES": ("orders=Team", "'Team' is no name of a namespace: 1 to 63 small letters, digits"),
+    "DELAY_QUOTAS": ("orders=5", "orders=5: a quota is written as messages:1000000|bytes:1073741824|rate:500/s"),
     "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
     "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
@@ -111,7 +137,7 @@ BAD = {
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),
-    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked is needed"),
+    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked-for-viewers, masked is needed"),
     "DELAY_WEB_OIDC_ISSUER": ("id.example", "an address such as https://punctual.example.com is needed"),
     "DELAY_WEB_URL": ("https://user@punctual.example", "an address such as https://punctual.example.com is needed"),
     "DELAY_WEB_METRICS": ("closed", "one of signed-in, open is needed"),
@@ -130,6 +156,8 @@ def test_each_variable_is_read(name: str) -> None:
     (setting,) = (setting for setting in fields(Settings) if setting.metadata["env"] == name)
 
     needed = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_DEDUPE_WINDOW": "PT10M", "KAFKA_SASL_USERNAME": "u"}
+    if name == "DELAY_QUOTAS":
+        needed["DELAY_NAMESPACES"] = "team-b"
     assert getattr(Settings.from_env({**needed, name: text}), setting.name) == value
 
 
@@ -197,6 +225,19 @@ def test_what_no_input_can_be_stops_the_start(text: str, why: str) -> None:
 def test_policies_are_those_of_inputs() -> None:
     with pytest.raises(SettingInvalid, match=r"DELAY_POLICIES=orders: it is no input; they are delay-requests, late"):
         Settings.from_env({"DELAY_INPUTS": "late=native", "DELAY_POLICIES": "orders=jitter PT1S"})
+
+
+def test_namespaces_are_those_of_inputs_but_of_the_requests_topic() -> None:
+    inputs = {"DELAY_INPUTS": "late=native"}
+    settings = Settings.from_env({**inputs, "DELAY_NAMESPACES": "late=team-a"})
+
+    assert (settings.namespaces.of_topic("late"), settings.namespaces.of_topic(settings.requests)) == ("team-a", "")
+    for text, why in (
+        ("orders=team-a", "orders is no input; they are delay-requests, late"),
+        ("delay-requests=team-a", "this topic has no namespace: operators, the console and the command line write to"),
+    ):
+        with pytest.raises(SettingInvalid, match=f"DELAY_NAMESPACES={text}: {why}"):
+            Settings.from_env({**inputs, "DELAY_NAMESPACES": text})
 
 
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
@@ -289,6 +330,7 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-audit",
         "shop-jobs",
         "shop-layout",
+        "shop-receipts",
     }
 
 

@@ -55,6 +55,11 @@ def labelled(samples: Samples, name: str) -> dict[str, float]:
     return {label: value for (metric, label), value in samples.items() if metric == name and value}
 
 
+def due(samples: Samples) -> dict[str, float]:
+    """Return how many are due within how many seconds."""
+    return {le: value for (name, le), value in samples.items() if name == "delay_pending_by_due"}
+
+
 def test_metrics_are_what_was_written(installation: Installation) -> None:
     to, send = installation.topic(), installation.requests.send
     soon = str(now_ms() + 300)
@@ -86,9 +91,13 @@ def test_metrics_are_what_was_written(installation: Installation) -> None:
     assert samples["delay_lateness_seconds_count", ""] == samples["delay_lateness_seconds_bucket", "+Inf"] == 20
     assert samples["delay_commit_seconds_count", ""] > 0
     assert labelled(samples, "delay_pending_messages") == {to: 4}
-    due = {le: value for (name, le), value in samples.items() if name == "delay_pending_by_due"}
-    assert due == {"3600": 0, "86400": 1, "604800": 2, "2592000": 4, "+Inf": 4}
+    by_hour = {"3600": 0.0, "86400": 1.0, "604800": 2.0, "2592000": 4.0, "+Inf": 4.0}
+    assert {le: number for le, number in due(samples).items() if le in by_hour} == by_hour
     eventually(
         lambda: labelled(scraped(installation), "delay_ingest_lag_records") == {}, what="that all requests are read"
     )
     assert samples["delay_partitions", ""] == PARTITIONS
+    send({"delay-to": to, "delay-at": str(now_ms() + 200_000), "delay-id": "in-minutes"}, b"k", b"v")
+    installation.requests.flush()
+    minutes = {"60": 0.0, "300": 1.0, "900": 1.0}
+    eventually(lambda: due(scraped(installation)) == minutes | {le: n + 1 for le, n in by_hour.items()}, what="minutes")

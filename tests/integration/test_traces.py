@@ -30,6 +30,8 @@ class Collector(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.requests: list[ExportTraceServiceRequest] = []
+        #: The paths of all other posts.
+        self.posted: list[str] = []
 
     def spans(self, name: str) -> list[Span]:
         """Return the spans of this name that have come, with a link."""
@@ -48,8 +50,10 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        assert self.path == "/v1/traces"
-        self.server.requests.append(ExportTraceServiceRequest.FromString(body))
+        if self.path == "/v1/traces":
+            self.server.requests.append(ExportTraceServiceRequest.FromString(body))
+        else:
+            self.server.posted.append(self.path)
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -80,6 +84,7 @@ def installation(run: Run, collector: Collector, request: pytest.FixtureRequest)
     env = {
         "DELAY_GUARANTEE": request.param,
         "DELAY_TRACES": "on",
+        "DELAY_HTTP_DESTINATIONS": "http://127.0.0.1:*",
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_address[1]}",
         "OTEL_BSP_SCHEDULE_DELAY": "200",
         "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
@@ -113,3 +118,17 @@ def test_spans_are_linked_to_requests_and_messages_keep_their_context(
     said = {pair.key: pair.value.string_value for pair in collector.requests[0].resource_spans[0].resource.attributes}
     assert (said["service.name"], said["deployment.environment.name"]) == ("punctual", "test")
     assert said["service.instance.id"] == installation.worker.url
+
+
+def test_a_post_makes_a_span_that_is_linked_and_tells_no_path(installation: Installation, collector: Collector) -> None:
+    origin = f"http://127.0.0.1:{collector.server_address[1]}"
+    parent = ("traceparent", f"00-{_TRACE}-{99:016x}-01".encode())
+    installation.requests.send(
+        [("delay-to", f"{origin}/hooks/s3cret".encode()), ("delay-after", b"0"), parent], b"k", b"v"
+    )
+    installation.requests.flush()
+    eventually(lambda: collector.linked("POST") == {99}, what="the span of the post")
+    [span] = collector.spans("POST")
+    said = {pair.key: pair.value.string_value or pair.value.int_value for pair in span.attributes}
+    assert (said["url.full"], said["http.response.status_code"]) == (f"{origin}/REDACTED", 200)
+    assert "/hooks/s3cret" in collector.posted

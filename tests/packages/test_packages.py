@@ -20,6 +20,14 @@ def test_it(delayed):
     assert [record.value for record in delayed.advance(hours=1)] == [b"x"]
 """
 
+_TYPED = """
+from app.testing import Delayed
+
+def test_it(delayed: Delayed) -> None:
+    reveal_type(delayed.produce)
+    delayed.advance("an hour")
+"""
+
 
 def _run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -125,3 +133,14 @@ def test_the_command_and_pytest_find_the_installed_worker(built: Path, empty: Pa
     own = ("-q", "-W", "error", "-p", "no:asyncio", "-p", "no:cacheprovider", "test_own.py")
     tested = _run(empty, "-m", "pytest", *own, cwd=tmp_path)
     assert "1 passed" in tested.stdout, tested.stdout + tested.stderr
+
+
+def test_mypy_knows_the_types_of_the_installed_fixture(built: Path, empty: Path, tmp_path: Path) -> None:
+    _install(empty, *built.glob("*.whl"))
+    _lend_dependencies(empty)
+    (tmp_path / "test_typed.py").write_text(_TYPED)
+    command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", empty, "test_typed.py")
+    said = _run(*command, cwd=tmp_path).stdout
+    assert re.search(r'Revealed type is "def \(headers: .*\) -> ', said), said
+    assert re.search(r'test_typed.py:6: error: .* expected "timedelta', said), said
+    assert "py.typed" not in said

@@ -1,15 +1,21 @@
 """When messages are due: whole hours by the counters, what is finer by a look at the rows."""
 
+import asyncio
 from itertools import pairwise
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from app.search.peers import Missing
-from app.search.scan import Found, Place
+from app.search.scan import Found, Place, Scan
 from app.search.spans import HOUR_MS, MINUTE_MS, Spans, whole_hours
-from app.search.timeline import Bucket, Hours, Looked, TimelinePart, merged
+from app.search.timeline import Bucket, Hours, Looked, TimelinePart, Timelines, merged
+from app.testing.loop import SimulatedLoop
 from tables import keys
 from tests.tables.rows import NOW, key
+
+if TYPE_CHECKING:
+    from app.search.search import Search
 
 
 @pytest.mark.parametrize("now_ms", [NOW, NOW + 1, NOW + 59 * MINUTE_MS, NOW + HOUR_MS - 1])
@@ -83,3 +89,56 @@ def test_nothing_late_and_nothing_later_is_left_out_and_what_is_late_has_its_beg
     empty[0].total = 1
     shown = merged(spans, [TimelinePart(partitions=[0], buckets=empty, first_ms=NOW - 2 * HOUR_MS)], [], 1).buckets
     assert (shown[0].from_ms, shown[0].to_ms, shown[0].total) == (NOW - 2 * HOUR_MS, NOW, 1)
+
+
+def test_of_some_namespaces_it_tells_what_was_seen_and_nothing_of_the_counters() -> None:
+    since = NOW + HOUR_MS // 2
+    spans = Spans.between(since, since + 3 * HOUR_MS, 3 * HOUR_MS, NOW)
+    looked = Looked(spans.atoms)
+    steps = looked.steps(since, since + 3 * HOUR_MS)
+    looked.add(since, since + 3 * HOUR_MS, steps, Found(by_step=[{"a": 1}, {}, {"b": 7}], first_ms=since + 5))
+    (bucket,) = looked.buckets(spans, None)
+    assert (bucket.total, bucket.exact, looked.first_ms) == (8, True, since + 5)
+    cut = Looked(spans.atoms)
+    cut.add(since, since + 3 * HOUR_MS, steps, Found(by_step=[{"a": 1}, {}, {}], up_to=Place(key(NOW + HOUR_MS), 0)))
+    (bucket,) = cut.buckets(spans, None)
+    assert (bucket.total, bucket.exact) == (1, False)
+    whole = merged(spans, [TimelinePart(partitions=[0], buckets=[bucket])], [], None)
+    assert whole.overdue == 0
+    late = Spans.between(NOW - 20, NOW + 10, 10, NOW)
+    buckets = [Bucket(from_ms=a, to_ms=b, total=3) for a, b in pairwise(late.edges)]
+    assert merged(late, [TimelinePart(partitions=[0], buckets=buckets)], [], None).overdue == 6
+
+
+class Slow:
+    """A search whose scans take so long, and count how often they are asked for."""
+
+    served, overdue, scanned = [0], 0, 0
+
+    def __init__(self, took_s: float) -> None:
+        self.took_s = took_s
+        self.scans = self
+
+    def hours(self, _partitions: list[int]) -> dict[int, int]:
+        return {NOW // HOUR_MS: 1}
+
+    async def scan(self, wanted: Scan) -> Found:
+        self.scanned += 1
+        await asyncio.sleep(self.took_s)
+        return Found(by_step=[{} for _ in wanted.steps[1:]])
+
+
+@pytest.mark.parametrize(("took_s", "pause_s", "scanned"), [(0.0, 1.9, 1), (0.0, 2.1, 2), (1.0, 8.9, 1), (1.0, 9.1, 2)])
+def test_looking_takes_a_tenth_of_the_time_at_most(took_s: float, pause_s: float, scanned: int) -> None:
+    slow, spans = Slow(took_s), Spans.between(NOW, NOW + MINUTE_MS, 1_000, NOW)
+    timelines = Timelines(cast("Search", slow))
+
+    async def ask_twice() -> None:
+        await timelines.own_part(spans)
+        await asyncio.sleep(pause_s)
+        await timelines.own_part(spans)
+
+    loop = SimulatedLoop()
+    loop.run_until_complete(ask_twice())
+    loop.close()
+    assert slow.scanned == scanned

@@ -11,11 +11,13 @@ import pytest
 from app.clock import Clock
 from app.commit.tally import Tally
 from app.histogram import Histogram
+from app.quotas import Quota
 from app.reports.agreement import Agreement
 from app.reports.queues import Said
 from app.reports.reader import ProgressReader, Report, decode_progress
 from app.settings import Settings
 from app.web.measures import Measures
+from app.web.minutes import Minutes
 from app.web.overview import Wanted
 from app.web.state import Recovery
 
@@ -72,6 +74,7 @@ class FakeState:
     waiting: dict[int, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     wants: Wanted = field(default_factory=Wanted)
     said: list[Said] = field(default_factory=list)
+    quotas: dict[str, Quota | None] = field(default_factory=dict)
     measures: Measures | None = None
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 
@@ -125,4 +128,6 @@ def measures(tmp_path: Path) -> Measures:
     settings.data_path.mkdir(parents=True, exist_ok=True)
     clock = Clock()
     lateness = Histogram((0.001, 1.0))
-    return Measures(settings, clock, Tally(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS))
+    return Measures(
+        settings, clock, Tally(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS), Minutes(clock, {})
+    )

@@ -25,6 +25,7 @@ from app.kafka.produce.producer_id import ProducerId, new_producer_id
 from app.kafka.produce.requests import Connection, Requests
 from app.process.fatal import end_process
 from app.process.tasks import telling
+from app.route import named
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class Sender:
         With `recalls`, what waits behind a batch that fails is given back as Recalled, and nothing waits for company.
         In the log the cluster has this `name`, if it is not our own.
         """
-        self._cluster, self._recalls = cluster, recalls
+        self._cluster, self._recalls, self._name = cluster, recalls, name
         self._where = f" on cluster {name}" if name else ""
         self._queues: dict[tuple[str, int], PartitionQueue] = {}
         self._producer: ProducerId | None = None
@@ -242,7 +243,8 @@ class Sender:
     async def _renumber(self, queue: PartitionQueue, why: str) -> None:
         """Begin the queue anew with a producer id of its own; its batch was not stored under the old one."""
         if not queue.stale:
-            log.warning("%s-%d: %s, beginning anew with another producer id", queue.topic, queue.partition, why)
+            sentence = "%s-%d: %s, beginning anew with another producer id"
+            log.warning(sentence, queue.topic, queue.partition, why, extra=self._about(queue))
         queue.stale = True
         try:
             producer = await new_producer_id(self._cluster)
@@ -251,6 +253,11 @@ class Sender:
             return
         queue.renumber(producer)
         self._land(queue)
+
+    def _about(self, queue: PartitionQueue) -> dict[str, str | int]:
+        """Return what a line about a queue has as fields."""
+        about: dict[str, str | int] = {"topic": queue.topic, "partition": queue.partition}
+        return about | {"destination": named(self._name, queue.topic)} if self._recalls else about
 
     def _retry(self, queue: PartitionQueue, why: str) -> None:
         if not queue.pending:  # its batch was given up: the next one is tried, for a queue that fails takes no more
@@ -264,7 +271,7 @@ class Sender:
         backoff = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** min(queue.failures, 10)) * random.uniform(0.5, 1)  # noqa: S311
         if queue.failures in (1, 10) or queue.failures % 100 == 0:
             tp = f"{queue.topic}-{queue.partition}{self._where}"
-            log.warning("%s: not sent (%s), try %d", tp, why, queue.failures)
+            log.warning("%s: not sent (%s), try %d", tp, why, queue.failures, extra=self._about(queue))
         queue.retry_at = self._loop.time() + backoff
         self._land(queue)
 

@@ -12,11 +12,14 @@ import pytest
 from app.http.allow_list import Allowed
 from app.http.answers import TAKEN, Answer, Meaning, answer_of
 from app.http.hosts import AILING, FIRST
+from app.http.target import Target
 from app.reports.progress import ProgressReporter
+from tables import Entry
 from tests.app.stage import Stage
 
 if TYPE_CHECKING:
     from app.kafka import Sender
+    from app.traces.traces import Traces
 
 GONE = Answer(Meaning.NEVER, "HTTP 410")
 DEAD = Answer(Meaning.AGAIN, "no connection", of_host=True)
@@ -105,6 +108,21 @@ async def test_it_is_posted_when_due_and_not_before(stage: Stage, script: Script
     )
     assert stage.told() == ["delivered a"]
     assert stage.sender.ids() == []
+
+
+async def test_each_try_is_told_to_traces_if_there_are_any(stage: Stage, script: Script) -> None:
+    told: list[tuple[str, str, int, int]] = []
+
+    class Recorder:
+        def posted(self, entry: Entry, to: Target, answer: Answer, began_ms: int) -> None:
+            told.append((entry.id, str(to.url), answer.status, began_ms))
+
+    stage.due.http._posts._traces = cast("Traces", Recorder())
+    script.answers["https://a.example/x"] = POISON
+    began = stage.clock.wall
+    await ask(stage, "a")
+    await until(stage, lambda: told)
+    assert told == [("a", "https://a.example/x", 500, began)]
 
 
 async def test_a_row_between_tries_is_not_looked_at_until_its_time(stage: Stage, script: Script) -> None:

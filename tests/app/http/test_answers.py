@@ -39,4 +39,5 @@ def test_an_overloaded_host_is_the_cause_itself() -> None:
     ],
 )
 def test_retry_after_is_read_in_both_forms_and_bounded(said: str, after_ms: int | None) -> None:
-    assert answer_of(503, said, NOW) == Answer(Meaning.AGAIN, "HTTP 503", of_host=True, after_ms=after_ms)
+    expected = Answer(Meaning.AGAIN, "HTTP 503", of_host=True, after_ms=after_ms, status=503)
+    assert answer_of(503, said, NOW) == expected

@@ -2,18 +2,23 @@
 
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, use_span
 
+from app.http.answers import answer_of
+from app.http.target import target_of
 from app.kafka.errors import TooLarge
 from app.settings import Settings
 from app.steps.step import Step
 from app.traces.contexts import Headers
 from app.traces.traces import MAX_LINKS, Sent, Traces
+from tables import Entry
 from tests.punctual.contract.records import NOW, FakeRecord
+from tests.tables.rows import entry
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -53,6 +58,10 @@ def batch(*messages: Headers) -> Sent:
     )
     rows = [(owner, key) for key in owner.claims]
     return SimpleNamespace(route=(None, "orders", 3), rows=[*rows, (owner, b"gone")], sent_ms=NOW)
+
+
+def row_for_url(headers: Headers) -> Entry:
+    return msgspec.structs.replace(entry("a", "https://hooks.example.com/x"), headers=list(headers))
 
 
 def linked(span: ReadableSpan) -> list[int]:
@@ -115,6 +124,24 @@ def test_deliveries_of_a_step_are_told_with_it(made: Made) -> None:
     step.deliveries = [batch(traced(1)), batch(traced(2))]
     made.traces.committed(0, step)
     assert [linked(span) for span in made.get_finished_spans()] == [[1], [2]]
+
+
+def test_a_post_is_linked_to_who_asked_and_begins_a_trace_of_its_own(made: Made) -> None:
+    row = row_for_url(traced(1))
+    with use_span(made.tracer.start_span("of somebody else")):
+        made.traces.posted(row, target_of(row.to), answer_of(204, None, 0), NOW)
+    span = made.one()
+    assert (span.name, span.kind, span.parent, linked(span)) == ("POST", SpanKind.CLIENT, None, [1])
+    assert span.start_time == NOW * 1_000_000
+    assert (span.attributes or {})["http.response.status_code"] == 204
+    assert span.status.is_unset
+
+
+def test_a_post_that_is_not_taken_says_why_and_one_that_nobody_traces_makes_no_span(made: Made) -> None:
+    target, refused = target_of("https://hooks.example.com/x"), answer_of(503, None, 0)
+    made.traces.posted(row_for_url([]), target, refused, NOW)
+    made.traces.posted(row_for_url(traced(1)), target, refused, NOW)
+    assert (made.one().status.status_code, made.one().status.description) == (StatusCode.ERROR, "HTTP 503")
 
 
 def test_a_span_has_so_many_links_at_most(made: Made) -> None:

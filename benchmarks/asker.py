@@ -1,0 +1,61 @@
+"""Somebody who looks at a worker's pages while something else is measured: a thread of its own."""
+
+import http.client
+import threading
+import time
+from collections.abc import Callable
+from typing import Self
+from urllib.parse import urlsplit
+
+from benchmarks.clock import now_ms
+from benchmarks.errors import PromiseBroken
+
+_TIMEOUT_S = 60.0
+_OK = 200
+
+Ask = Callable[[str], bytes]
+"""Asks for a path and returns what is answered."""
+
+
+class Asker:
+    """Does something again and again inside the `with` block, at most so often; how long each answer took is kept."""
+
+    def __init__(self, url: str, what: Callable[[Ask], None], pause_s: float) -> None:
+        """Ask `url`, over one connection as a browser does."""
+        self._what, self._pause_s = what, pause_s
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_S)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._failed: BaseException | None = None
+        #: By path without its query: when each was asked (epoch ms), and how many milliseconds the answer took.
+        self.took: dict[str, list[tuple[int, float]]] = {}
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._connection.close()
+        if self._failed is not None and kind is None:
+            raise self._failed
+
+    def ask(self, path: str) -> bytes:
+        """Return what a path answers, and keep how long it took. Raises PromiseBroken if it is an error."""
+        at_ms, began = now_ms(), time.perf_counter()
+        self._connection.request("GET", path)
+        answer = self._connection.getresponse()
+        body = answer.read()
+        took_ms = (time.perf_counter() - began) * 1_000
+        if answer.status != _OK:
+            raise PromiseBroken("look", [f"{path} answers {answer.status}: {body[:200]!r}"])
+        self.took.setdefault(path.partition("?")[0], []).append((at_ms, took_ms))
+        return body
+
+    def _run(self) -> None:
+        try:
+            while not self._over.wait(self._pause_s):
+                self._what(self.ask)
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self._failed = error

@@ -1,0 +1,165 @@
+"""Somebody looks at a worker that is busy: how long answers take, and what that costs deliveries.
+
+One worker holds many messages and takes a steady load, four fifths of what it can. In turns nobody looks, somebody
+keeps the page to begin with open, and somebody searches through everything.
+"""
+
+import bisect
+import statistics
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import msgspec
+
+from benchmarks import topics
+from benchmarks.asker import Ask, Asker
+from benchmarks.clock import now_ms, sleep_until
+from benchmarks.errors import TooSlow
+from benchmarks.figures import Figures, spread
+from benchmarks.installation import Installation
+from benchmarks.plan import Plan
+from benchmarks.sizes import Sizes
+from benchmarks.tally import Delivery
+
+_SOON_MS, _LEAD_MS = 2_000, 1_000
+#: How long a rate is tried, and when it is too high: its last message is delivered so late.
+_TRY_S, _BEHIND_MS = 6, 300
+#: How much of that the steady load is.
+_SHARE = 0.8
+#: What is pending is due within so long, from an hour ahead on.
+_DAY_MS = 86_400_000
+#: The page is asked for, with what it shows, so many times a second at most.
+_PER_S = 4
+#: What may belong to the turn before: a stretch of a search takes so long.
+_SETTLE_MS = 2_000
+
+_HOME, _TIMELINE, _MESSAGE, _FIND = "/", "/api/v1/timeline", "/api/v1/messages/far-7", "/api/v1/messages"
+ANSWERS = ("home", "timeline", "message", "find")
+ALONE, HOME, FIND = TURNS = ("alone", "home", "find")
+
+
+def measure(bootstrap: str, sizes: Sizes) -> Figures:
+    """Fill a fresh installation, find out what it can, and look at it."""
+    with Installation(bootstrap, "look") as here:
+        step_us = max(1, _DAY_MS * 1_000 // sizes.looked_at)
+        here.send(here.plan_far("far", sizes.looked_at, step_us=step_us, value_bytes=sizes.value_bytes))
+        here.wait_settled()
+        most = capacity(here, sizes)
+        found = beside(here, sizes, round(most * _SHARE))
+        return {"look": {"capacity": most, "pending": here.far, **found}}
+
+
+def capacity(here: Installation, sizes: Sizes) -> float:
+    """Return the highest rate tried at which messages go in and out and none of it heaps up."""
+    best = 0
+    for rate in sizes.looking_rates:
+        plan = steady(here, f"try{rate}", rate, _TRY_S)
+        try:
+            here.send(plan)
+        except TooSlow:  # the generator shares these cores: what it cannot send, nobody can take
+            break
+        here.wait_settled()
+        if topics.last_append_ms(here.bootstrap, here.out) - plan.last_due_ms > _BEHIND_MS:
+            break
+        best = rate
+    if not best:
+        rate = sizes.looking_rates[0]
+        raise TooSlow(f"look: the worker does not keep up with {rate:,} messages a second. Run on a quiet machine.")
+    return best
+
+
+def steady(here: Installation, name: str, rate: int, seconds: float) -> Plan:
+    """Plan messages at a steady rate, each due a second after it is asked for."""
+    step_us = 1_000_000 // rate
+    begin = now_ms() + _SOON_MS
+    count = int(seconds * 1_000_000 / step_us)
+    return here.plan(name, count, begin, step_us=step_us, lead_ms=_LEAD_MS, start_ms=begin, paced=True)
+
+
+def beside(here: Installation, sizes: Sizes, rate: int) -> dict[str, float]:
+    """Send a steady load through turns of each kind; return what they come to."""
+    slots = [kind for _ in range(sizes.looking_rounds) for kind in TURNS]
+    load = steady(here, "steady", rate, sizes.looking_s * (len(slots) + 1))
+    begin = load.base_ms + _LEAD_MS
+    edges = [begin + number * sizes.looking_s * 1_000 for number in range(len(slots) + 1)]
+    took: dict[str, list[float]] = {}
+    with here.sending(load) as sending:
+        for number, kind in enumerate(slots):
+            sleep_until(edges[number])
+            asker = _asker(here, kind)
+            with asker:
+                sleep_until(edges[number + 1])
+            for path, answers in (asker.took if isinstance(asker, Asker) else {}).items():
+                took.setdefault(_named(path), []).extend(
+                    ms for at_ms, ms in answers if at_ms >= edges[number] + _SETTLE_MS
+                )
+        sending.wait()
+    here.wait_settled()
+    late = by_turn(here.tally().deliveries(load), edges)
+    return {"rate": rate, **_answers(took), **lateness(slots, late)}
+
+
+def _asker(here: Installation, kind: str) -> AbstractContextManager[object]:
+    """Return who looks in a turn of this kind."""
+    if kind == ALONE:
+        return nullcontext()
+    if kind == HOME:
+        return Asker(here.worker.url, _home, 1 / _PER_S)
+    return Asker(here.worker.url, _Search(), 0.0)
+
+
+def _home(ask: Ask) -> None:
+    """Look at the page to begin with, and at what it shows."""
+    for path in (_HOME, "/api/v1/overview", _TIMELINE, _MESSAGE):
+        ask(path)
+
+
+class _Search:
+    """Goes through everything that is pending, page by page, and then again: nothing has this key."""
+
+    def __init__(self) -> None:
+        self._next = ""
+
+    def __call__(self, ask: Ask) -> None:
+        """Ask for the next page."""
+        found = msgspec.json.decode(ask(f"{_FIND}?key=none&cursor={self._next}"))
+        self._next = found["next"] or ""
+
+
+def _named(path: str) -> str:
+    """Return what the answers of a path are called among the figures; nothing of those that are not among them."""
+    return {_HOME: "home", _TIMELINE: "timeline", _MESSAGE: "message", _FIND: "find"}.get(path, "")
+
+
+def _answers(took: Mapping[str, list[float]]) -> dict[str, float]:
+    found = {name: spread(values) for name, values in took.items()}
+    return {f"{name}_{at}": found[name][at] for name in ANSWERS if name in found for at in ("p50_ms", "p99_ms")}
+
+
+def by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
+    """Return how late the messages of each turn were by their due times, without those of its first second."""
+    late: list[list[int]] = [[] for _ in edges[1:]]
+    for delivery in found:
+        turn = bisect.bisect_right(edges, delivery.due_ms) - 1
+        if 0 <= turn < len(late) and delivery.due_ms >= edges[turn] + _SETTLE_MS:
+            late[turn].append(delivery.late_ms)
+    return late
+
+
+def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, float]:
+    """Return the lateness of each kind of turn, and by how much a look has raised it in the rounds: median and most."""
+    every = {
+        kind: [ms for slot, turn in zip(slots, late, strict=True) if slot == kind for ms in turn] for kind in TURNS
+    }
+    found = {f"late_{kind}_{at}": spread(every[kind])[at] for kind in TURNS for at in ("p50_ms", "p99_ms")}
+    rounds = {
+        kind: [spread(turn)["p99_ms"] for slot, turn in zip(slots, late, strict=True) if slot == kind] for kind in TURNS
+    }
+    for kind in (HOME, FIND):
+        ratios = [there / max(1.0, alone) for there, alone in zip(rounds[kind], rounds[ALONE], strict=True)]
+        found |= {
+            f"ratio_{kind}": statistics.median(ratios),
+            f"ratio_{kind}_least": min(ratios),
+            f"ratio_{kind}_most": max(ratios),
+        }
+    return found

@@ -1,0 +1,126 @@
+"""A real Prometheus reads a real worker: what the dashboard asks has an answer, and no alert fires without a reason."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped] # it ships no types
+
+from app.embedded.ports import free_port
+from deploy.monitoring.dashboard import ROWS
+from deploy.monitoring.generate import files
+from tests.harness.kafka import now_ms
+from tests.harness.worker import eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation
+from tests.integration.test_acts import post
+
+PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
+HOUR_MS = 3_600_000
+#: What the dashboard's variables are, and what a worker that is well has nothing to say to.
+_CHOSEN = {"$__rate_interval": "5s", "$job": ".*", "$namespace": ".*"}
+_SILENT = ("is held", "handed out", "breakers open", "other settings")
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.skipif(
+        PROMETHEUS is None, reason="no prometheus on the PATH or in PROMETHEUS: nothing was asked of one"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run) -> Iterator[Installation]:
+    """One that has delivered, refused, paused and capped something, and waits for the rest."""
+    with run("prometheus") as made:
+        to, other, paused = (made.topic() for _ in range(3))
+        for number in range(20):
+            made.requests.schedule(f"soon-{number}", now_ms() + 200, to)
+            made.requests.schedule(f"later-{number}", now_ms() + HOUR_MS, to)
+        for number in range(200):  # one a second of them
+            made.requests.schedule(f"paced-{number}", now_ms() + 2_000, other)
+        made.requests.send({"delay-to": to, "delay-after": "soon"})
+        assert post(made, f"/destinations/{paused}/pause", {"reason": "a test"})[0] == 200
+        assert post(made, f"/destinations/{other}/rate", {"rate": "1/s"})[0] == 200
+        made.requests.flush()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def prometheus(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prometheus that reads the worker each second, and has the alerts."""
+    path, port = tmp_path_factory.mktemp("prometheus"), free_port()
+    (path / "alerts.yaml").write_text(files()["alerts.yaml"])
+    scraped = {"job_name": "delay", "static_configs": [{"targets": [installation.worker.url.removeprefix("http://")]}]}
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": ["alerts.yaml"],
+        "scrape_configs": [scraped],
+    }
+    (path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    options = {"config.file": "prometheus.yml", "storage.tsdb.path": "data", "web.listen-address": f"127.0.0.1:{port}"}
+    with (path / "log").open("wb") as log:
+        running = subprocess.Popen(
+            [str(PROMETHEUS), *(f"--{name}={value}" for name, value in options.items())], cwd=path, stderr=log
+        )
+        try:
+            url = f"http://127.0.0.1:{port}/api/v1"
+            eventually(lambda: scrapes(url) > 5, 30, "some readings")
+            yield url
+        finally:
+            running.terminate()
+            running.wait(20)
+
+
+def ask(url: str, path: str, **query: str) -> Any:
+    """Return the data of an answer; fails with what Prometheus says of a question that makes no sense."""
+    try:
+        with urllib.request.urlopen(f"{url}/{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:  # noqa: S310
+            return json.load(answer)["data"]
+    except urllib.error.HTTPError as error:
+        raise AssertionError(f"{query}: {error.read().decode()}") from error
+
+
+def scrapes(url: str) -> int:
+    """Return how often the worker was read so far."""
+    try:
+        found = ask(url, "query", query="count_over_time(up[1m])")["result"]
+    except OSError:
+        return 0
+    return sum(int(one["value"][1]) for one in found)
+
+
+@pytest.mark.parametrize("panel", [panel for row in ROWS.values() for panel in row], ids=lambda panel: panel.title)
+def test_what_a_panel_asks_has_an_answer_with_the_labels_that_it_shows(prometheus: str, panel: Any) -> None:
+    for legend, template in panel.queries.items():
+        asked = template
+        for name, value in _CHOSEN.items():
+            asked = asked.replace(name, value)
+        found = ask(prometheus, "query", query=asked)["result"]
+        labels = set(re.findall(r"\{\{(\w+)\}\}", legend))
+        assert found or asked.endswith("> 0") or any(words in legend for words in _SILENT), asked
+        assert all(labels <= one["metric"].keys() for one in found), (asked, found)
+
+
+def test_alerts_are_understood_and_none_fires_while_all_is_well(prometheus: str) -> None:
+    rules = [rule for group in ask(prometheus, "rules")["groups"] for rule in group["rules"]]
+    eventually(lambda: all(rule["health"] == "ok" for rule in rules), what="an evaluation of each")
+    assert len(rules) >= 15
+    assert [
+        alert["labels"]["alertname"] for alert in ask(prometheus, "alerts")["alerts"] if alert["state"] == "firing"
+    ] == []
+
+
+def test_what_prometheus_has_read_is_what_the_worker_says(prometheus: str, installation: Installation) -> None:
+    with urllib.request.urlopen(f"{installation.worker.url}/metrics", timeout=10) as answer:  # noqa: S310 - our own
+        told = set(re.findall(r"^(delay_\w+?)(?:\{| )", answer.read().decode(), re.MULTILINE))
+    read = set(ask(prometheus, "label/__name__/values"))
+    assert told <= read
