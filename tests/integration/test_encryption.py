@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from punctual import DelayClient, SyncDelayClient
 from punctual.encryption import Keyring, TamperedError, new_key
 from tests.docs.how_to import blocks
 from tests.harness.kafka import read
-from tests.harness.worker import ROOT
+from tests.harness.worker import ROOT, eventually
 from tests.integration.installation import Installation
 
 SECRET, OPEN = b"4111-secret-4111", b"4111-open-4111"
@@ -43,15 +44,25 @@ async def test_an_encrypted_value_is_nowhere_in_clear(installation: Installation
     assert OPEN in found
     assert SECRET not in found
     installation.worker.start().wait_ready()
-    shown = await asyncio.to_thread(_page, f"{installation.worker.url}/messages/{waits}")
+    shown = await asyncio.to_thread(_page, f"{installation.worker.url}/messages/{waits}", b"encrypted with the key")
     assert b"encrypted with the key 2026-11" in shown
     assert SECRET not in shown
 
 
-def _page(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=10) as page:  # noqa: S310 - ours
-        content: bytes = page.read()
-    return content
+def _page(url: str, part: bytes) -> bytes:
+    """Return a page when it has a part: a worker that has just started cannot find messages at once."""
+    found = [b""]
+
+    def has_it() -> bool:
+        try:
+            with urllib.request.urlopen(url, timeout=10) as page:  # noqa: S310 - ours
+                found[0] = page.read()
+        except urllib.error.HTTPError as error:
+            error.close()
+        return part in found[0]
+
+    eventually(has_it, what=f"{part!r} on {url}")
+    return found[0]
 
 
 def _everything(installation: Installation, to: str) -> bytes:

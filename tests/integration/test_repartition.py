@@ -20,17 +20,15 @@ from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_pause import say
 
 AFTER = 6
-#: PUNCTUAL_LONG=1 kills the command at every point; otherwise at some, other ones with each guarantee.
+#: PUNCTUAL_LONG=1 runs it with each guarantee, and kills the command at every point; otherwise at some, at least once.
 LONG = bool(os.environ.get("PUNCTUAL_LONG"))
 #: Points at which it is killed in turn, and at which passing.
 KILLS = {
-    "at_least_once": [("seal", 2), ("batch", 5), ("report", 1)],
-    "exactly_once": [("sealed", 3), ("check", 1), ("pass-on", 1)],
-}
-ALL_KILLS = {
     "at_least_once": [("note", 1), ("seal", 2), ("sealed", 2), ("batch", 5), ("check", 1), ("grow", 1), ("report", 1)],
     "exactly_once": [("noted", 1), ("sealed", 3), ("note", 2), ("batch", 2), ("note", 2), ("pass-on", 1), ("done", 1)],
 }
+if not LONG:
+    KILLS = {"at_least_once": [("seal", 2), ("batch", 5), ("pass-on", 1)]}
 REFUSED_AFTER = ("sealed", "check", "pass-on") if LONG else ("pass-on",)
 Completed = subprocess.CompletedProcess[str]
 IDS, PLAIN = 240, 60
@@ -38,7 +36,7 @@ IDS, PLAIN = 240, 60
 SOON_MS, LATER_MS = 2_500, 600_000
 
 
-@pytest.fixture(params=["at_least_once", "exactly_once"])
+@pytest.fixture(params=list(KILLS))
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
     with run("repartition", env=lambda _: {"DELAY_GUARANTEE": request.param}) as made:
         yield made
@@ -52,6 +50,7 @@ def test_each_message_is_delivered_once_by_its_last_order(installation: Installa
     early = _run(installation)
     assert (early.returncode, "1 worker(s) are in the group" in early.stderr) == (1, True), early.stderr
     installation.worker.stop()
+    _abandoned(installation)
     forwarded = _left_on_its_way(installation, to)
     looked, all_ = report(_run(installation, "--dry-run")), IDS + PLAIN + 1
     assert (looked["state"], looked["rows"], looked["destinations"]) == ("ready", all_, {to: all_})
@@ -60,7 +59,7 @@ def test_each_message_is_delivered_once_by_its_last_order(installation: Installa
         requests.cancel(f"m{number}", partition=home_partition(f"m{number}", (), PARTITIONS))
     requests.flush()
 
-    for point, hit in (ALL_KILLS if LONG else KILLS)[installation.worker.env["DELAY_GUARANTEE"]]:
+    for point, hit in KILLS[installation.worker.env["DELAY_GUARANTEE"]]:
         said = _run(installation, crash_at=point, hit=hit)
         assert said.returncode == KILLED, (point, said.stderr[-2000:])
         if point in REFUSED_AFTER:
@@ -129,6 +128,16 @@ def _run(installation: Installation, *options: str, crash_at: str = "", hit: int
     return repartition(installation.worker, installation.bootstrap, *asked, to=AFTER, crash_at=crash_at, hit=hit)
 
 
+def _abandoned(installation: Installation) -> None:
+    """Begin, give up, and have a worker start as before; it goes on where it was, and is stopped again."""
+    assert _run(installation, crash_at="check").returncode == KILLED
+    assert report(_run(installation, "--abandon"))["state"] == "abandoned"
+    again = _run(installation, "--abandon")
+    assert (again.returncode, "nothing to abandon" in again.stderr) == (1, True)
+    installation.worker.start().wait_ready()
+    installation.worker.stop()
+
+
 def _refuses(installation: Installation, sentence: str) -> None:
     """See that a worker does not start, whatever its number of partitions."""
     worker = installation.worker
@@ -150,8 +159,6 @@ def test_a_worker_that_was_paused_before_does_nothing_afterwards(
     installation: Installation, tmp_path: Path, bootstrap: str
 ) -> None:
     to, paused, due_ms = installation.topic(), installation.worker, now_ms() + 8_000
-    if paused.env["DELAY_GUARANTEE"] == "exactly_once" and not LONG:
-        pytest.skip("PUNCTUAL_LONG=1 runs it exactly once too")
     ids = [f"z{number}" for number in range(60)]
     for id_ in ids:
         installation.requests.schedule(id_, due_ms, to)
