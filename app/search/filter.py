@@ -9,7 +9,8 @@ from punctual.contract.times import parse_time
 from tables import Entry, keys
 
 #: The names that a query may have, in the order in which they are written.
-NAMES: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix")
+NAMES: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "recurring")
+_YES: Final = "yes"
 _LONGEST: Final = 1_024
 
 
@@ -21,7 +22,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which messages: those that fit all that is set. Due times are epoch milliseconds, both included.
 
     `to` is a topic, or a URL or its beginning; `header` is a name, or `name:value`; `source` is a topic, or what a
-    request's `topic-partition-offset` begins with.
+    request's `topic-partition-offset` begins with; `recurring` is yes for series alone.
     """
 
     to: str = ""
@@ -31,6 +32,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     header: str = ""
     source: str = ""
     id_prefix: str = ""
+    recurring: str = ""
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> Self:
@@ -40,6 +42,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         given = given_in(query, NAMES)
         since, until = given.pop("due_from"), given.pop("due_to")
+        if given["recurring"] not in ("", _YES):
+            raise FilterError(f"recurring={given['recurring'][:64]!r} should be {_YES}, or be left out")
         return cls(
             due_from_ms=moment("due_from", since, keys.MAX_DUE_MS) if since else 0,
             due_to_ms=moment("due_to", until, keys.MAX_DUE_MS) if until else keys.MAX_DUE_MS,
@@ -77,6 +81,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             and (not self.source or entry.source == self.source or entry.source.startswith(f"{self.source}-"))
             and (not self.key or entry.key == self.key.encode())
             and (not self.header or self._has_header(entry))
+            and (not self.recurring or entry.series is not None)
         )
 
     def _goes_there(self, entry: Entry) -> bool:
