@@ -19,8 +19,6 @@ class Stores:
 
     stores: dict[int, PartitionStore]
     progress: dict[int, RestoreProgress]
-    _whose: Whose | None = None
-
     #: By whom what waits is counted, if somebody wants to know.
     _whose: Whose | None = None
 

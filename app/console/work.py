@@ -42,9 +42,9 @@ class Work:
 
     async def show_recurring(self, request: web.Request) -> web.Response:
         """Answer GET /recurring: the series, and when each goes on."""
-        query = {"limit": "500", "cursor": request.query.get("cursor", "")}
+        query = {"recurring": "yes", "cursor": request.query.get("cursor", "")}
         found = await self._desk.api(request).get("/messages", query)
-        rows = [row for row in found.get("rows", []) if row.get("recurring") is not None]
+        rows = found.get("rows", [])
         return await self._desk.show(request, "recurring.html", found=found, rows=rows, plain=payload.plain)
 
     async def show_audit(self, request: web.Request) -> web.Response:

@@ -10,7 +10,8 @@ from punctual.contract.times import parse_time
 from tables import Entry, keys
 
 #: The names that a query may have, in the order in which they are written.
-NAMES: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace")
+NAMES: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace", "recurring")
+_YES: Final = "yes"
 _LONGEST: Final = 1_024
 #: In an address, what no namespace is called: those of no namespace that there is, and so nothing.
 _NONE: Final = "-"
@@ -24,7 +25,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which messages: those that fit all that is set. Due times are epoch milliseconds, both included.
 
     `to` is a topic, or a URL or its beginning; `header` is a name, or `name:value`; `source` is a topic, or what a
-    request's `topic-partition-offset` begins with; `within` has the namespaces that ids may be of, None for all ids.
+    request's `topic-partition-offset` begins with; `within` has the namespaces that ids may be of, None for all ids;
+    `recurring` is yes for series alone.
     """
 
     to: str = ""
@@ -35,6 +37,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     id_prefix: str = ""
     within: Namespaces | None = None
+    recurring: str = ""
 
     @classmethod
     def from_query(cls, query: Mapping[str, str], namespaces: Namespaces | None = None) -> Self:
@@ -44,6 +47,8 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """
         given = given_in(query, NAMES)
         since, until = given.pop("due_from"), given.pop("due_to")
+        if given["recurring"] not in ("", _YES):
+            raise FilterError(f"recurring={given['recurring'][:64]!r} should be {_YES}, or be left out")
         return cls(
             within=part_of(namespaces, given.pop("namespace")),
             due_from_ms=moment("due_from", since, keys.MAX_DUE_MS) if since else 0,
@@ -85,6 +90,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             and (not self.source or entry.source == self.source or entry.source.startswith(f"{self.source}-"))
             and (not self.key or entry.key == self.key.encode())
             and (not self.header or self._has_header(entry))
+            and (not self.recurring or entry.series is not None)
         )
 
     def _goes_there(self, entry: Entry) -> bool:

@@ -13,7 +13,7 @@ from app.search.filter import Filter
 from app.search.row import SHOWN, Row, row_of
 from tables import keys
 from tables.destination import told
-from tables.entry import decode
+from tables.entry import decode, may_recur
 
 #: Rows between two looks at the clock: half a millisecond's.
 _STRIDE: Final = 512
@@ -58,7 +58,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     filter: Filter = Filter()
     after: Place = Place()
     limit: int = 50
-    rows: int = 200_000
+    rows: int = 1_000_000
     ms: int = 2_000
     most: int | None = SHOWN
     count: bool = False
@@ -102,13 +102,14 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
     )  # of partitions that come later, this key is still to come
     found = Found(by_step=[{} for _ in wanted.steps[1:]])
     until, needles, fits = Clock.monotonic_ms() + wanted.ms, seek.needles, seek.fits
+    recurs = may_recur if seek.recurring else _true
     last = wanted.after
     for key, number, raw in merged(parts, start, keys.due_bound(seek.due_to_ms)):
         if wanted.after.passed(key, number):
             continue
         found.looked_at += 1
         last = Place(key, number)
-        if all(needle in raw for needle in needles):
+        if all(needle in raw for needle in needles) and recurs(raw):
             entry = decode(raw)
             if fits(key, entry):
                 found.matching += 1
@@ -121,6 +122,10 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
             found.up_to = last
             return found
     return found
+
+
+def _true(_raw: bytes) -> bool:
+    return True
 
 
 def _late(until: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from app.search.scan import Found, Scan
-from app.search.scanner import LENGTH, Answer, Question, encode
+from app.search.scanner import IDLE, LENGTH, Answer, Question, encode
 
 _IDLE_S: Final = 60.0
 #: A scan is bounded in rows and time; opening many databases, or a machine that is busy, may add to that.
@@ -33,6 +33,8 @@ class Scans:
         self._turn = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._end: asyncio.TimerHandle | None = None
+        #: Whether the next process takes no more than what nobody else wants; one that got too little is nice alone.
+        self._idle = True
 
     async def scan(self, wanted: Scan, only: int | None = None) -> Found:
         """Go through all partitions that are here, or `only` one of them.
@@ -49,6 +51,7 @@ class Scans:
                     answer = await self._ask(Question(parts, wanted))
             except (OSError, EOFError, TimeoutError, asyncio.CancelledError) as error:
                 await self._kill()
+                self._idle = self._idle and not isinstance(error, TimeoutError)
                 if isinstance(error, asyncio.CancelledError):
                     raise
                 raise ScanFailed(f"the scan has ended early ({type(error).__name__}); ask again") from error
@@ -72,7 +75,13 @@ class Scans:
 
     async def _ask(self, question: Question) -> Answer:
         if self._process is None or self._process.returncode is not None:
-            command = sys.executable, "-m", "app.search.scanner", str(self._directory)
+            command = [
+                sys.executable,
+                "-m",
+                "app.search.scanner",
+                str(self._directory),
+                *([IDLE] if self._idle else []),
+            ]
             pipe = asyncio.subprocess.PIPE
             self._process = await asyncio.create_subprocess_exec(
                 *command, stdin=pipe, stdout=pipe, start_new_session=True
@@ -103,6 +112,6 @@ class Scans:
         self._end = loop.call_later(_IDLE_S, self._leave)
 
     def _leave(self) -> None:
-        process, self._process = self._process, None
+        process, self._process, self._idle = self._process, None, True
         if process is not None and process.stdin is not None:
             process.stdin.close()  # it ends by itself, when it has answered

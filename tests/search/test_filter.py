@@ -6,6 +6,7 @@ import pytest
 from app.search.filter import Filter, FilterError
 from punctual.contract.namespaces import Namespaces, parse_namespaces
 from tables import Command, Entry
+from tables.series import Series
 from tests.tables.rows import NOW, entry, key
 
 TEAMS = parse_namespaces("orders-delays=orders,billing-delays=billing,gateway")
@@ -40,10 +41,15 @@ def row(id_: str = "a", **more: object) -> Entry:
         (Filter(source="delay"), True),
         (Filter(id_prefix="a"), True),
         (Filter(id_prefix="b"), False),
+        (Filter(recurring="yes"), False),
     ],
 )
 def test_a_message_fits_if_all_of_it_does(wanted: Filter, fits: bool) -> None:  # noqa: FBT001 - a case
     assert wanted.fits(key(NOW), row()) == fits
+
+
+def test_a_series_fits_who_looks_for_series() -> None:
+    assert Filter(recurring="yes").fits(key(NOW), row(series=Series(b"rule", NOW)))
 
 
 def test_urls_fit_by_their_beginnings() -> None:
@@ -100,6 +106,7 @@ def test_whatever_fits_has_the_needles() -> None:
 
 def test_a_filter_comes_back_from_its_address() -> None:
     wanted = Filter(to="orders", due_from_ms=NOW, due_to_ms=NOW + 5, key="k", header="h:1", source="s", id_prefix="a")
+    wanted = msgspec.structs.replace(wanted, recurring="yes")
     assert Filter.from_query(wanted.query()) == wanted
     assert Filter.from_query({}) == Filter()
     assert Filter.from_query({"due_from": "2026-01-01T00:00:00Z", "limit": "7"}) == Filter(due_from_ms=NOW)
@@ -112,6 +119,7 @@ def test_a_filter_comes_back_from_its_address() -> None:
         ({"to": "x" * 2_000}, "at most 1024"),
         ({"namespace": "shop"}, "there is no namespace 'shop'; they are billing, gateway, orders"),
         ({"namespace": "orders"}, "there is no namespace 'orders'; DELAY_NAMESPACES has none"),
+        ({"recurring": "no"}, "should be yes"),
     ],
 )
 def test_nonsense_is_said_to_be_so(query: dict[str, str], says: str) -> None:

@@ -118,6 +118,26 @@ async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: S
     assert (await scans.scan(Scan(count=True))).matching == 300
 
 
+async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_little(
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def policy() -> int:
+        assert scans._process is not None
+        return os.sched_getscheduler(scans._process.pid)
+
+    await scans.scan(Scan(count=True))
+    assert policy() == os.SCHED_IDLE
+    with monkeypatch.context() as impatient:
+        impatient.setattr("app.search.scans._PATIENCE_S", -2.0)  # as much as the scan itself may take
+        with pytest.raises(ScanFailed, match="ask again"):
+            await scans.scan(Scan(count=True))
+    assert (await scans.scan(Scan(count=True))).matching == 300
+    assert policy() == os.SCHED_OTHER
+    scans._leave()
+    assert (await scans.scan(Scan(count=True))).matching == 300
+    assert policy() == os.SCHED_IDLE
+
+
 async def test_databases_that_are_not_there_are_told_in_a_sentence(tmp_path: Path) -> None:
     scans = Scans(lambda: {0: tmp_path / "none.db"}, tmp_path / "scanner")
     with pytest.raises(ScanFailed, match="cannot be read now"):
