@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from app import layout
 from app.clock import Clock
 from app.deliver.posts import Posts
 from app.deliver.target import Target, connect
@@ -84,13 +85,13 @@ class Engine:
         settings = self.settings
         self._traces = traces_of(settings)
         with silent("aiokafka"):
-            self.limits = await ensure(settings)
+            self.limits = await ensure(settings, layout.assure)
         self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
         targets = self.targets
         targets[None] = Target(self.cluster, Sender(self.cluster, recalls=True))
         await self.cluster.start(settings.progress)
         own_id = await self.cluster.id()
-        belongs(settings.data_path, settings.app_id, own_id)
+        belongs(settings.data_path, settings.app_id, own_id, settings.changelog)
         self.sender = Sender(self.cluster)
         for name, bootstrap in settings.clusters.items():
             targets[name] = await connect(name, bootstrap, settings)

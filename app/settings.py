@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from app import topic_names
 from app.http.allow_list import AllowList, allow_list
 from app.quotas import Quota, quotas
 from app.rates import optional, rates
@@ -53,6 +54,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     namespaces: Namespaces = setting("DELAY_NAMESPACES", "", parse_namespaces)
     quotas: dict[str, Quota] = setting("DELAY_QUOTAS", "", quotas)
     partitions: int = setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
+    repartitioned: str = setting("DELAY_REPARTITIONED", "off", one_of("off", "on"))
     replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = setting("DELAY_DESTINATIONS", "", patterns)
@@ -105,12 +107,12 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     @property
     def forwards(self) -> str:
         """The topic for records on their way to their id's home partition."""
-        return f"{self.app_id}-forwards"
+        return topic_names.forwards(self.app_id, self.repartitioned == "on" and self.partitions)
 
     @property
     def changelog(self) -> str:
         """The table's changelog topic."""
-        return f"{self.app_id}-delays-changelog"
+        return topic_names.changelog(self.app_id, self.repartitioned == "on" and self.partitions)
 
     @property
     def events_topic(self) -> str:
@@ -181,7 +183,8 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, self.receipts, *self.inputs})
+        others = (self.controls, self.queues, self.audit, self.jobs, self.receipts, *topic_names.fixed(self.app_id))
+        return frozenset({*named, *others, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property

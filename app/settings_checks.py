@@ -9,7 +9,7 @@ from app.quotas import OTHERS
 from punctual.contract.destination import destination
 from punctual.contract.dialects import dialect_of
 from punctual.security.errors import LoginInvalid
-from tables.keys import topic_crc
+from tables.keys import MOVED, topic_crc
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -56,6 +56,8 @@ def _check_inputs(settings: "Settings") -> None:
     crcs = {topic_crc(topic): topic for topic in (*settings.inputs, settings.forwards)}
     if len(crcs) <= len(settings.inputs):
         raise SettingInvalid("DELAY_INPUTS", ",".join(settings.inputs), "two names have the same CRC-32; rename one")
+    if settings.repartitioned == "on":
+        _check_numbers(crcs)
     stranger = next((topic for topic in settings.policies if topic not in settings.inputs), None)
     if stranger is not None:
         raise SettingInvalid("DELAY_POLICIES", stranger, f"it is no input; they are {', '.join(settings.inputs)}")
@@ -84,6 +86,14 @@ def _check_namespaces(settings: "Settings") -> None:
     if len(settings.namespaces.names) > MOST_NAMESPACES:
         why = f"a partition's report has room for {MOST_NAMESPACES} namespaces"
         raise SettingInvalid("DELAY_NAMESPACES", f"{len(settings.namespaces.names)} namespaces", why)
+
+
+def _check_numbers(crcs: dict[int, str]) -> None:
+    """See that rows that have come from other partitions can be told from those of inputs."""
+    for crc, topic in crcs.items():
+        if crc < MOVED:
+            why = "its CRC-32 stands for rows that have come from another partition (one name in 4,096); rename it"
+            raise SettingInvalid("DELAY_INPUTS", topic, why)
 
 
 def _check_rates(settings: "Settings") -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import re
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import aiokafka.errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from app import topic_names
 from app.errors import TopicMismatch
 from app.settings import Settings
 from app.topic_rules import mismatches, risks
@@ -92,15 +95,19 @@ def _safe(settings: Settings) -> dict[str, str]:
     return safe
 
 
-async def ensure(settings: Settings) -> TopicLimits:
+async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitable[None]] | None = None) -> TopicLimits:
     """Create the topics that are missing and check those that are there; return the sizes they allow.
 
+    If the number of partitions has ever changed, `assure_layout` sees first that these are the settings for it.
     Raises TopicMismatch with a sentence that says what to change.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
         there = await _partitions(admin)
+        if assure_layout is not None and topic_names.layout(settings.app_id) in there:
+            await assure_layout(settings)
+        _assure_changelog(settings, there)
         # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
         cold = bool(settings.horizon_ms) or settings.cold in there
         configs = await _configs(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
@@ -163,6 +170,20 @@ async def _ensure(settings: Settings, topic: str) -> int:
         return len(described["partitions"])
     finally:
         await admin.close()
+
+
+def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
+    """See that no empty changelog is made where another has what is pending."""
+    if settings.changelog in there:
+        return
+    any_number = topic_names.changelog(re.escape(settings.app_id), "[0-9]+")
+    others = [name for name in there if re.fullmatch(any_number, name)]
+    if settings.repartitioned == "on" or others:
+        msg = (
+            f"topic {settings.changelog} is not there, and an empty one would have nothing of what is pending. See "
+            f"that DELAY_PARTITIONS and DELAY_REPARTITIONED are right: there is {', '.join(others) or 'no other'}."
+        )
+        raise TopicMismatch(msg)
 
 
 async def _partitions(admin: AIOKafkaAdminClient) -> dict[str, int]:

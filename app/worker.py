@@ -40,6 +40,7 @@ from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
 from app.process.rate_limit_filter import RateLimitFilter
 from app.processes import option
+from app.repartition.command import repartition
 from app.search import namespaces as namespaces_routes
 from app.search import routes as search_routes
 from app.search.search import Search
@@ -239,7 +240,7 @@ def credentials(settings: Settings) -> Any:
     return None if context is None else faust.SSLCredentials(context)
 
 
-commands.install(doctor, gateway)
+commands.install(doctor, gateway, repartition)
 try:
     app = create_app(Settings.from_env())
 except PunctualError as error:

@@ -22,6 +22,7 @@ from tables.orders import Command, Order, Orders
 from tables.series import Series
 from tables.shares import Share, Whose
 from tables.store import PartitionStore
+from tables.stores import Stores
 from tables.table import DelayTable
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "StoreCorrupt",
     "StoreLocked",
     "StoreUnusable",
+    "Stores",
     "TableError",
     "Told",
     "UnknownRecordKind",

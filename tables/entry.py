@@ -97,6 +97,9 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return due_ms, msgspec.structs.replace(self, bound=msgspec.structs.replace(bound, asked_ms=kept_ms))
 
 
+#: msgpack's nil, and what numbers begin with that have one, two, four or eight bytes.
+_NIL, _UINT8, _UINT16, _UINT32, _UINT64 = 0xC0, 0xCC, 0xCD, 0xCE, 0xCF
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 
@@ -110,6 +113,17 @@ def encode(entry: Entry, version: int = VERSION) -> bytes:
     commands = (msgspec.structs.astuple(command) for command in entry.commands)
     fields[13] = [command[:of_command] for command in commands]
     return _PREFIXES[version] + _encoder.encode(fields)
+
+
+def may_recur(raw: bytes) -> bool:
+    """Whether the entry in a row's value may have a series: of those that have none hardly any, at no cost.
+
+    The series is the last field, and ends with its number; an entry without one ends with msgpack's nil. A number may
+    end with the same byte behind its own first one.
+    """
+    if raw[0] < RECURRING:
+        return False
+    return raw[-1] != _NIL or raw[-2] == _UINT8 or raw[-3] == _UINT16 or raw[-5] == _UINT32 or raw[-9] == _UINT64
 
 
 def decode(raw: bytes) -> Entry:

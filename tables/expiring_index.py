@@ -3,6 +3,7 @@
 Each kind has an index by the time it ends, so that forgetting needs no scan.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -39,6 +40,9 @@ class ExpiringIndex(Generic[M]):
         #: A bit for the hash of each id that was remembered since there was none: most that are asked for were not,
         #: and a look into the database takes ten times as long.
         self._seen = bytearray()
+        #: No mark ends before this key: looks begin here, past the tombstones of what was forgotten, of which there may
+        #: be millions; a look from the beginning at each step would take longer than all the rest of it.
+        self._low = b""
         if self.count:
             for key in db.keys(*keys.span(kind)):
                 self._see(key[len(kind) :].decode())
@@ -85,7 +89,9 @@ class ExpiringIndex(Generic[M]):
             batch.delete(self._kind + id_bytes)
         else:
             batch.put(self._kind + id_bytes, msgspec.msgpack.encode(mark))
-            batch.put(keys.expiry_key(self._kind, mark.expires_ms, id_bytes), b"")
+            ends = keys.expiry_key(self._kind, mark.expires_ms, id_bytes)
+            batch.put(ends, b"")
+            self._low = min(self._low, ends)
             self.count += 1
             self._see(id_)
         if not self.count:
@@ -101,10 +107,7 @@ class ExpiringIndex(Generic[M]):
         """Return up to `limit` ids that are to be forgotten at `now_ms`."""
         if not self.count:
             return []
-        start, end = keys.expiry_key(self._kind, 0, b""), keys.expiry_key(self._kind, now_ms + 1, b"")
-        found = []
-        for key in self._db.keys(start, end):
-            found.append(key[len(start) :].decode())
-            if len(found) == limit:
-                break
-        return found
+        begin, end = keys.expiry_key(self._kind, 0, b""), keys.expiry_key(self._kind, now_ms + 1, b"")
+        there = list(itertools.islice(self._db.keys(max(begin, self._low), end), limit))
+        self._low = max(self._low, there[0] if there else end)
+        return [key[len(begin) :].decode() for key in there]

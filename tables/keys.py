@@ -15,12 +15,16 @@ ROW_SIZE = _ROW.size
 MAX_DUE_MS = (1 << 55) - 1
 
 #: Kinds that live in the changelog and in the database.
-DELIVERED, ORDERS, ORIGIN, POSITION, TOLD, WRITER = b"d", b"c", b"o", b"p", b"t", b"w"
+DELIVERED, ORDERS, ORIGIN, POSITION, SEAL, TOLD, WRITER = b"d", b"c", b"o", b"p", b"s", b"t", b"w"
 #: Kinds that live in the database alone: they are rebuilt from the others.
 BUCKET, EXPIRY, ID, META, COUNT, SHARE = b"b", b"e", b"i", b"m", b"n", b"s"
 
 #: One past the last row key.
 ROWS_END = b"\x01"
+
+#: Rows that have come from another partition's changelog have a number below this in place of a topic's CRC-32
+#: (app/repartition/moves.py): no input of an installation whose partitions have been rewritten may have such a name.
+MOVED = 1 << 20
 
 #: Due times are counted per hour: 5 years are 43,800 counters, whatever the number of messages.
 BUCKET_MS = 3_600_000
@@ -34,6 +38,11 @@ def topic_crc(topic: str) -> int:
 def row_key(due_ms: int, offset: int, crc: int) -> bytes:
     """Return the key of the row due at `due_ms`, set by the record at `offset` of the topic whose CRC-32 is `crc`."""
     return _ROW.pack(due_ms, offset, crc)
+
+
+def suffix_of(key: bytes) -> tuple[int, int]:
+    """Return the offset and the CRC-32 in a row key: no two rows of a partition have both alike."""
+    return int.from_bytes(key[8:16], "big"), int.from_bytes(key[16:], "big")
 
 
 def with_due(key: bytes, due_ms: int) -> bytes:

@@ -86,6 +86,8 @@ class PartitionStore:
         self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(self._db, keys.DELIVERED, decode_delivered)
         self.told: ExpiringIndex[Told] = ExpiringIndex(self._db, keys.TOLD, decode_told)
         self.foreign = ForeignWrites(self._db)
+        #: Where the changelog goes on, if that is not here: nobody works on it any more (docs/decisions/0021).
+        self.sealed = self._db.get(keys.SEAL)
         #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.
         self._low = b""
         self._ahead = ReadAhead(self._db)
@@ -158,6 +160,11 @@ class PartitionStore:
     def raw_rows(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Go through rows from a key on, undecoded. The database must not be closed or written to meanwhile."""
         return self._db.items(max(start, self._low), keys.ROWS_END)
+
+    def marks(self) -> Iterator[tuple[bytes, bytes]]:
+        """Go through what is remembered of ids, as the changelog has it. No writes meanwhile."""
+        for kind in (keys.ORDERS, keys.DELIVERED, keys.TOLD):
+            yield from self._scan(kind)
 
     @property
     def clashes(self) -> set[bytes]:
@@ -245,8 +252,10 @@ class PartitionStore:
             self.delivered.replay(batch, key, value)
         elif kind == keys.TOLD:
             self.told.replay(batch, key, value)
-        elif kind not in (keys.ORIGIN, keys.POSITION, keys.WRITER):
+        elif kind not in (keys.ORIGIN, keys.POSITION, keys.SEAL, keys.WRITER):
             raise UnknownRecordKind(key)
+        elif kind == keys.SEAL:
+            self._replay_seal(batch, value)
         elif value is None:
             batch.delete(key)
         elif kind == keys.WRITER:
@@ -257,6 +266,13 @@ class PartitionStore:
                 self.positions[key[1:].decode()] = decode_position(value)
             else:
                 self.origins[key] = int.from_bytes(value, "big")
+
+    def _replay_seal(self, batch: rocksdict.WriteBatch, value: bytes | None) -> None:
+        if value is None:
+            batch.delete(keys.SEAL)
+        else:
+            batch.put(keys.SEAL, value)
+        self.sealed = value
 
     def holds_version(self, version: int) -> None:
         """Note that no row of a newer version is left: from the next step on, workers before that can open it."""

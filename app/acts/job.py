@@ -79,8 +79,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part]
 
 
-def standing(job: Job, parts: Iterable[Part], partitions: int) -> Standing:
-    """Return how a job stands in an installation of so many partitions."""
+def standing(job: Job, parts: Iterable[Part]) -> Standing:
+    """Return how a job stands, in the partitions that there were when it was given."""
+    partitions = len(job.ends)
     found = sorted(parts, key=lambda part: part.partition)
     outcomes: Counter[str] = Counter()
     for part in found:

@@ -149,7 +149,7 @@ class Jobs:
 
     def _standing(self, job: Job) -> Standing:
         parts = [part for (job_id, _), part in self._log.parts.items() if job_id == job.job_id]
-        return standing(job, parts, self._engine.partitions)
+        return standing(job, parts)
 
     def wake(self) -> None:
         """Look for new jobs at once."""
@@ -179,6 +179,8 @@ class Jobs:
             if job.stopped:
                 continue
             for number in served:
+                if number >= len(job.ends):  # there are more partitions than when it was given
+                    continue
                 part = self._log.parts.get((job.job_id, number))
                 place = job.job_id, number
                 if len(self._running) >= _AT_ONCE or place in self._running or (part is not None and part.over):

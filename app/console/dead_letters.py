@@ -50,7 +50,7 @@ class DeadLetters:
             found=found,
             row=row,
             headers=_lines_of(row) if row else "",
-            value=payload.payload(row.get("value"), request.query.get("view", "")) if row else None,
+            value=payload.of(row, request.query.get("view", "")) if row else None,
             text=_editable(row.get("value")) if row else None,
             plain=payload.plain,
             status=200 if row else found.status,

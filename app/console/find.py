@@ -104,7 +104,7 @@ class Message:
             row=row if row is not None and "due_ms" in row else None,
             life=found.body.get("life", []),
             looked_back_to_ms=found.body.get("looked_back_to_ms"),
-            value=payload.payload(row.get("value"), request.query.get("view", "")) if row else None,
+            value=payload.of(row, request.query.get("view", "")) if row else None,
             plain=payload.plain,
             status=found.status if not found.well and not found.body.get("life") else 200,
         )

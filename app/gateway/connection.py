@@ -61,7 +61,11 @@ class Connection:
         try:
             await self.cluster.start(settings.requests)
             if await self.cluster.refresh([settings.requests]):
-                log.warning("the topic %s is not there yet: start a worker, which creates it", settings.requests)
+                log.warning(
+                    "the topic %s is not there yet: start a worker, which creates it",
+                    settings.requests,
+                    extra={"topic": settings.requests},
+                )
                 await self.cluster.stop()  # what asks for it again and again could create it, with other settings
                 return False
             ours = f"{settings.app_id} on cluster {await self.cluster.id()}"

@@ -16,7 +16,7 @@ SUFFIXES = (
     "-progress",
     "-controls",
     "-queues",
-    "-receipts",
+    "-layout",
     "-cold",
     "-dead-letters",
     "-audit",

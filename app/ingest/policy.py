@@ -10,7 +10,7 @@ from app.ingest.url_policy import UrlPolicy
 from app.settings import Settings
 from app.steps import callbacks
 from punctual.contract.native import Record
-from punctual.contract.request import TOPIC_NAME, Reason, Refusal, Request
+from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Request
 from tables.keys import MAX_DUE_MS
 
 #: A record's timestamp may be this far ahead of the brokers' clock: `bad-timestamp` (records.md#dead-letters).
@@ -53,18 +53,47 @@ class Policy:
                 f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
             )
         if request.op == "schedule":
-            forbidden = self._forbidden(request.input, request.to, request.cluster)
-            if forbidden is not None:
-                if "://" not in request.to:
-                    raise Refusal(*forbidden)
-                self._urls.check(request)
-            elif request.cluster is None:
-                self._allowed.setdefault(request.input, set()).add(request.to)
-            if request.parked is not None:
+            if request.parked is None:
+                self._check_destination(request)
+            else:
+                self._check_again(request, request.parked)
                 self._admit(request)
             if request.on_failure is not None:
                 called = self._settings.dialect(request.input).words.on_failure
                 callbacks.check(request.on_failure, self._settings.callbacks, called)
+
+    def _check_destination(self, request: Request) -> None:
+        """Refuse a request whose destination is not allowed on its input. Raises Refusal."""
+        forbidden = self._forbidden(request.input, request.to, request.cluster)
+        if forbidden is not None:
+            if "://" not in request.to:
+                raise Refusal(*forbidden)
+            self._urls.check(request)
+        elif request.cluster is None:
+            self._allowed.setdefault(request.input, set()).add(request.to)
+
+    def _check_again(self, request: Request, parked: Parked) -> None:
+        """Do so with what the cold tier sends back, by the requests topic: it may have come by another input.
+
+        That is the one of the last record about its id, or one of its namespace. Raises Refusal.
+        """
+        settings, here = self._settings, request.input
+        namespace = settings.namespaces.of_id(request.id)
+        of_team = [topic for topic, name in settings.namespaces.inputs.items() if name == namespace]
+        refused: Refusal | None = None
+        for topic in (here, parked.source.rsplit("-", 2)[0], *of_team):
+            if topic not in settings.inputs:
+                continue
+            request.input = topic
+            try:
+                self._check_destination(request)
+            except Refusal as refusal:
+                refused = refused or refusal
+            else:
+                return
+        request.input = here
+        if refused is not None:
+            raise refused
 
     def allowed_so_far(self, source: str) -> set[str]:
         """Return the topics of our own cluster that requests on an input have been allowed to name so far.

@@ -9,9 +9,10 @@ from punctual.client.connection import Connection
 from punctual.client.controls import control, no_control
 from punctual.client.errors import ClientClosedError, NotAcknowledgedError
 from punctual.client.options import DelayOptions
-from punctual.client.requests import Request, command, schedule
+from punctual.client.requests import Request, command, encrypted, schedule
 from punctual.client.retries import DEFAULT_BACKOFF, Received, retry
 from punctual.contract.retry import Backoff
+from punctual.encryption import Keyring
 
 
 class DelayClient:
@@ -36,6 +37,7 @@ class DelayClient:
         requests_topic: str | None = None,
         namespace: str = "",
         ack_timeout: timedelta = timedelta(seconds=30),
+        encryption: Keyring | None = None,
         **kafka: Any,
     ) -> None:
         """Describe the installation; nothing connects before `start` or `async with`.
@@ -45,9 +47,11 @@ class DelayClient:
         input topics whose automatic ids get commands, so that those go home directly (without it they are forwarded).
         `requests_topic`: the input that requests and commands go to, if it is another, as a team's own is, and its
         `namespace` (DELAY_NAMESPACES): so that ids go home directly, and have their full names here.
-        `ack_timeout`: how long one call waits for Kafka. `kafka`: options of aiokafka's producer, say for TLS and SASL.
+        `ack_timeout`: how long one call waits for Kafka. `encryption`: keys by which `delay` encrypts values, so that
+        only `Keyring.decrypt` can read them (docs/how-to/encrypt.md). `kafka`: options of aiokafka's producer, say for
+        TLS and SASL.
         """
-        self._expected_partitions = partitions
+        self._expected_partitions, self._encryption = partitions, encryption
         topic = requests_topic or f"{app_id}-requests"
         self._connection = Connection(bootstrap_servers, topic, inputs, ack_timeout, kafka, namespace)
         #: Opened when it is needed: few programs pause anything.
@@ -81,6 +85,8 @@ class DelayClient:
         InvalidRequestError, NotAcknowledgedError, RequestTooLargeError or RequestsTopicMissingError.
         """
         request = schedule(to, value, **options)
+        if self._encryption is not None:
+            request = encrypted(request, self._encryption)
         partition, offset = await self._send(request)
         if request.id is not None:
             return self._connection.full(request.id).decode()

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from punctual.security.errors import LoginInvalid
@@ -23,6 +24,8 @@ NAMES: Final = (
 )
 #: Those whose values are shown to nobody.
 SECRETS: Final = ("SASL_PASSWORD", f"{_OAUTH}CLIENT_SECRET")
+#: More than there are clusters.
+_KEPT: Final = 64
 _FILES: Final = ("SSL_CAFILE", "SSL_CERTFILE", "SSL_KEYFILE")
 _NEAR: Final = re.compile(r"http://(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?(/[^\s?#]*)?")
 _SECURE: Final = re.compile(r"https://[^\s/?#@\\]+(/[^\s#\\]*)?")
@@ -78,10 +81,17 @@ def login_from_env(env: Mapping[str, str] = os.environ) -> Login:
 
 
 def login_of(said: Mapping[str, str]) -> Login:
-    """Return what settings say, by their NAMES.
+    """Return what settings say, by their NAMES; the same login for the same settings.
 
     Raises LoginInvalid for values that make no sense, secrets that are missing, and files that are not there.
     """
+    return _checked(tuple(said.get(name, "") for name in NAMES))
+
+
+@lru_cache(maxsize=_KEPT)
+def _checked(values: tuple[str, ...]) -> Login:
+    """Return what settings say, looked at once: a file that goes away later ends nothing that works."""
+    said = dict(zip(NAMES, values, strict=True))
     protocol = _one_of(said, "SECURITY_PROTOCOL", PROTOCOLS)
     mechanism = _one_of(said, "SASL_MECHANISM", MECHANISMS, DEFAULT_MECHANISM)
     files = _files(said) if "SSL" in protocol else ("", "", "")

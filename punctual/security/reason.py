@@ -21,7 +21,7 @@ async def reason(servers: str | Sequence[str], options: Mapping[str, Any]) -> st
         try:
             connection = await create_conn(host, port, request_timeout_ms=_TIMEOUT_MS, **shown)
         except TimeoutError:
-            why = f"{host}:{port} has not answered within {_TIMEOUT_MS / 1000:g} s"
+            return f"{host}:{port} has not answered within {_TIMEOUT_MS / 1000:g} s"  # nobody waits for the others, too
         except (KafkaError, OSError) as error:
             why = f"{host}:{port}: {str(error) or type(error).__name__}"
         else:

@@ -12,7 +12,7 @@ from punctual.security.login import Login
 
 log = logging.getLogger(__name__)
 
-#: How often a program may have another login: more than there are clusters.
+#: More than there are clusters.
 _KEPT: Final = 64
 
 

@@ -44,7 +44,7 @@ DEAD: Final = DeadLetter(partition=0, offset=1, at_ms=1, reason="r", error="e", 
                          value=b"payload", headers=HEADERS)  # fmt: skip
 FILTER: Final = Filter(to="t", key="payload key", header="kind:payload of a header")
 JOB: Final = Job(job_id="j", at_ms=1, by="a", role="admin", act="cancel", filter=FILTER, counted=1, ends=[{}])
-STANDING: Standing = standing(JOB, [], 1)
+STANDING: Standing = standing(JOB, [])
 ACT: Final = Act(act_id="1", at_ms=1, by="a", act="cancel all", target="job j", asked={"filter": FILTER.query()})
 
 

@@ -66,7 +66,7 @@ def standing_of(job_id: str, within: tuple[str, ...] | None) -> Standing:
     if job_id == "jd":
         filters = {"filter": Filter(), "dead_letters": DeadLetterFilter(within=part)}
     job = Job(job_id=job_id, at_ms=1, by="x", role="admin", act="cancel", counted=1, ends=[{"b-in": 7}], **filters)
-    return standing(job, [], 1)
+    return standing(job, [])
 
 
 class World:

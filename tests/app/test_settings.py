@@ -40,6 +40,7 @@ GOOD = {
     "DELAY_NAMESPACES": ("team-b, team-c,", Namespaces(others=frozenset({"team-b", "team-c"}))),
     "DELAY_QUOTAS": ("team-b=messages:5|rate:20/s, ", {"team-b": Quota(5, None, Rate(20.0))}),
     "DELAY_PARTITIONS": ("64", 64),
+    "DELAY_REPARTITIONED": ("on", "on"),
     "DELAY_REPLICATION_FACTOR": ("1", 1),
     "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
     "DELAY_DESTINATIONS": ("a,b|c,in:d|e", {"*": ("a", "b", "c"), "in": ("d", "e")}),
@@ -289,6 +290,21 @@ def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() ->
     assert "two names have the same CRC-32; rename one" in str(raised.value)
 
 
+def test_another_number_of_partitions_has_topics_of_its_own() -> None:
+    settings = Settings.from_env({"DELAY_APP_ID": "shop", "DELAY_PARTITIONS": "24", "DELAY_REPARTITIONED": "on"})
+
+    assert (settings.changelog, settings.forwards) == ("shop-p24-delays-changelog", "shop-p24-forwards")
+    assert {"shop-delays-changelog", "shop-forwards", "shop-p24-forwards"} <= settings.internal_topics
+
+
+def test_an_input_whose_crc_stands_for_rows_that_have_moved_stops_the_start() -> None:
+    name = next(name for name in map("orders-{}".format, range(100_000)) if keys.topic_crc(name) < keys.MOVED)
+
+    Settings.from_env({"DELAY_INPUTS": f"{name}=native"})
+    with pytest.raises(SettingInvalid, match=f"{name}.*one name in 4,096"):
+        Settings.from_env({"DELAY_INPUTS": f"{name}=native", "DELAY_REPARTITIONED": "on"})
+
+
 def test_passwords_are_shown_to_nobody() -> None:
     settings = Settings.from_env({"KAFKA_SASL_PASSWORD": "hunter2"})
 
@@ -314,6 +330,7 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-audit",
         "shop-jobs",
         "shop-receipts",
+        "shop-layout",
     }
 
 

@@ -1,9 +1,10 @@
 """A gateway that kills itself when it has written a request's receipt, and before it hands the message in."""
 
 import os
-import runpy
 import signal
 from typing import Any
+
+from faust.cli.faust import cli
 
 from app.gateway.intake import Intake
 
@@ -13,4 +14,4 @@ async def _crash(*_: Any) -> None:
 
 
 Intake.submit = _crash  # type: ignore[method-assign, assignment] # it does not come back
-runpy.run_module("faust", run_name="__main__")
+cli()

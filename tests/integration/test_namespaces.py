@@ -55,10 +55,22 @@ def fetched(url: str) -> str:
         return str(answer.read().decode())
 
 
+def overview(worker: Worker) -> dict[str, Any]:
+    """Return the overview, as soon as the worker has read what others report."""
+    found: dict[str, Any] = {}
+
+    def there() -> bool:
+        status, answer = ask(worker, "/overview")
+        found.update(answer)
+        return status == 200
+
+    eventually(there, what="the overview")
+    return found
+
+
 def waiting(worker: Worker, namespace: str) -> dict[str, Any]:
     """Return what the overview says of a namespace."""
-    _, overview = ask(worker, "/overview")
-    return next(row for row in overview["namespaces"] if row["namespace"] == namespace)
+    return next(row for row in overview(worker)["namespaces"] if row["namespace"] == namespace)
 
 
 async def test_what_one_team_says_reaches_no_message_of_another(installation: Installation) -> None:
@@ -112,7 +124,7 @@ def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Pa
     second = Worker(installation.bootstrap, app_id, tmp_path / "second", env=teams(app_id))
     with second:
         second.start().wait_ready()
-        eventually(lambda: len({row["worker"] for row in ask(second, "/overview")[1]["workers"]}) == 2, what="both")
+        eventually(lambda: len({row["worker"] for row in overview(second)["workers"]}) == 2, what="both")
         for number in range(ASKED):
             headers = said("schedule", f"q{number}", to=to, at=due)
             installation.requests.send(headers, partition=number % PARTITIONS, topic=f"{app_id}-orders")

@@ -44,7 +44,9 @@ def installation(run: Run) -> Iterator[Installation]:
         to, other, paused = (made.topic() for _ in range(3))
         for number in range(20):
             made.requests.schedule(f"soon-{number}", now_ms() + 200, to)
-            made.requests.schedule(f"later-{number}", now_ms() + (200 if number < 5 else HOUR_MS), other)
+            made.requests.schedule(f"later-{number}", now_ms() + HOUR_MS, to)
+        for number in range(200):  # one a second of them
+            made.requests.schedule(f"paced-{number}", now_ms() + 2_000, other)
         made.requests.send({"delay-to": to, "delay-after": "soon"})
         assert post(made, f"/destinations/{paused}/pause", {"reason": "a test"})[0] == 200
         assert post(made, f"/destinations/{other}/rate", {"rate": "1/s"})[0] == 200

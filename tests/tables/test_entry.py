@@ -15,7 +15,7 @@ from tables.changes import (
     position_bytes,
     told_bytes,
 )
-from tables.entry import VERSION, decode, encode
+from tables.entry import RECURRING, VERSION, decode, encode, may_recur
 from tables.orders import decode_orders, orders_bytes
 
 FULL = Entry(
@@ -190,3 +190,15 @@ def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
     assert decode_orders(orders_bytes(cancel)) == cancel
     assert decode_orders(orders_bytes(waiting)) == waiting
     assert decode_orders(bytes.fromhex("93cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39")) == cancel
+
+
+@given(number=st.integers(1, (1 << 63) - 1) | st.sampled_from([0xC0, 0x1C0, 0xFFC0, 0x100C0, 0x1_0000_00C0]))
+def test_no_series_is_taken_for_a_message_that_does_not_recur(number: int) -> None:
+    assert may_recur(encode(msgspec.structs.replace(FULL, series=Series(b"rule", 1_767_225_600_000, number))))
+
+
+@pytest.mark.parametrize("next_try_ms", [None, 0, 5, 1_767_225_600_000])
+def test_a_message_that_does_not_recur_is_seen_not_to_without_decoding_it(next_try_ms: int | None) -> None:
+    once = msgspec.structs.replace(FULL, next_try_ms=next_try_ms)
+    assert not may_recur(encode(once))
+    assert not any(may_recur(encode(once, version)) for version in range(1, RECURRING))

@@ -17,6 +17,8 @@ from app.process.foreign_records import passed_over
 log = logging.getLogger(__name__)
 
 _DIGEST_BYTES: Final = 32
+#: Brokers that do not answer within that time at the start are taken to be down.
+_BEGIN_S: Final = 5.0
 _AGAIN_S: Final = 0.5
 _WAIT_MS: Final = 500
 _RECORDS: Final = 500
@@ -30,7 +32,9 @@ class Follower:
     ) -> None:
         """Read into `store`; `ensure` sees that the topic is there, and gives the number of its partitions."""
         self.caught_up = asyncio.Event()
-        #: Whether the brokers answered when they were last asked.
+        #: Whether brokers have answered, or have had the time to.
+        self.begun = asyncio.Event()
+        #: Whether they answered when they were last asked.
         self.connected = False
         #: How many partitions the topic has, 0 if that is not known yet.
         self.partitions = 0
@@ -43,12 +47,14 @@ class Follower:
     async def run(self) -> None:
         """Follow until cancelled."""
         failing = False
+        asyncio.get_running_loop().call_later(_BEGIN_S, self.begun.set)
         while True:
             try:
                 partitions = await self._ensure()
                 await self._follow([TopicPartition(self._topic, number) for number in range(partitions)])
             except Exception as error:  # noqa: BLE001 - whatever a cluster does to its client
                 self.connected = False
+                self.begun.set()
                 if not failing:
                     log.warning("%s cannot be read, trying on: %s", self._topic, error)
                 failing = True
@@ -71,6 +77,7 @@ class Follower:
             await consumer.start()
             self._assign(consumer, partitions)
             self.partitions, self.connected = len(partitions), True
+            self.begun.set()
             ends = await consumer.end_offsets(partitions)
             while True:
                 turn = await consumer.getmany(timeout_ms=_WAIT_MS, max_records=_RECORDS)

@@ -38,20 +38,24 @@ Submit = Callable[[Asked], Awaitable[tuple[Answer, bool]]]
 class Keys:
     """The keys of one gateway."""
 
-    #: What writes to the topic, as soon as there has been a connection.
-    writer: ReceiptWriter | None = None
-
     def __init__(self, gateway: str, store: Store, follower: Follower, now_ms: Callable[[], int]) -> None:
         """Know what is in the store; `gateway` is the name of its data directory: what it has begun is ours alone."""
         self._gateway, self._store, self._follower = gateway, store, follower
         self._now_ms = now_ms
+        self._writer: ReceiptWriter | None = None
+        self._connected = asyncio.Event()
         self._busy = set[bytes]()
 
     def unread(self) -> str | None:
         """Return why keys cannot be judged yet; None if they can, or if Kafka is down and they are judged without."""
-        if self._follower.connected and not self._follower.caught_up.is_set():
-            return "the gateway reads which keys there have been"
-        return None
+        follower = self._follower
+        down = follower.begun.is_set() and not follower.connected
+        return None if follower.caught_up.is_set() or down else "the gateway reads which keys there have been"
+
+    def connected(self, writer: ReceiptWriter) -> None:
+        """Write to the topic by a writer from now on."""
+        self._writer = writer
+        self._connected.set()
 
     async def once(self, scope: str, key: str, request: bytes, submit: Submit) -> tuple[Answer, bool]:
         """Have `submit` carry out a request, unless its key has been answered; return the answer and whether it is old.
@@ -95,7 +99,7 @@ class Keys:
 
     async def pay(self) -> int:
         """Write to the topic what was taken without it, if it takes it; return how many keys."""
-        writer = self.writer
+        writer = self._writer
         if writer is None or not self._follower.partitions:
             return 0
         owed = [(digest, known) for digest, known in self._store.owed(_OWED) if not writer.down(self._at(digest))]
@@ -142,17 +146,25 @@ class Keys:
 
     async def _written(self, digest: bytes, said: Receipt | Answered) -> int | None:
         """Write a record; return its offset, None if Kafka does not take it soon."""
-        writer = self.writer
-        if writer is None or not self._follower.partitions or writer.down(self._at(digest)):
-            return None
         try:
             async with asyncio.timeout(PATIENCE_S):
+                writer = await self._begun()
+                if writer is None or writer.down(self._at(digest)):
+                    return None
                 return await writer.write(self._at(digest), digest, encode(said))
         except TimeoutError:
             return None
         except SendError as error:
             log.warning("a receipt is not taken, so that its key is known to this gateway alone: %s", error)
             return None
+
+    async def _begun(self) -> ReceiptWriter | None:
+        """Return what writes, None if brokers are down; waits until a gateway that starts has asked them."""
+        await self._follower.begun.wait()
+        if not self._follower.partitions:
+            return None
+        await self._connected.wait()
+        return self._writer
 
     async def _answer(self, digest: bytes, first: Known, answer: Answer) -> Answer:
         """Keep an answer, with the topic if it takes it, before it is given; return the first one that there was.

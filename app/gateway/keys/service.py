@@ -36,7 +36,7 @@ class KeyService:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.follower.run())
             tasks.create_task(self.keys.run())
-            self.keys.writer = ReceiptWriter(await sender, self._topic, self._now_ms)
+            self.keys.connected(ReceiptWriter(await sender, self._topic, self._now_ms))
 
     def known(self, digest: bytes) -> Known | None:
         """Return what is known of a key now."""

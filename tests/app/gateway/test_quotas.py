@@ -26,9 +26,13 @@ class _Told:
         self.progress = decode_progress(b"%d" % partition, json.dumps(told).encode())
 
 
+_REPORTS: dict[int, _Told] = {}
+
+
 def report(monkeypatch: pytest.MonkeyPatch, *shares: dict[str, Any]) -> None:
-    told = {number: _Told(number, share) for number, share in enumerate(shares)}
-    monkeypatch.setattr(Workers, "reports", told)
+    _REPORTS.clear()
+    _REPORTS.update({number: _Told(number, share) for number, share in enumerate(shares)})
+    monkeypatch.setattr(Workers, "reports", _REPORTS)
 
 
 def message(id_: str) -> dict[str, Any]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol import admin
 
 from punctual.security import LoginInvalid, confluent_options, kafka_options, login_from_env, login_of
 from punctual.security.secret_file import SecretFile
@@ -77,6 +79,17 @@ def test_a_password_file_is_read_when_it_is_needed(tmp_path: Path) -> None:
     assert secret.text() == "new"
 
 
+def test_a_file_that_goes_away_ends_nothing_that_works(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("kept")
+    said = SASL | {"SASL_PASSWORD_FILE": str(file)}
+    first = login_of(said)
+    file.unlink()
+
+    assert login_of(said) is first
+    assert confluent_options(login_of(said))["sasl.password"] == "kept"
+
+
 def test_programs_go_by_the_variables_of_the_worker() -> None:
     env = {f"KAFKA_{name}": value for name, value in SASL.items()} | {"KAFKA_SASL_PASSWORD": "p"}
     shown = {"sasl_mechanism": "SCRAM-SHA-512", "sasl_plain_username": "u", "sasl_plain_password": "p"}
@@ -129,3 +142,23 @@ def test_a_key_that_wants_a_password_is_refused_instead_of_asked_for(tmp_path: P
     said = {"SECURITY_PROTOCOL": "SSL", "SSL_CERTFILE": str(certificate), "SSL_KEYFILE": str(locked)}
     with pytest.raises(LoginInvalid, match="the key is encrypted, which is not supported"):
         kafka_options(login_of(said))
+
+
+async def test_connections_read_a_password_when_they_are_opened(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("old")
+    options = kafka_options(login_of(SASL | {"SASL_PASSWORD_FILE": str(tmp_path / "password")}))
+    shown = {"sasl_plain_password": options["sasl_plain_password"], "sasl_plain_username": "u"}
+
+    seen = [vars(AIOKafkaConnection("h", 1, **shown))["_sasl_plain_password"]]
+    (tmp_path / "password").write_text("new")
+    both = (shown, shown | {"sasl_plain_password": "told"})
+    seen += [vars(AIOKafkaConnection("h", 1, **each))["_sasl_plain_password"] for each in both]
+    assert seen == ["old", "new", "told"]
+
+
+def test_requests_that_carry_secrets_are_not_shown_by_aiokafka() -> None:
+    kafka_options(login_of(SASL))
+    for kind in (admin.SaslAuthenticateRequest_v0, admin.SaslAuthenticateRequest_v1):
+        assert repr(kind(CANARY.encode())) == f"{kind.__name__}(not shown)"
+    for kind, more in ((admin.SaslAuthenticateResponse_v0, ()), (admin.SaslAuthenticateResponse_v1, (0,))):
+        assert CANARY not in f"{kind(0, None, CANARY.encode(), *more)}"

@@ -65,8 +65,9 @@ class Gateways:
         self._opened, self._tasks = list[Gateway](), list[asyncio.Task[None]]()
 
     def open(self, name: str) -> Gateway:
-        """Open one that has no connection."""
+        """Open one for which brokers are down."""
         self._opened.append(Gateway(self._settings, self._path / name))
+        self._opened[-1].service.follower.begun.set()
         return self._opened[-1]
 
     async def connect(self, gateway: Gateway) -> Gateway:

@@ -49,7 +49,9 @@ class Side:
         self.store = Store(path / name)
         self.partitions, self.connected, self._read = 1, True, 0
         self.keys = Keys(name, self.store, cast("Follower", self), lambda: topic.now_ms)
-        self.keys.writer = cast("ReceiptWriter", self)
+        self.begun = asyncio.Event()
+        self.begun.set()
+        self.keys.connected(cast("ReceiptWriter", self))
 
     def down(self, _partition: int) -> bool:
         return False
