@@ -32,7 +32,9 @@ def test_help_is_punctuals() -> None:
     assert "Punctual: delayed messages for Kafka" in said.stdout
     assert "docs/reference/settings.md" in said.stdout
     _, _, commands = said.stdout.partition("Commands:\n")
-    assert re.findall(r"^  (\S+)", commands, re.MULTILINE) == sorted({"doctor", "gateway", "repartition", "worker"} | OURS)
+    assert re.findall(r"^  (\S+)", commands, re.MULTILINE) == sorted(
+        {"doctor", "gateway", "repartition", "worker"} | OURS
+    )
 
 
 def test_a_workers_help_has_what_the_environment_does_not_say() -> None:
