@@ -40,7 +40,7 @@ from benchmarks.worker import ROOT
 
 PARTITIONS = 4
 _BATCH, _KEYS, _DUE_MS = 100, 1_000, 4_102_444_800_000
-_REQUESTS = "delay-requests"
+_REQUESTS, _TO = "delay-requests", "orders"
 Sent = tuple[int, float, float]
 """Messages, seconds, CPU seconds of who has sent them."""
 
@@ -54,7 +54,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="each measures all (%(default)s)")
     options = parser.parse_args()
     with Broker() as broker, tempfile.TemporaryDirectory() as directory:
-        topics.create(broker.bootstrap, _REQUESTS, PARTITIONS, 1)
+        for topic in (_REQUESTS, _TO):
+            topics.create(broker.bootstrap, topic, PARTITIONS, 1)
         with_gateway = _Gateway(broker.bootstrap, Path(directory))
         try:
             figures = _measured(broker.bootstrap, with_gateway, options)
@@ -135,7 +136,7 @@ def _apart(work: Callable[..., Sent], *arguments: object) -> Sent:
 
 # plain producing -----------------------------------------------------------------------------------------------------
 def _headers(id_: str) -> list[tuple[str, bytes | None]]:
-    said = {"to": "orders", "at": str(_DUE_MS), "id": id_, "dedupe": "86400000", "asked-at": "1795620000000"}
+    said = {"to": _TO, "at": str(_DUE_MS), "id": id_, "dedupe": "86400000", "asked-at": "1795620000000"}
     return [(f"delay-{name}", text.encode()) for name, text in said.items()]
 
 
@@ -258,9 +259,7 @@ def _post(port: int, size: int, senders: int, seconds: float, each: int) -> Sent
 
 
 def _request(size: int, sender: int, each: int) -> bytes:
-    one = [
-        {"to": "orders", "at": _DUE_MS, "key": f"key-{(sender + i) % _KEYS}", "value": "v" * size} for i in range(each)
-    ]
+    one = [{"to": _TO, "at": _DUE_MS, "key": f"key-{(sender + i) % _KEYS}", "value": "v" * size} for i in range(each)]
     body = msgspec.json.encode(one if each > 1 else one[0])
     lines = ["POST /v1/messages HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "\r\n"]).encode() + body
