@@ -8,7 +8,7 @@ import rocksdict
 from tables import keys
 from tables.database import Database
 from tables.destination import told
-from tables.near_counts import NearCounts, hour_of, unit_of
+from tables.near_counts import MINUTE_MS, NearCounts, hour_of
 
 T = TypeVar("T", str, int)
 
@@ -31,9 +31,10 @@ class Counts:
     def add(self, destination: str, row_key: bytes, number: int) -> None:
         """Count `number` more rows (or fewer) for a destination and the hour of the row's due time, when written.
 
-        Those of URLs are counted by origin.
+        Those of URLs are counted by origin. As far ahead as was looked it is the minute in place of the hour.
         """
-        place = destination, unit_of(row_key, self.near.end)
+        due_ms = int.from_bytes(row_key[:8], "big")  # as keys.due_of: a call less for every message
+        place = destination, due_ms // MINUTE_MS if row_key < self.near.end else -1 - due_ms // keys.BUCKET_MS
         self._added[place] = self._added.get(place, 0) + number
 
     def write(self, batch: rocksdict.WriteBatch) -> None:

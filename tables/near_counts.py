@@ -53,12 +53,6 @@ class NearCounts:
         self.minutes.clear()
 
 
-def unit_of(row_key: bytes, end: bytes) -> int:
-    """Return the minute of a row before `end`; of any other one less than 0, the further its hour is."""
-    due_ms = keys.due_of(row_key)
-    return due_ms // MINUTE_MS if row_key < end else -1 - due_ms // keys.BUCKET_MS
-
-
 def hour_of(unit: int) -> int:
-    """Return the hour of such a minute or hour."""
+    """Return the hour of a minute, or the one that is told by a number below 0."""
     return unit // _HOUR_MINUTES if unit >= 0 else -1 - unit
