@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \
-	chaos-queue chaos-pipeline chaos-cold debounce neighbours screenshots console-million lock clean
+	chaos-queue chaos-gateway chaos-pipeline chaos-cold chaos-repartition debounce neighbours screenshots console-million lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -36,10 +36,12 @@ help:
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
 	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
+	@echo 'make chaos-gateway  500 messages a second through a gateway, with Kafka stopped, and both killed (four minutes)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
 	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
 	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes, and ten kills of each command (half an hour)'
 	@echo 'make chaos-cold  20,000 ids cancelled and asked for anew while park and promote are killed (COLD_IDS; half an hour)'
+	@echo 'make chaos-repartition  a million messages from 16 to 24 partitions, the command killed six times (REPARTITION_MESSAGES, REPARTITION_KILLS)'
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make screenshots  drive the console in a browser, and save what the documentation shows of it (CHROMIUM)'
 	@echo 'make console-million  the same with a million pending, each page saved to build/console (CONSOLE_PENDING, SCREENSHOTS)'
@@ -111,6 +113,9 @@ bench-full: $(BENCH_STAMP)
 chaos: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos --save
 
+chaos-gateway: $(TEST_STAMP)
+	@GATEWAY_CHAOS=1 $(BIN)/python -m pytest -q -s tests/integration/test_gateway_faults.py
+
 chaos-queue: $(TEST_STAMP)
 	@$(BIN)/python -m tests.chaos.queue
 
@@ -119,6 +124,10 @@ chaos-pipeline: $(TEST_STAMP)
 
 chaos-cold: $(TEST_STAMP)
 	@COLD_IDS=$(or $(COLD_IDS),20000) $(BIN)/python -m pytest -q -n 0 --log-cli-level=INFO tests/pipeline/test_cold_of_worker.py
+
+chaos-repartition: $(TEST_STAMP)
+	@REPARTITION_MESSAGES=$(or $(REPARTITION_MESSAGES),1000000) REPARTITION_KILLS=$(or $(REPARTITION_KILLS),6) \
+		$(BIN)/python -m pytest -q -n 0 --log-cli-level=INFO tests/chaos/test_repartition.py
 
 neighbours: $(TEST_STAMP)
 	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \

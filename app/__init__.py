@@ -22,7 +22,9 @@ These serve the others:
     search      finds pending messages on all workers, by a process of its own
     acts        orders over HTTP and what comes of them, jobs on all that match a filter, the audit
     doctor      looks for what is wrong with an installation, for the command line
+    repartition gives an installation more partitions, for the command line
     console     the pages
+    gateway     takes messages over HTTP, also while Kafka is down: a process of its own
     traces      spans for OpenTelemetry; nothing of it is imported while it is off
     process     the data directory, the log, the end of a process
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from app import layout
 from app.clock import Clock
 from app.deliver.posts import Posts
 from app.deliver.target import Target, connect
@@ -17,6 +18,7 @@ from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.ingest.quotas import Quotas
 from app.kafka import Cluster, Sender
 from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
@@ -29,6 +31,7 @@ from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.tasks import telling
 from app.process.watchdog import Watchdog
+from app.quotas import of_all
 from app.reports.agreement import Agreement
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
@@ -65,6 +68,7 @@ class Engine:
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
         self.measures: Measures | None = None
+        self.quotas = of_all(settings.quotas, settings.namespaces)
 
     def claim(self) -> None:
         """Take the data directory, before anything is written to it.
@@ -81,13 +85,13 @@ class Engine:
         settings = self.settings
         self._traces = traces_of(settings)
         with silent("aiokafka"):
-            self.limits = await ensure(settings)
+            self.limits = await ensure(settings, layout.assure)
         self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
         targets = self.targets
         targets[None] = Target(self.cluster, Sender(self.cluster, recalls=True))
         await self.cluster.start(settings.progress)
         own_id = await self.cluster.id()
-        belongs(settings.data_path, settings.app_id, own_id)
+        belongs(settings.data_path, settings.app_id, own_id, settings.changelog)
         self.sender = Sender(self.cluster)
         for name, bootstrap in settings.clusters.items():
             targets[name] = await connect(name, bootstrap, settings)
@@ -113,14 +117,24 @@ class Engine:
             {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
             Census(settings.max_destinations, self.table.stores, self.reader.reports, asyncio.get_running_loop().time),
         )
-        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last)
+        stores, heard, now = self.table.stores, self.reader.reports, asyncio.get_running_loop().time
+        quotas = Quotas(settings, stores, self.table.progress, heard, now) if settings.quotas else None
+        progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last, quotas)
         reports = Reports(settings, self.cluster)
         watermark = Watermark(
             settings, self.cluster, self.clock, reports, partitions, intake, self.limits.producers_time
         )
         versions = RowVersion(settings, reports)
         services = Services(
-            settings, self.clock, self.journal, destinations, self.limits, versions, admission, traces=self._traces
+            settings,
+            self.clock,
+            self.journal,
+            destinations,
+            self.limits,
+            versions,
+            admission,
+            quotas,
+            traces=self._traces,
         )
         self.ownership = Ownership(
             partitions,

@@ -10,7 +10,7 @@ from app.deliver.target import Target
 from app.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.kafka import Cluster, Sender
 from app.settings import Settings
-from tables import DelayTable
+from tables import Stores
 
 if TYPE_CHECKING:
     from app.traces.traces import Traces
@@ -22,7 +22,7 @@ def dispatcher_and_journal(
     targets: dict[str | None, Target],
     cluster: Cluster,
     sender: Sender,
-    table: DelayTable,
+    table: Stores,
     traces: "Traces | None" = None,
 ) -> tuple[Dispatcher, Journal]:
     """Return what delivers and what commits, as DELAY_GUARANTEE wants it."""

@@ -3,16 +3,18 @@
 import ipaddress
 import os
 import socket
-import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
-from app.errors import SettingInvalid
+from app import topic_names
 from app.http.allow_list import AllowList, allow_list
+from app.quotas import Quota, quotas
 from app.rates import optional, rates
+from app.setting import read, setting
 from app.settings_checks import COLD_MEMORY_MS, check
+from app.settings_gateway import GatewaySettings
+from app.settings_kafka import KafkaSettings
 from app.settings_values import (
     each,
     lower_words,
@@ -20,103 +22,71 @@ from app.settings_values import (
     pairs,
     patterns,
     processes,
-    servers,
     topic_name,
     url_patterns,
     urls,
-    web_address,
     whole,
     words,
 )
+from app.settings_web import WebSettings
 from punctual.contract import queue_report
 from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.namespaced import with_namespace
+from punctual.contract.namespaces import Namespaces, parse_namespaces
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.rate import Rate
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 
 _GUARANTEES = ("at_least_once", "exactly_once")
-_MINUTE_MS = 60_000
 MAX_PARTITIONS = 10_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
-def _is_secret(env: str) -> bool:
-    return "PASSWORD" in env or env.endswith("_SECRET")
-
-
-def _setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
-    """Declare a setting; `was` is the name that it had before, which goes on working."""
-    return field(repr=not _is_secret(env), metadata={"env": env, "default": default, "parse": parse, "was": was})
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(KafkaSettings, GatewaySettings, WebSettings):
     """All that a worker can be told. Durations and times are milliseconds, sizes bytes."""
 
-    bootstrap: str = _setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
-    security_protocol: str = _setting(
-        "KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-    )
-    sasl_mechanism: str = _setting(
-        "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    )
-    sasl_username: str = _setting("KAFKA_SASL_USERNAME", "")
-    sasl_password: str = _setting("KAFKA_SASL_PASSWORD", "")
-    ssl_cafile: str = _setting("KAFKA_SSL_CAFILE", "")
-    ssl_certfile: str = _setting("KAFKA_SSL_CERTFILE", "")
-    ssl_keyfile: str = _setting("KAFKA_SSL_KEYFILE", "")
-    app_id: str = _setting("DELAY_APP_ID", "delay", topic_name)
-    extra_inputs: dict[str, str] = _setting("DELAY_INPUTS", "", pairs)
-    policies: dict[str, Policies] = _setting("DELAY_POLICIES", "", each(parse_policies))
-    partitions: int = _setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
-    replication_factor: int = _setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
-    min_insync_replicas: int = _setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
-    destinations: dict[str, tuple[str, ...]] = _setting("DELAY_DESTINATIONS", "", patterns)
-    callbacks: tuple[str, ...] = _setting("DELAY_CALLBACKS", "", urls)
-    http_destinations: dict[str, tuple[str, ...]] = _setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
-    http_headers: tuple[str, ...] = _setting("DELAY_HTTP_HEADERS", "", lower_words)
-    http_give_up_ms: int = _setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
-    http_secrets_file: str = _setting("DELAY_HTTP_SECRETS_FILE", "")
-    clusters: dict[str, str] = _setting("DELAY_CLUSTERS", "", pairs)
-    log_format: str = _setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
-    guarantee: str = _setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
-    max_delay_ms: int = _setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
-    events: str = _setting("DELAY_EVENTS", "on", one_of("on", "off"))
-    dedupe_window_ms: int = _setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
-    command_memory_ms: int = _setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
-    horizon_ms: int = _setting("DELAY_HORIZON", "0", parse_duration)
-    catch_up_ms: int = _setting("DELAY_CATCH_UP", "PT2M", parse_duration)
-    fire_batch: int = _setting("DELAY_FIRE_BATCH", "500", whole(1, 100_000))
-    fire_depth: int = _setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))
-    give_up_ms: int = _setting("DELAY_GIVE_UP", "0", parse_duration)
-    rates: dict[str, Rate] = _setting("DELAY_RATES", "", rates)
-    catch_up_rate: Rate | None = _setting("DELAY_CATCH_UP_RATE", "0", optional)
-    traces: str = _setting("DELAY_TRACES", "off", one_of("off", "on"))
-    min_free_disk: int = _setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
-    row_version: int = _setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
-    accept_recreated: tuple[str, ...] = _setting("DELAY_ACCEPT_RECREATED", "", words)
-    skip_records: tuple[str, ...] = _setting("DELAY_SKIP_RECORDS", "", words)
-    max_destinations: int = _setting("DELAY_MAX_DESTINATIONS", "10000", whole(1))
-    worker_url: str = _setting("WORKER_URL", "")
-    datadir: str = _setting("DATADIR", "")
-    host: str = _setting("HOST", "127.0.0.1")
-    web_hosts: tuple[str, ...] = _setting("DELAY_WEB_HOSTS", "", words)
-    web_payloads: str = _setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked"))
-    web_read_only: str = _setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
-    web_secret: str = _setting("DELAY_WEB_SECRET", "")
-    web_users_file: str = _setting("DELAY_WEB_USERS_FILE", "")
-    web_oidc_issuer: str = _setting("DELAY_WEB_OIDC_ISSUER", "", web_address)
-    web_oidc_client_id: str = _setting("DELAY_WEB_OIDC_CLIENT_ID", "")
-    web_oidc_client_secret_file: str = _setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
-    web_oidc_scopes: tuple[str, ...] = _setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)
-    web_oidc_roles: str = _setting("DELAY_WEB_OIDC_ROLES", "")
-    web_url: str = _setting("DELAY_WEB_URL", "", web_address)
-    web_metrics: str = _setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
-    web_insecure: str = _setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
-    port: int = _setting("PORT", "6066", whole(1, 65_535))
-    processes: int = _setting("DELAY_PROCESSES", "1", processes)
+    app_id: str = setting("DELAY_APP_ID", "delay", topic_name)
+    extra_inputs: dict[str, str] = setting("DELAY_INPUTS", "", pairs)
+    policies: dict[str, Policies] = setting("DELAY_POLICIES", "", each(parse_policies))
+    namespaces: Namespaces = setting("DELAY_NAMESPACES", "", parse_namespaces)
+    quotas: dict[str, Quota] = setting("DELAY_QUOTAS", "", quotas)
+    partitions: int = setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
+    repartitioned: str = setting("DELAY_REPARTITIONED", "off", one_of("off", "on"))
+    replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
+    min_insync_replicas: int = setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
+    destinations: dict[str, tuple[str, ...]] = setting("DELAY_DESTINATIONS", "", patterns)
+    callbacks: tuple[str, ...] = setting("DELAY_CALLBACKS", "", urls)
+    http_destinations: dict[str, tuple[str, ...]] = setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
+    http_headers: tuple[str, ...] = setting("DELAY_HTTP_HEADERS", "", lower_words)
+    http_give_up_ms: int = setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
+    http_secrets_file: str = setting("DELAY_HTTP_SECRETS_FILE", "")
+    log_format: str = setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
+    guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of("at_least_once", "exactly_once"))
+    max_delay_ms: int = setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
+    events: str = setting("DELAY_EVENTS", "on", one_of("on", "off"))
+    dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
+    command_memory_ms: int = setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
+    horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
+    catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
+    fire_batch: int = setting("DELAY_FIRE_BATCH", "500", whole(1, 100_000))
+    fire_depth: int = setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))
+    give_up_ms: int = setting("DELAY_GIVE_UP", "0", parse_duration)
+    rates: dict[str, Rate] = setting("DELAY_RATES", "", rates)
+    catch_up_rate: Rate | None = setting("DELAY_CATCH_UP_RATE", "0", optional)
+    traces: str = setting("DELAY_TRACES", "off", one_of("off", "on"))
+    min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
+    row_version: int = setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
+    accept_recreated: tuple[str, ...] = setting("DELAY_ACCEPT_RECREATED", "", words)
+    skip_records: tuple[str, ...] = setting("DELAY_SKIP_RECORDS", "", words)
+    max_destinations: int = setting("DELAY_MAX_DESTINATIONS", "10000", whole(1))
+    worker_url: str = setting("WORKER_URL", "")
+    datadir: str = setting("DATADIR", "")
+    host: str = setting("HOST", "127.0.0.1")
+    port: int = setting("PORT", "6066", whole(1, 65_535))
+    processes: int = setting("DELAY_PROCESSES", "1", processes)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
@@ -124,18 +94,7 @@ class Settings:
 
         Raises SettingInvalid, which names the variable and says what it takes.
         """
-        values = {}
-        for setting in fields(cls):
-            name, parse = setting.metadata["env"], setting.metadata["parse"]
-            if not env.get(name) and env.get(setting.metadata["was"]):
-                name = setting.metadata["was"]
-            text = env.get(name) or setting.metadata["default"]
-            try:
-                values[setting.name] = parse(text)
-            except ValueError as error:
-                shown = "(not shown)" if _is_secret(name) else repr(text)
-                raise SettingInvalid(name, shown, str(error)) from error
-        settings = cls(**values)
+        settings = cls(**{declared.name: read(declared, env) for declared in fields(cls)})
         check(settings)
         return settings
 
@@ -148,12 +107,12 @@ class Settings:
     @property
     def forwards(self) -> str:
         """The topic for records on their way to their id's home partition."""
-        return f"{self.app_id}-forwards"
+        return topic_names.forwards(self.app_id, self.repartitioned == "on" and self.partitions)
 
     @property
     def changelog(self) -> str:
         """The table's changelog topic."""
-        return f"{self.app_id}-delays-changelog"
+        return topic_names.changelog(self.app_id, self.repartitioned == "on" and self.partitions)
 
     @property
     def events_topic(self) -> str:
@@ -186,6 +145,11 @@ class Settings:
         return queue_report.topic_of(self.app_id)
 
     @property
+    def receipts(self) -> str:
+        """The topic of requests with a key that have come to gateways, if there is one."""
+        return f"{self.app_id}-receipts"
+
+    @property
     def dead_letters(self) -> str:
         """The topic for what could not be accepted or delivered."""
         return f"{self.app_id}-dead-letters"
@@ -201,12 +165,14 @@ class Settings:
         return {self.requests: NATIVE.name, **self.extra_inputs}
 
     def dialect(self, topic: str) -> Dialect:
-        """Return the dialect of an input topic, with its policies.
+        """Return the dialect of an input topic, with its namespace and its policies.
 
         What comes from elsewhere, as forwards do, is spoken of in our own.
         """
         dialect = dialect_of(self.extra_inputs.get(topic, NATIVE.name))
-        policies = self.policies.get(topic)
+        policies, namespace = self.policies.get(topic), self.namespaces.of_topic(topic)
+        if namespace:
+            dialect = with_namespace(dialect, self.namespaces, namespace)
         return dialect if policies is None else with_policies(dialect, policies)
 
     def url_list(self, source: str) -> AllowList:
@@ -217,7 +183,8 @@ class Settings:
     def internal_topics(self) -> frozenset[str]:
         """Topics that no message may be delivered to."""
         named = (self.forwards, self.changelog, self.events_topic, self.progress, self.dead_letters, self.cold)
-        return frozenset({*named, self.controls, self.queues, self.audit, self.jobs, *self.inputs})
+        others = (self.controls, self.queues, self.audit, self.jobs, self.receipts, *topic_names.fixed(self.app_id))
+        return frozenset({*named, *others, *self.inputs})
 
     # what is remembered ----------------------------------------------------------------------------------------------
     @property
@@ -252,17 +219,17 @@ class Settings:
         return Path(self.datadir or f".data/{self.app_id}-{self.port}")
 
     @property
+    def gateway_path(self) -> Path:
+        """The gateway's data directory; by default it follows from its port, so that gateways run side by side."""
+        return Path(self.gateway_datadir or f".data/{self.app_id}-gateway-{self.gateway_port}")
+
+    @property
     def public(self) -> bool:
         """Whether others than this machine reach the web view."""
         try:
             return not ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host != "localhost"
-
-    @property
-    def signs_in(self) -> bool:
-        """Whether people have to sign in."""
-        return bool(self.web_users_file or self.web_oidc_issuer)
 
     @property
     def read_only(self) -> bool:
@@ -281,19 +248,3 @@ class Settings:
         """The address at which other workers and people reach this worker's web view."""
         host = socket.gethostname() if self.host in _EVERYWHERE else self.host
         return self.worker_url or f"http://{host}:{self.port}"
-
-    def kafka_options(self) -> dict[str, Any]:
-        """Return the security options that aiokafka's clients take."""
-        options: dict[str, Any] = {"security_protocol": self.security_protocol}
-        if "SSL" in self.security_protocol:
-            context = ssl.create_default_context(cafile=self.ssl_cafile or None)
-            if self.ssl_certfile:
-                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile or None)
-            options["ssl_context"] = context
-        if self.security_protocol.startswith("SASL"):
-            options |= {
-                "sasl_mechanism": self.sasl_mechanism,
-                "sasl_plain_username": self.sasl_username,
-                "sasl_plain_password": self.sasl_password,
-            }
-        return options

@@ -1,19 +1,21 @@
 """Whether settings make sense beside each other; what each takes by itself is in app/settings_values.py."""
 
-import os
 import re
 from typing import TYPE_CHECKING
 
 from app.errors import SettingInvalid
 from app.http.secrets_file import SecretsFile
+from app.quotas import OTHERS
 from punctual.contract.destination import destination
 from punctual.contract.dialects import dialect_of
-from tables.keys import topic_crc
+from punctual.security.errors import LoginInvalid
+from tables.keys import MOVED, topic_crc
 
 if TYPE_CHECKING:
     from app.settings import Settings
 
 _MINUTE_MS = 60_000
+MOST_NAMESPACES = 300
 #: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
 #: records that are not readable yet.
 COLD_MEMORY_MS = 10 * _MINUTE_MS
@@ -54,9 +56,44 @@ def _check_inputs(settings: "Settings") -> None:
     crcs = {topic_crc(topic): topic for topic in (*settings.inputs, settings.forwards)}
     if len(crcs) <= len(settings.inputs):
         raise SettingInvalid("DELAY_INPUTS", ",".join(settings.inputs), "two names have the same CRC-32; rename one")
+    if settings.repartitioned == "on":
+        _check_numbers(crcs)
     stranger = next((topic for topic in settings.policies if topic not in settings.inputs), None)
     if stranger is not None:
         raise SettingInvalid("DELAY_POLICIES", stranger, f"it is no input; they are {', '.join(settings.inputs)}")
+    _check_namespaces(settings)
+
+
+def _check_namespaces(settings: "Settings") -> None:
+    """See that namespaces are those of inputs, and that the requests topic stays everybody's."""
+    for topic, name in settings.namespaces.inputs.items():
+        if topic == settings.requests:
+            why = (
+                "this topic has no namespace: operators, the console and the command line write to it. Give the team "
+                "an input of its own with DELAY_INPUTS"
+            )
+            raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
+        if topic not in settings.inputs:
+            why = f"{topic} is no input; they are {', '.join(settings.inputs)}"
+            raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
+
+    stranger = next((name for name in settings.quotas if name not in {OTHERS, *settings.namespaces.names}), None)
+    if stranger is not None:
+        known = ", ".join(sorted(settings.namespaces.names)) or "none"
+        raise SettingInvalid("DELAY_QUOTAS", stranger, f"it is none of the namespaces of DELAY_NAMESPACES: {known}")
+    if settings.quotas and not settings.namespaces:
+        raise SettingInvalid("DELAY_QUOTAS", OTHERS, "quotas are those of namespaces, and DELAY_NAMESPACES has none")
+    if len(settings.namespaces.names) > MOST_NAMESPACES:
+        why = f"a partition's report has room for {MOST_NAMESPACES} namespaces"
+        raise SettingInvalid("DELAY_NAMESPACES", f"{len(settings.namespaces.names)} namespaces", why)
+
+
+def _check_numbers(crcs: dict[int, str]) -> None:
+    """See that rows that have come from other partitions can be told from those of inputs."""
+    for crc, topic in crcs.items():
+        if crc < MOVED:
+            why = "its CRC-32 stands for rows that have come from another partition (one name in 4,096); rename it"
+            raise SettingInvalid("DELAY_INPUTS", topic, why)
 
 
 def _check_rates(settings: "Settings") -> None:
@@ -68,21 +105,17 @@ def _check_rates(settings: "Settings") -> None:
 
 
 def _check_security(settings: "Settings") -> None:
-    """See that the files are there and can be used, and that there is a user where one is needed."""
-    if settings.security_protocol.startswith("SASL") and not settings.sasl_username:
-        raise SettingInvalid("KAFKA_SASL_USERNAME", "''", f"{settings.security_protocol} needs a user")
-    if "SSL" not in settings.security_protocol:
-        return
-    names = ("KAFKA_SSL_CAFILE", "KAFKA_SSL_CERTFILE", "KAFKA_SSL_KEYFILE")
-    files = dict(zip(names, (settings.ssl_cafile, settings.ssl_certfile, settings.ssl_keyfile), strict=True))
-    for name, file in files.items():
-        if file and not os.access(file, os.R_OK):
-            raise SettingInvalid(name, repr(file), "there is no such file, or it cannot be read")
+    """See that files are there and can be used, and that there is a user where one is needed, for each cluster."""
     try:
         settings.kafka_options()
-    except OSError as error:
-        given = {name: file for name, file in files.items() if file}
-        raise SettingInvalid(", ".join(given), ", ".join(given.values()), str(error)) from error
+    except LoginInvalid as error:
+        names = ", ".join(f"KAFKA_{name}" for name in error.name.split(", "))
+        raise SettingInvalid(names, error.shown, error.why) from error
+    for name in settings.clusters.logins:
+        try:
+            settings.kafka_options(name)
+        except LoginInvalid as error:
+            raise SettingInvalid("DELAY_CLUSTERS", name, f"{error.name.lower()}: {error.why}") from error
 
 
 def _check_horizon(settings: "Settings") -> None:

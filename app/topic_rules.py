@@ -60,6 +60,6 @@ def _other_number(settings: Settings, topic: str, there: int, partitions: int) -
             f"a new installation can also have DELAY_PARTITIONS={there}."
         )
     return (
-        f"{msg} It is fixed for the life of an installation: set DELAY_PARTITIONS={there} if that is what it was, or "
+        f"{msg} Only `faust -A app repartition` changes it: set DELAY_PARTITIONS={there} if that is what it was, or "
         f"recreate the topic."
     )

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import re
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import aiokafka.errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from app import topic_names
 from app.errors import TopicMismatch
 from app.settings import Settings
 from app.topic_rules import mismatches, risks
@@ -23,6 +26,8 @@ _BESIDE_BYTES = _MIB * 3 // 4
 TOMBSTONES_MS = 7 * 86_400_000
 _LOOKS, _LOOK_S = 100, 0.1
 _DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
+#: Receipts spread over a few brokers. Their keys are known for a day; the rest is for those that come late.
+_RECEIPT_PARTITIONS, _HOURS_30 = 4, str(30 * 3_600_000)
 
 
 @dataclass(slots=True)
@@ -70,11 +75,15 @@ def plan(
 
 
 def when_needed(settings: Settings) -> dict[str, tuple[int, dict[str, str]]]:
-    """Return the topics that are created with the first act or job: partitions and settings."""
+    """Return the topics that are created with the first act, job or gateway: partitions and settings."""
     safe = _safe(settings)
     return {
         settings.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),
         settings.jobs: (1, {**safe, "cleanup.policy": "compact,delete", "retention.ms": _DAYS_30}),
+        settings.receipts: (
+            _RECEIPT_PARTITIONS,
+            {**safe, "cleanup.policy": "delete", "retention.ms": _HOURS_30, "segment.ms": "3600000"},
+        ),
     }
 
 
@@ -86,15 +95,19 @@ def _safe(settings: Settings) -> dict[str, str]:
     return safe
 
 
-async def ensure(settings: Settings) -> TopicLimits:
+async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitable[None]] | None = None) -> TopicLimits:
     """Create the topics that are missing and check those that are there; return the sizes they allow.
 
+    If the number of partitions has ever changed, `assure_layout` sees first that these are the settings for it.
     Raises TopicMismatch with a sentence that says what to change.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
         there = await _partitions(admin)
+        if assure_layout is not None and topic_names.layout(settings.app_id) in there:
+            await assure_layout(settings)
+        _assure_changelog(settings, there)
         # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
         cold = bool(settings.horizon_ms) or settings.cold in there
         configs = await _configs(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
@@ -137,15 +150,40 @@ async def ensure_jobs(settings: Settings) -> None:
     await _ensure(settings, settings.jobs)
 
 
-async def _ensure(settings: Settings, topic: str) -> None:
+async def ensure_receipts(settings: Settings) -> int:
+    """Create the topic of receipts if it is not there, for nobody without a gateway has it; return its partitions.
+
+    Raises TopicMismatch if the brokers do not let us.
+    """
+    return await _ensure(settings, settings.receipts)
+
+
+async def _ensure(settings: Settings, topic: str) -> int:
+    """Create a topic if it is not there; return how many partitions it has."""
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
         if topic not in await admin.list_topics():
             await _create(admin, settings, {topic: when_needed(settings)[topic]})
             await _settled(admin, [topic])
+        [described] = await admin.describe_topics([topic])
+        return len(described["partitions"])
     finally:
         await admin.close()
+
+
+def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
+    """See that no empty changelog is made where another has what is pending."""
+    if settings.changelog in there:
+        return
+    any_number = topic_names.changelog(re.escape(settings.app_id), "[0-9]+")
+    others = [name for name in there if re.fullmatch(any_number, name)]
+    if settings.repartitioned == "on" or others:
+        msg = (
+            f"topic {settings.changelog} is not there, and an empty one would have nothing of what is pending. See "
+            f"that DELAY_PARTITIONS and DELAY_REPARTITIONED are right: there is {', '.join(others) or 'no other'}."
+        )
+        raise TopicMismatch(msg)
 
 
 async def _partitions(admin: AIOKafkaAdminClient) -> dict[str, int]:
@@ -162,10 +200,20 @@ async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, d
     found: dict[str, dict[str, str]] = {}
     for response in await admin.describe_configs(resources):
         for error, message, _, name, entries in response.resources:
+            kind = aiokafka.errors.for_code(error)
+            if kind is aiokafka.errors.TopicAuthorizationFailedError:
+                raise _forbidden(name)
             if error:
-                raise aiokafka.errors.for_code(error)(message or name)
+                raise kind(message or name)
             found[name] = {entry[0]: entry[1] for entry in entries}
     return found
+
+
+def _forbidden(topic: str) -> TopicMismatch:
+    return TopicMismatch(
+        f"the brokers do not let this worker read the settings of topic {topic}. Grant DESCRIBE_CONFIGS on it to its "
+        "principal; `faust -A app doctor --acls kafka-acls` prints all that a worker needs."
+    )
 
 
 async def _settled(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:

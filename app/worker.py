@@ -29,6 +29,8 @@ from app.faust_host.consumer import Transport
 from app.faust_host.group import Assignor
 from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
+from app.gateway.command import gateway
+from app.ingest.quotas import whose
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
 from app.process import parent
@@ -38,11 +40,14 @@ from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
 from app.process.rate_limit_filter import RateLimitFilter
 from app.processes import option
+from app.repartition.command import repartition
+from app.search import namespaces as namespaces_routes
 from app.search import routes as search_routes
 from app.search.search import Search
 from app.settings import Settings
 from app.web.server import attach
 from punctual.client.faust_methods import DelayMethods
+from punctual.security.reason import reason
 from tables import DelayTable, TableError
 
 log = logging.getLogger(__name__)
@@ -122,7 +127,8 @@ class Punctual(DelayMethods, faust.App):
         except (PunctualError, TableError) as error:
             end_process(error)
         except KafkaError as error:
-            end_process(ClusterUnusable(self.settings.bootstrap, error))
+            why = await reason(self.settings.bootstrap, self.settings.kafka_options())
+            end_process(ClusterUnusable(self.settings.bootstrap, why or error))
         await super().on_start()
 
     async def on_stop(self) -> None:
@@ -156,6 +162,7 @@ def create_app(settings: Settings) -> Punctual:
             value_type=bytes,
             now_ms=Clock.wall_ms,
             monotonic_ms=Clock.monotonic_ms,
+            whose=whose(settings.namespaces),
         )
     )
     app.engine = Engine(settings, table, app)
@@ -164,6 +171,7 @@ def create_app(settings: Settings) -> Punctual:
     acts, dead_letters = Acts(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     access.register(web_app, settings, search.tell_signed_out)
     search_routes.register(web_app, search)
+    namespaces_routes.register(web_app, app.engine, settings)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
     findings.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
@@ -218,20 +226,21 @@ def faust_options(settings: Settings) -> dict[str, Any]:
 
 def credentials(settings: Settings) -> Any:
     """Return Faust's form of the security settings, None for none."""
-    if settings.security_protocol == "PLAINTEXT":
-        return None
-    context = settings.kafka_options().get("ssl_context")
-    if settings.security_protocol == "SSL":
-        return faust.SSLCredentials(context)
-    return faust.SASLCredentials(
-        mechanism=settings.sasl_mechanism,
-        username=settings.sasl_username,
-        password=settings.sasl_password,
-        ssl_context=context,
-    )
+    options = settings.kafka_options()
+    context, tokens = options.get("ssl_context"), options.get("sasl_oauth_token_provider")
+    if tokens is not None:
+        return faust.OAuthCredentials(oauth_cb=tokens, ssl_context=context)
+    if "sasl_mechanism" in options:
+        return faust.SASLCredentials(
+            mechanism=options["sasl_mechanism"],
+            username=options["sasl_plain_username"],
+            password=options["sasl_plain_password"],
+            ssl_context=context,
+        )
+    return None if context is None else faust.SSLCredentials(context)
 
 
-commands.install(doctor)
+commands.install(doctor, gateway, repartition)
 try:
     app = create_app(Settings.from_env())
 except PunctualError as error:

@@ -1,6 +1,7 @@
 """What records of an input say in its dialect, read by the contract's own decoders where Spark works on them."""
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -8,17 +9,31 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
 from punctual.contract.dialects import dialect_of
+from punctual.contract.namespaced import with_namespace
+from punctual.contract.namespaces import parse_namespaces
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Refusal, Request
 
+#: Between a dialect and the namespaces of all inputs.
+_WITHIN = "\n"
+_parsed = lru_cache(maxsize=100)(parse_namespaces)
 _SAID = ("op", "id", "to", "at")
+
+
+def within(dialect: str, namespaces: str) -> str:
+    """Return the text of a dialect for inputs of which some belong to namespaces, as DELAY_NAMESPACES has them."""
+    return f"{dialect}{_WITHIN}{namespaces}" if namespaces else dialect
 
 
 def decoded(row: dict[str, Any], dialect: str) -> Request:
     """Return the request that a row of records makes on an input that is set to `dialect`. Raises Refusal."""
+    dialect, _, named = dialect.partition(_WITHIN)
+    reads, namespaces = dialect_of(dialect), _parsed(named)
+    if namespace := namespaces.of_topic(row["topic"]):
+        reads = with_namespace(reads, namespaces, namespace)
     headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
     place = (row["topic"], row["partition"], row["offset"], row["stamp_ms"])
-    return dialect_of(dialect).decode(PlainRecord(*place, row["key"], row["value"], headers))
+    return reads.decode(PlainRecord(*place, row["key"], row["value"], headers))
 
 
 def said(records: DataFrame, dialect: str) -> DataFrame:

@@ -28,6 +28,10 @@ class InputUnreadable(PipelineError):
     """The input is not there, or not of the kind that it is said to be."""
 
 
+class LoginUnusable(PipelineError):
+    """A setting of how Kafka is shown who asks makes no sense."""
+
+
 class KafkaUnreachable(PipelineError):
     """No broker answers, or it refuses us."""
 

@@ -1,17 +1,15 @@
 """Topics as DataFrames: reads between fixed offsets of what is committed, writes to a partition or by key."""
 
 import json
-import os
-from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.errors import DataLost, KafkaUnreachable, TopicMissing
+from pipeline.login import java_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,41 +31,12 @@ _REQUEST_BYTES = 1_048_576
 _WRITING = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
 
 
-def client_options(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the options of a Java client for the worker's own settings `KAFKA_SECURITY_PROTOCOL` and its like."""
-    protocol = env.get("KAFKA_SECURITY_PROTOCOL") or "PLAINTEXT"
-    options = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
-    if protocol.startswith("SASL"):
-        mechanism = env.get("KAFKA_SASL_MECHANISM") or "SCRAM-SHA-512"
-        kind = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-        name, password = (_quoted(env.get(f"KAFKA_SASL_{part}", "")) for part in ("USERNAME", "PASSWORD"))
-        options["sasl.mechanism"] = mechanism
-        options["sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{kind} required username={name} password={password};"
-        )
-    if "SSL" in protocol:
-        if env.get("KAFKA_SSL_CAFILE"):
-            options["ssl.truststore.type"] = "PEM"
-            options["ssl.truststore.certificates"] = Path(env["KAFKA_SSL_CAFILE"]).read_text()
-        if env.get("KAFKA_SSL_CERTFILE"):
-            chain = Path(env["KAFKA_SSL_CERTFILE"]).read_text()
-            options["ssl.keystore.type"] = "PEM"
-            options["ssl.keystore.certificate.chain"] = chain
-            options["ssl.keystore.key"] = Path(env.get("KAFKA_SSL_KEYFILE") or env["KAFKA_SSL_CERTFILE"]).read_text()
-    return options
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 @dataclass(frozen=True)
 class Kafka:
     """A cluster, seen from Spark: `bootstrap` servers, and options for Java's clients (security)."""
 
     bootstrap: str
-    options: dict[str, str] = field(default_factory=client_options, repr=False)
+    options: dict[str, str] = field(default_factory=java_options, repr=False)
 
     # offsets ---------------------------------------------------------------------------------------------------------
     def ends(self, spark: "SparkSession", *topics: str, committed: bool = True) -> dict[str, Offsets]:

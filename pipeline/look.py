@@ -5,9 +5,7 @@ It takes tenths of a second. Where aiokafka is not installed, as it may be under
 
 import asyncio
 import logging
-import os
-import ssl
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -18,27 +16,12 @@ from aiokafka.structs import ConsumerRecord
 
 from pipeline.errors import KafkaUnreachable, TopicMissing
 from pipeline.kafka import Offsets
+from pipeline.login import python_options
 
 _TIMEOUT_MS = 5_000
 _READ_S = 10.0
 
 _T = TypeVar("_T")
-
-
-def client_options(env: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Return aiokafka's options for the worker's settings `KAFKA_SECURITY_PROTOCOL` and its like."""
-    protocol = env.get("KAFKA_SECURITY_PROTOCOL") or "PLAINTEXT"
-    options: dict[str, Any] = {"security_protocol": protocol}
-    if "SSL" in protocol:
-        made = ssl.create_default_context(cafile=env.get("KAFKA_SSL_CAFILE") or None)
-        if env.get("KAFKA_SSL_CERTFILE"):
-            made.load_cert_chain(env["KAFKA_SSL_CERTFILE"], env.get("KAFKA_SSL_KEYFILE") or None)
-        options["ssl_context"] = made
-    if protocol.startswith("SASL"):
-        options["sasl_mechanism"] = env.get("KAFKA_SASL_MECHANISM") or "SCRAM-SHA-512"
-        options["sasl_plain_username"] = env.get("KAFKA_SASL_USERNAME", "")
-        options["sasl_plain_password"] = env.get("KAFKA_SASL_PASSWORD", "")
-    return options
 
 
 class Look:
@@ -47,7 +30,7 @@ class Look:
     def __init__(self, bootstrap: str, runner: asyncio.Runner) -> None:
         """Nothing is asked for yet."""
         self._servers, self._runner = bootstrap, runner
-        self._options = {"bootstrap_servers": bootstrap, "request_timeout_ms": _TIMEOUT_MS, **client_options()}
+        self._options = {"bootstrap_servers": bootstrap, "request_timeout_ms": _TIMEOUT_MS, **python_options()}
 
     def cluster_id(self, *topics: str) -> str:
         """Return the id of the cluster, after seeing that these topics are on it.

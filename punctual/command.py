@@ -10,8 +10,9 @@ from punctual.cli.exits import Exit
 
 USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
 
-  worker  start a worker; its options are those of `faust worker`, its settings are environment variables
-  doctor  say what is wrong with an installation; it needs what the worker needs
+  worker       start a worker; its options are those of `faust worker`, its settings are environment variables
+  doctor       say what is wrong with an installation; it needs what the worker needs
+  repartition  give an installation more partitions, while its workers are stopped
 
 {cli.overview()}
 
@@ -24,8 +25,8 @@ def main() -> int:
     match sys.argv[1:]:
         case ["worker", *options]:
             _run("worker", options or ["-l", "info"])
-        case ["doctor", *options]:
-            _run("doctor", options)
+        case ["doctor" | "repartition" as command, *options]:
+            _run(command, options)
         case ["--version"]:
             print(version("punctual"))  # noqa: T201 - this is what was asked for
             return Exit.DONE

@@ -20,7 +20,9 @@ from tables.errors import (
 from tables.inspection import Inspection
 from tables.orders import Command, Order, Orders
 from tables.series import Series
+from tables.shares import Share, Whose
 from tables.store import PartitionStore
+from tables.stores import Stores
 from tables.table import DelayTable
 
 __all__ = [
@@ -37,11 +39,14 @@ __all__ = [
     "RecordUnreadable",
     "RecordsGarbled",
     "Series",
+    "Share",
     "StoreCorrupt",
     "StoreLocked",
     "StoreUnusable",
+    "Stores",
     "TableError",
     "Told",
     "UnknownRecordKind",
     "UnknownRowVersion",
+    "Whose",
 ]

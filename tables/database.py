@@ -105,6 +105,13 @@ class Database:
         except Exception as error:  # noqa: BLE001 - theirs
             self._trouble(error)
 
+    def sync(self) -> None:
+        """Return when all that was written so far is on disk; other threads run meanwhile, as in no other method."""
+        try:
+            self._db.flush_wal(True)  # noqa: FBT003 - theirs
+        except Exception as error:  # noqa: BLE001 - theirs
+            self._trouble(error)
+
     def _assure_end(self, start: bytes, options: rocksdict.ReadOptions) -> None:
         """See that an iterator has ended because nothing follows (4 µs)."""
         look = self._db.iter(options)

@@ -74,6 +74,8 @@ def _read(key: bytes, value: bytes | None) -> None:
             found = decode_position(value)
             _assure(0 <= found.offset < _LARGEST and -_LARGEST < found.base < _LARGEST, "no log has such offsets")
             _assure(found.stamp_ms <= keys.MAX_DUE_MS, "no record has such a stamp")
+    elif kind == keys.SEAL:
+        _assure(len(key) == 1, "a seal has no name")
     elif kind in (keys.ORIGIN, keys.WRITER):
         _assure(value is None or len(value) == _LONG, f"its value should have {_LONG} bytes")
     else:

@@ -54,5 +54,5 @@ class NearCounts:
 
 
 def hour_of(unit: int) -> int:
-    """Return the hour of a minute, or the one that is told by a number below 0."""
+    """Return the hour of a minute, or of what is less than 0, the further the hour is: what has no minute counted."""
     return unit // _HOUR_MINUTES if unit >= 0 else -1 - unit

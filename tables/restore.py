@@ -1,5 +1,6 @@
 """Recovery: the changelog read back into a partition's store, in chunks, with visible progress."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol
@@ -172,6 +173,9 @@ async def restore(
     """
     stale = StaleFilter(store.writer, store.foreign.keys, skip, inspection)
     since = store.seen_ms if store.offset else now_ms()
+    if store.shares is not None:
+        while store.shares.count(CHUNK):  # noqa: ASYNC110 - it waits for nothing, and lets others work
+            await asyncio.sleep(0)
     progress.start(store.offset, await reader.end())
     while progress.position < progress.end:
         records = await reader.chunk(CHUNK)

@@ -33,6 +33,7 @@ from tables.id_index import IdIndex
 from tables.orders import Orders, decode_orders
 from tables.read_ahead import ReadAhead
 from tables.rocksdb_options import rocksdb_options
+from tables.shares import Shares, Whose
 from tables.step_numbers import StepNumbers
 
 _META_FORMAT, _META_OFFSET = keys.META + b"format", keys.META + b"offset"
@@ -50,13 +51,13 @@ class PartitionStore:
     All reads show the last applied step. Not thread-safe: one event loop owns it.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open the database at `path`, creating it if it is not there.
+    def __init__(self, path: Path, whose: Whose | None = None) -> None:
+        """Open the database at `path`, creating it if it is not there; what waits is counted by `whose` it is.
 
         Raises StoreLocked if another process has it open, StoreCorrupt if what is in it cannot be believed,
         StoreUnusable if the disk does not work.
         """
-        self.path = path
+        self.path, self._whose = path, whose
         self._db = Database(path, rocksdb_options())
         try:
             self._read()
@@ -73,6 +74,8 @@ class PartitionStore:
         self.row_version = max(1, self.format - _LAYOUTS)
         self.counts = Counts(self._db)
         self.offset = self._db.number(_META_OFFSET)
+        #: What waits per namespace, None if nobody wants to know.
+        self.shares = None if self._whose is None else Shares(self._db, self._whose, self.offset)
         self.seen_ms = self._db.number(_META_SEEN)
         self.writer = self._db.number(_META_WRITER)
         self.positions: dict[str, Position] = {
@@ -83,6 +86,8 @@ class PartitionStore:
         self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(self._db, keys.DELIVERED, decode_delivered)
         self.told: ExpiringIndex[Told] = ExpiringIndex(self._db, keys.TOLD, decode_told)
         self.foreign = ForeignWrites(self._db)
+        #: Where the changelog goes on, if that is not here: nobody works on it any more (docs/decisions/0021).
+        self.sealed = self._db.get(keys.SEAL)
         #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.
         self._low = b""
         self._ahead = ReadAhead(self._db)
@@ -156,6 +161,11 @@ class PartitionStore:
         """Go through rows from a key on, undecoded. The database must not be closed or written to meanwhile."""
         return self._db.items(max(start, self._low), keys.ROWS_END)
 
+    def marks(self) -> Iterator[tuple[bytes, bytes]]:
+        """Go through what is remembered of ids, as the changelog has it. No writes meanwhile."""
+        for kind in (keys.ORDERS, keys.DELIVERED, keys.TOLD):
+            yield from self._scan(kind)
+
     @property
     def clashes(self) -> set[bytes]:
         """Rows found in recovery whose id has a later row: what is left of them is replaced."""
@@ -181,6 +191,8 @@ class PartitionStore:
             elif entry.replaced:
                 drop(batch, key, entry)
         self._low = min((self._low, *changes.fresh))
+        if self.shares is not None:
+            self.shares.apply(changes)
         for topic, position in changes.positions.items():
             batch.put(keys.POSITION + topic.encode(), position_bytes(position))
             self.positions[topic] = position
@@ -221,11 +233,15 @@ class PartitionStore:
             if before is None:
                 self.counts.add(entry.to, key, 1)
                 self._low = min(self._low, key)
+                if self.shares is not None:
+                    self.shares.add(entry, 1)
             self._ids.replay(key, entry)
         elif before is not None:
             entry = decode(before)
             batch.delete(key)
             self.counts.add(entry.to, key, -1)
+            if self.shares is not None:
+                self.shares.add(entry, -1)
             self._ids.replay_removal(key, entry)
 
     def _replay_mark(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
@@ -236,8 +252,10 @@ class PartitionStore:
             self.delivered.replay(batch, key, value)
         elif kind == keys.TOLD:
             self.told.replay(batch, key, value)
-        elif kind not in (keys.ORIGIN, keys.POSITION, keys.WRITER):
+        elif kind not in (keys.ORIGIN, keys.POSITION, keys.SEAL, keys.WRITER):
             raise UnknownRecordKind(key)
+        elif kind == keys.SEAL:
+            self._replay_seal(batch, value)
         elif value is None:
             batch.delete(key)
         elif kind == keys.WRITER:
@@ -249,6 +267,13 @@ class PartitionStore:
             else:
                 self.origins[key] = int.from_bytes(value, "big")
 
+    def _replay_seal(self, batch: rocksdict.WriteBatch, value: bytes | None) -> None:
+        if value is None:
+            batch.delete(keys.SEAL)
+        else:
+            batch.put(keys.SEAL, value)
+        self.sealed = value
+
     def holds_version(self, version: int) -> None:
         """Note that no row of a newer version is left: from the next step on, workers before that can open it."""
         self.row_version = version
@@ -256,6 +281,8 @@ class PartitionStore:
     def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:
         """Write the batch with the changelog offset it stands for: one write, whole or not at all."""
         self.counts.write(batch)
+        if self.shares is not None:
+            self.shares.write(batch, offset)
         self.foreign.write(batch)
         needed = self.row_version + _LAYOUTS
         if self.format != needed:

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -9,22 +10,29 @@ from xdist.scheduler import LoadScopeScheduling
 
 from app.embedded import broker_or_given
 
+if TYPE_CHECKING:
+    from tests.harness.guarded import Guarded
+
 #: What starts Spark takes both of two cores: one process of the suite runs all of it, and begins with it.
 _SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
+#: Tests of security have one broker, which takes seconds to start.
+_GUARDED = "tests/integration/test_security"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs the broker, so that nobody has to remember to; begin with Spark, which takes longest."""
     for item in items:
-        if "bootstrap" in getattr(item, "fixturenames", ()):
+        if {"bootstrap", "guarded"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
     items.sort(key=lambda item: not item.nodeid.startswith(_SPARK))
 
 
 class ByFile(LoadScopeScheduling):
-    """Hands the tests of a file to one process, and all that start Spark."""
+    """Hands the tests of a file to one process, all that start Spark, and all that share a guarded cluster."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(_GUARDED):
+            return "guarded"
         return "spark" if nodeid.startswith(_SPARK) else nodeid.partition("::")[0]
 
 
@@ -58,3 +66,12 @@ def new_topic(admin: AdminClient) -> Callable[..., str]:
         return name
 
     return create
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Guarded]":
+    """A cluster that wants users, with ACLs: one for all tests of security."""
+    from tests.harness.guarded import guarded_cluster  # noqa: PLC0415 - most tests need nothing of it
+
+    with guarded_cluster(tmp_path_factory.mktemp("guarded")) as made:
+        yield made

@@ -50,7 +50,7 @@ def check(settings: Settings) -> None:
 
 def _basic(settings: Settings) -> Basic | None:
     try:
-        users = UsersFile(settings.web_users_file)
+        users = UsersFile(settings.web_users_file, settings.namespaces.names)
     except ValueError as error:
         raise SettingInvalid("DELAY_WEB_USERS_FILE", repr(settings.web_users_file), str(error)) from error
     return Basic(users) if settings.web_users_file else None
@@ -69,7 +69,7 @@ def _oidc(settings: Settings) -> Oidc | None:
         why = "there is no such file, or it cannot be read"
         raise SettingInvalid("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", repr(file), why)
     try:
-        rules = RoleRules.parse(settings.web_oidc_roles)
+        rules = RoleRules.parse(settings.web_oidc_roles, settings.namespaces.names)
     except ValueError as error:
         raise SettingInvalid("DELAY_WEB_OIDC_ROLES", repr(settings.web_oidc_roles), str(error)) from error
     from app.access.provider import Provider  # noqa: PLC0415 - its libraries are there only with the extra

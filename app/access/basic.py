@@ -55,14 +55,18 @@ class Basic:
         user = self._users.of(name, now_s)
         digest = hmac.digest(self._key, f"{name}\0{password}".encode(errors="surrogateescape"), sha256)
         if user is not None and self._is_known(digest, user, now_s):
-            return Asker(user.name, user.role)
+            return user.asker
         if not await self._fits(user, password, address, now_s):
             return None
         assert user is not None, "nobody has the password of nobody"
         self._known[digest] = (user.hash, now_s + _KNOWN_S)
         while len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
-        return Asker(user.name, user.role)
+        return user.asker
+
+    def user(self, name: str) -> User | None:
+        """Return what the file says of a user now."""
+        return self._users.of(name, asyncio.get_running_loop().time())
 
     def _is_known(self, digest: bytes, user: User, now_s: float) -> bool:
         hash_, until_s = self._known.get(digest, (None, 0.0))

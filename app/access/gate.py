@@ -4,14 +4,16 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from app.access.basic import CHALLENGE, Basic, TooManyFailures
-from app.access.needs import NEEDS, Need, place_of
+from app.access.needs import NEEDS, WITHIN, Need, place_of
 from app.access.oidc import Oidc
 from app.access.refusals import SIGN_IN, refused, see_sign_in
-from app.access.roles import ANYBODY, ASKER, Asker, Role, enough, put
+from app.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
+from app.clock import Clock
 from app.settings import Settings
 from app.web import whence
 from app.web.guard import SAFE, told_whence
@@ -28,6 +30,7 @@ class Gate:
     def __init__(self, settings: Settings, basic: Basic | None, oidc: Oidc | None) -> None:
         """Ask these who is who."""
         self._basic, self._oidc = basic, oidc
+        self._payloads = settings.web_payloads
         self._between = bool(settings.web_secret)
         self._needs = dict(NEEDS)
         if settings.web_metrics == "open":
@@ -57,7 +60,14 @@ class Gate:
             return refused(request, 403, "a session acts from a browser alone; programs show a token or a password")
         if not enough(asker.role, need):
             return refused(request, 403, f"this needs the role {need}, and {asker.name} is {asker.role}")
-        put(request, asker)
+        if asker.bound and place is not None and place not in WITHIN:
+            sentence = (
+                f"this is about the whole installation, and {asker.name} is bound to namespaces: "
+                "/api/v1/namespaces has what there is for them"
+            )
+            return refused(request, 403, sentence)
+        request[HOLDS] = self._holds(request, asker)
+        put(request, msgspec.structs.replace(asker, masked=masks(self._payloads, asker.role)))
         answer = await handler(request)
         if self._oidc is not None:
             self._oidc.sessions.renew(request, answer)
@@ -82,6 +92,19 @@ class Gate:
                 return await self._oidc.bearer(shown.strip())
             return None
         return None if self._oidc is None else self._oidc.sessions.asker(request)
+
+    def _holds(self, request: web.Request, asker: Asker) -> Callable[[], bool]:
+        """Return what says whether somebody may still what they may now: sessions end, and users' lines change."""
+        if asker.session and self._oidc is not None:
+            sessions = self._oidc.sessions
+            return lambda: sessions.asker(request) is not None
+        if asker.until_s is not None:
+            until_s = asker.until_s
+            return lambda: Clock.wall_ms() < until_s * 1_000
+        if self._basic is not None:
+            basic, user = self._basic, self._basic.user(asker.name)
+            return lambda: basic.user(asker.name) == user
+        return lambda: True
 
     def _challenge(self, request: web.Request, place: str | None) -> web.StreamResponse:
         """Ask for a name: a browser by the provider's page if there is one, else by its own window."""

@@ -1,11 +1,11 @@
-"""Which role each address needs: one table. What is not in it is refused, whoever asks."""
+"""Which role each address needs, and whether namespaces are enough: one table. What is not in it is refused."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
 
 from aiohttp import web
 
-from app.access.roles import Role
+from app.access.roles import ROLES, Asker, Role, enough
 
 #: Open to everybody, or to the installation's workers alone.
 Need = Role | Literal["open", "workers"]
@@ -29,20 +29,14 @@ _WORKERS: Final = (
     "GET /api/v1/local/jobs",
     "GET /api/v1/local/signed-out",
 )
-#: To look.
+#: To look: at what is bound to one's namespaces, where one is bound to some.
 _VIEWER: Final = (
-    "GET /metrics",
     "GET /sign-in/password",
-    "GET /api/v1/overview",
-    "GET /api/v1/partitions",
-    "GET /api/v1/partitions/{partition}/destinations",
-    "GET /api/v1/destinations",
     "GET /api/v1/messages",
     "GET /api/v1/messages/count",
     "GET /api/v1/messages/{id}",
     "GET /api/v1/timeline",
-    "GET /api/v1/history",
-    "GET /api/v1/findings",
+    "GET /api/v1/namespaces",
     "GET /api/v1/dead-letters",
     "GET /api/v1/dead-letters/count",
     "GET /api/v1/dead-letters/{partition}-{offset}",
@@ -50,8 +44,6 @@ _VIEWER: Final = (
     "GET /api/v1/jobs/{id}",
     "GET /api/v1/events",
     "GET /",
-    "GET /destinations",
-    "GET /destinations/{name}",
     "GET /find",
     "GET /messages/{id}",
     "GET /dead-letters",
@@ -60,9 +52,21 @@ _VIEWER: Final = (
     "GET /find/all",
     "GET /new",
     "GET /recurring",
-    "GET /workers",
     "GET /jobs",
     "GET /jobs/{id}",
+)
+#: To look at the whole installation.
+_VIEWER_OF_ALL: Final = (
+    "GET /metrics",
+    "GET /api/v1/overview",
+    "GET /api/v1/partitions",
+    "GET /api/v1/partitions/{partition}/destinations",
+    "GET /api/v1/destinations",
+    "GET /api/v1/history",
+    "GET /api/v1/findings",
+    "GET /destinations",
+    "GET /destinations/{name}",
+    "GET /workers",
 )
 #: To act on one message, and to stop what acts on many.
 _OPERATOR: Final = (
@@ -79,29 +83,42 @@ _OPERATOR: Final = (
     "POST /dead-letters/{partition}-{offset}/resend",
     "POST /jobs/{id}/stop",
 )
-#: To act on many messages at once, or on whole destinations, and to see who has done what.
+#: To act on many messages at once, and to see who has done what.
 _ADMIN: Final = (
     "POST /api/v1/jobs",
-    "POST /api/v1/destinations/{to}/pause",
-    "POST /api/v1/destinations/{to}/resume",
-    "POST /api/v1/destinations/{to}/rate",
     "GET /api/v1/audit",
-    "POST /destinations/{name}/pause",
-    "POST /destinations/{name}/resume",
-    "POST /destinations/{name}/rate",
     "POST /find/all",
     "POST /dead-letters/all",
     "GET /audit",
+)
+#: To act on whole destinations, which others send to as well.
+_ADMIN_OF_ALL: Final = (
+    "POST /api/v1/destinations/{to}/pause",
+    "POST /api/v1/destinations/{to}/resume",
+    "POST /api/v1/destinations/{to}/rate",
+    "POST /destinations/{name}/pause",
+    "POST /destinations/{name}/resume",
+    "POST /destinations/{name}/rate",
 )
 
 #: By method and path, the path as its route is registered.
 NEEDS: Final[Mapping[str, Need]] = {
     **dict.fromkeys(_OPEN, "open"),
     **dict.fromkeys(_WORKERS, "workers"),
-    **dict.fromkeys(_VIEWER, "viewer"),
+    **dict.fromkeys((*_VIEWER, *_VIEWER_OF_ALL), "viewer"),
     **dict.fromkeys(_OPERATOR, "operator"),
-    **dict.fromkeys(_ADMIN, "admin"),
+    **dict.fromkeys((*_ADMIN, *_ADMIN_OF_ALL), "admin"),
 }
+#: Where whoever is bound to namespaces is let in: what answers there keeps to these. Nowhere else.
+WITHIN: Final = frozenset({*_VIEWER, *_OPERATOR, *_ADMIN})
+
+
+def may(asker: Asker, place: str) -> bool:
+    """Whether somebody is let in there, as the table writes it."""
+    need = NEEDS.get(place)
+    if need in ROLES and not enough(asker.role, need):
+        return False
+    return need is not None and (not asker.bound or place in WITHIN)
 
 
 def place_of(request: web.Request) -> str | None:

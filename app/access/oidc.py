@@ -37,7 +37,8 @@ class Oidc:
         self._secure = settings.people_url.startswith("https://")
         key = secrets.token_bytes(32)
         if settings.web_secret:
-            parts = (settings.app_id, settings.web_oidc_issuer, settings.web_oidc_client_id)
+            # Other rules end the sessions that were given by these.
+            parts = (settings.app_id, settings.web_oidc_issuer, settings.web_oidc_client_id, settings.web_oidc_roles)
             key = key_of(settings.web_secret, "\0".join(parts))
         self.sessions = Sessions(key, secure=self._secure)
         self._flows, self._done = Seal(key, "sign-in"), Spent(PATIENCE_S)
@@ -57,8 +58,10 @@ class Oidc:
         except (ProviderFailed, TokenRefused) as error:
             log.info("a bearer token is refused: %s", error)
             return None
-        role = self._rules.role(claims)
-        return None if role is None else Asker(name_of(claims), role)
+        grant = self._rules.grant(claims)
+        if grant is None:
+            return None
+        return Asker(name_of(claims), grant.role, namespaces=grant.namespaces, until_s=int(claims["exp"]))
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/begin: send the browser to the provider."""
@@ -81,12 +84,12 @@ class Oidc:
             claims = await self._provider.claims(query.get("code", ""), flow, self._redirect_uri)
         except (ProviderFailed, TokenRefused) as error:
             return self._forgotten(_failed("provider", error))
-        role, name = self._rules.role(claims), name_of(claims)
-        if role is None:
+        grant, name = self._rules.grant(claims), name_of(claims)
+        if grant is None:
             return self._forgotten(_failed("no-role", f"{name} has none of DELAY_WEB_OIDC_ROLES"))
-        log.info("%s has signed in as %s", name, role)
+        log.info("%s has signed in as %s", name, grant.role)
         answer = see(local(flow.back))
-        self.sessions.begin(answer, name, role)
+        self.sessions.begin(answer, name, grant)
         return self._forgotten(answer)
 
     def _belongs(self, flow: Flow, query: Mapping[str, str]) -> bool:

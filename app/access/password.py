@@ -13,6 +13,7 @@ from typing import Final, Self
 import msgspec
 
 from app.access.roles import ROLES
+from punctual.contract.namespaces import namespace_name
 
 #: 16 MiB, five times over: what OWASP's Password Storage Cheat Sheet recommends where memory is short.
 _LN, _R, _P = 14, 8, 5
@@ -95,14 +96,17 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("name")
     parser.add_argument("role", choices=ROLES)
+    said = "namespaces of DELAY_NAMESPACES to which the user is bound; without it the whole installation is theirs"
+    parser.add_argument("--namespaces", metavar="NAME[,NAME…]", default="", help=said)
     given = parser.parse_args(arguments)
     if not re.fullmatch(r"[^\s:#]{1,64}", given.name) or not given.name.isprintable():
         parser.error("a name has 1 to 64 characters, none of them a space, ':' or '#'")
     try:
+        within = ",".join(map(namespace_name, given.namespaces.split(","))) if given.namespaces else ""
         password = _asked()
     except ValueError as error:
         parser.error(str(error))
-    sys.stdout.write(f"{given.name}:{given.role}:{Hash.of(password)}\n")
+    sys.stdout.write(f"{given.name}:{given.role}:{Hash.of(password)}{within and f':{within}'}\n")
 
 
 if __name__ == "__main__":

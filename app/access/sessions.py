@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from app.access.roles import Asker, Role
+from app.access.roles import Asker, Grant, Role
 from app.access.seal import Seal
 from app.access.spent import Spent
 from app.clock import Clock
@@ -28,6 +28,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     began_s: int
     used_s: int
+    namespaces: tuple[str, ...] | None = None
 
 
 _SESSION: Final = web.RequestKey("session", Session)
@@ -43,10 +44,18 @@ class Sessions:
         #: With this prefix no other host below the same domain can set it (RFC 6265bis, 4.1.3.2).
         self.cookie: Final = "__Host-punctual" if secure else "punctual-session"
 
-    def begin(self, answer: web.StreamResponse, name: str, role: Role) -> None:
+    def begin(self, answer: web.StreamResponse, name: str, grant: Grant) -> None:
         """Begin a session with an answer, with an id that nobody has had before."""
         now_s = _now_s()
-        self._write(answer, Session(id=secrets.token_urlsafe(18), name=name, role=role, began_s=now_s, used_s=now_s))
+        session = Session(
+            id=secrets.token_urlsafe(18),
+            name=name,
+            role=grant.role,
+            began_s=now_s,
+            used_s=now_s,
+            namespaces=grant.namespaces,
+        )
+        self._write(answer, session)
 
     def asker(self, request: web.Request) -> Asker | None:
         """Return whose session a request is part of; None if it has none that counts."""
@@ -57,7 +66,7 @@ class Sessions:
         if not (-_OFF_S <= now_s - session.began_s < LONGEST_S and -_OFF_S <= now_s - session.used_s < IDLE_S):
             return None
         request[_SESSION] = session
-        return Asker(session.name, session.role, session.id)
+        return Asker(session.name, session.role, session.id, session.namespaces)
 
     def renew(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Write down that a session is used, if an answer has not gone out yet."""

@@ -2,12 +2,14 @@
 
 import os
 import re
+from collections.abc import Collection
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from app.access.password import Hash
-from app.access.roles import ROLES, Role
+from app.access.roles import ROLES, Asker, Role, namespaces_of
 from app.watched_file import Line, WatchedFile
 
 _NAME: Final = re.compile(r"[^\s:#]{1,64}")
@@ -19,20 +21,27 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     role: Role
     hash: Hash
+    namespaces: tuple[str, ...] | None = None
+
+    @property
+    def asker(self) -> Asker:
+        """Who they are when they ask."""
+        return Asker(self.name, self.role, namespaces=self.namespaces)
 
 
 class UsersFile:
-    """Lines of `name:role:hash`; those that begin with `#` are comments.
+    """Lines of `name:role:hash`, or `name:role:hash:namespace,…`; those that begin with `#` are comments.
 
     Of a file that cannot be read any more, what was read last holds.
     """
 
-    def __init__(self, path: str) -> None:
-        """Read the file at `path`; an empty path is no file.
+    def __init__(self, path: str, namespaces: Collection[str] = ()) -> None:
+        """Read the file at `path`, which may name these namespaces; an empty path is no file.
 
         Raises ValueError, which says what is wrong and names a line, never a hash.
         """
-        self._file = WatchedFile("DELAY_WEB_USERS_FILE", path, _users if path else _nobody, "users may sign in")
+        parse = partial(_users, namespaces) if path else _nobody
+        self._file = WatchedFile("DELAY_WEB_USERS_FILE", path, parse, "users may sign in")
 
     def __bool__(self) -> bool:
         return bool(self._file)
@@ -51,10 +60,10 @@ def _nobody(_: list[Line]) -> dict[str, User]:
     return {}
 
 
-def _users(lines: list[Line]) -> dict[str, User]:
+def _users(namespaces: Collection[str], lines: list[Line]) -> dict[str, User]:
     users: dict[str, User] = {}
     for number, line in lines:
-        user = _user(number, line)
+        user = _user(number, line, namespaces)
         if user.name in users:
             raise ValueError(f"line {number} names {user.name} a second time")
         users[user.name] = user
@@ -63,16 +72,17 @@ def _users(lines: list[Line]) -> dict[str, User]:
     return users
 
 
-def _user(number: int, line: str) -> User:
+def _user(number: int, line: str, namespaces: Collection[str]) -> User:
     parts = line.split(":")
-    if len(parts) != 3:  # noqa: PLR2004 - name, role and hash
-        raise ValueError(f"line {number} is not of the form name:role:hash")
-    name, role, text = parts
+    if len(parts) not in (3, 4):
+        raise ValueError(f"line {number} is not of the form name:role:hash or name:role:hash:namespace,…")
+    name, role, text, *bound = parts
     if not _NAME.fullmatch(name) or not name.isprintable():
         raise ValueError(f"line {number}: a name has 1 to 64 characters, none of them a space, ':' or '#'")
     if role not in ROLES:
         raise ValueError(f"line {number}: a role is one of {', '.join(ROLES)}, not {role!r:.32}")
     try:
-        return User(name=name, role=role, hash=Hash.parse(text))
+        within = namespaces_of(bound[0], ",", namespaces) if bound else None
+        return User(name=name, role=role, hash=Hash.parse(text), namespaces=within)
     except ValueError as error:
         raise ValueError(f"line {number}: {error}") from None

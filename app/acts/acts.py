@@ -2,17 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 
+from app.access.roles import Asker
 from app.acts.audit import Act, Audit
+from app.acts.bounds import Bounds
 from app.acts.job_log import JobLog
 from app.acts.orders import NotGiven, Orders
 from app.acts.outcome import SENT, Outcome
 from app.acts.resend import Correction, resend
-from app.dead_letters.dead_letter import DeadLetter, SentAgain
+from app.acts.writing import PATIENCE_S
+from app.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
 from app.engine import Engine
 from app.errors import PunctualError
 from app.kafka.errors import SendError
@@ -22,8 +25,6 @@ from punctual.client.requests import Request
 from punctual.contract.destination import destination
 from punctual.contract.rate import UNCAPPED, Rate
 from punctual.contract.times import moment_of
-
-_PATIENCE_S: Final = 10.0
 
 
 class Actor(NamedTuple):
@@ -40,25 +41,32 @@ class Acts:
         """Act by an engine's own sender; the log says which dead letters were sent again."""
         self._engine, self._log = engine, log
         self.orders, self.audit = Orders(engine), Audit(engine)
+        self.bounds = Bounds(engine.settings)
 
-    async def order(self, actor: Actor, act: str, request: Request, asked: dict[str, Any]) -> Outcome:
-        """Give an order for an id and return what came of it.
+    async def order(
+        self, actor: Actor, act: str, request: Request, asked: dict[str, Any], topic: str | None = None
+    ) -> Outcome:
+        """Give an order for an id, by an input that is not the requests topic perhaps, and return what came of it.
 
         Raises NotAudited or NotGiven with a sentence if nothing was done.
         """
         if request.id is None:  # so that what comes of it can be found
             raise ValueError("an order from here needs an id")
         target = request.id.decode()
-        return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request))
+        within = self._within(self._engine.settings.namespaces.of_id(target))
+        return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request, topic), within)
 
-    async def resend(self, actor: Actor, one: DeadLetter, correction: Correction) -> Outcome:
+    async def resend(self, asker: Asker, one: DeadLetter, correction: Correction) -> Outcome:
         """Send a dead letter again, put right perhaps, and return what came of it.
 
-        Raises Incomplete, NotAudited or NotGiven with a sentence if nothing was done.
+        Raises Incomplete, Outside, NotAudited or NotGiven with a sentence if nothing was done.
         """
-        engine = self._engine
-        topic, partition, request = resend(engine.settings, one, engine.now_ms(), correction)
+        engine, actor = self._engine, Actor(asker.name, asker.role)
+        again = resend(engine.settings, one, engine.now_ms(), correction)
+        self.bounds.check_resend(asker, again)
+        topic, partition, request, _ = again
         asked = {"headers": sorted(correction.headers), "value": correction.replaces}
+        within = self._within(namespace_of(engine.settings.namespaces, one))
 
         async def do() -> Outcome:
             outcome = await self.orders.put("resend", request, topic, partition)
@@ -66,7 +74,7 @@ class Acts:
                 await self._log.resent(one, SentAgain(engine.now_ms(), actor.name))
             return outcome
 
-        return await self._done(actor, "resend", f"dead letter {one.place}", asked, do)
+        return await self._done(actor, "resend", f"dead letter {one.place}", asked, do, within)
 
     async def control(self, actor: Actor, act: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
         """Change what holds for a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
@@ -91,16 +99,26 @@ class Acts:
     async def _known(self, to: str) -> Control | None:
         """Return what holds for a destination, what was said a moment ago included. Raises NotGiven."""
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await self._engine.controls.read()
         except (TimeoutError, KafkaError) as error:
             raise NotGiven("the brokers do not say what holds for it so far: nothing was sent") from error
         return self._engine.controls.known.get(destination(to))
 
+    @staticmethod
+    def _within(namespace: str) -> tuple[str, ...]:
+        return (namespace,) if namespace else ()
+
     async def _done(
-        self, actor: Actor, act: str, target: str, asked: dict[str, Any], do: Callable[[], Awaitable[Outcome]]
+        self,
+        actor: Actor,
+        act: str,
+        target: str,
+        asked: dict[str, Any],
+        do: Callable[[], Awaitable[Outcome]],
+        within: tuple[str, ...] = (),
     ) -> Outcome:
-        begun = await self.audit.begin(act, target, actor.name, actor.role, asked)
+        begun = await self.audit.begin(act, target, actor.name, actor.role, asked, within)
         try:
             outcome = await do()
         except NotGiven as error:
@@ -109,9 +127,9 @@ class Acts:
         await self.audit.end(begun, outcome)
         return outcome
 
-    async def last(self, limit: int) -> list[Act]:
-        """Return the newest acts, the newest first."""
-        return await self.audit.last(limit)
+    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Act]:
+        """Return the newest acts, or those about some namespaces, the newest first."""
+        return await self.audit.last(limit, within)
 
 
 def rate_text(rate: Rate) -> str:

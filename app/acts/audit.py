@@ -2,19 +2,19 @@
 
 import asyncio
 import itertools
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import aiokafka.errors
 import msgspec
 
 from app.acts.outcome import Outcome
-from app.acts.writing import write
+from app.acts.writing import PATIENCE_S, write
 from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from app.topics import ensure_audit
 
-_PATIENCE_S: Final = 10.0
 #: So many of the newest records are read for a page.
 _LAST: Final = 2_000
 
@@ -22,7 +22,7 @@ _LAST: Final = 2_000
 class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One act: its number, when it was taken up (epoch ms), by whom and in which role, on what, and what was asked for.
 
-    `outcome`, `sentence` and `source` are there once it is over.
+    `outcome`, `sentence` and `source` are there once it is over; `namespaces` if it was about these alone.
     """
 
     act_id: str
@@ -35,6 +35,11 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: str = ""
     sentence: str = ""
     source: str = ""
+    namespaces: tuple[str, ...] = ()
+
+    def is_within(self, names: Collection[str]) -> bool:
+        """Whether it was about some of these namespaces, and nothing else."""
+        return bool(self.namespaces) and set(self.namespaces) <= set(names)
 
 
 class NotAudited(Exception):
@@ -53,16 +58,21 @@ class Audit:
         self._there = False
         self._numbers = itertools.count(1)
 
-    async def begin(self, act: str, target: str, by: str, role: str, asked: dict[str, Any]) -> Act:
-        """Write down that an act is taken up.
+    async def begin(
+        self, act: str, target: str, by: str, role: str, asked: dict[str, Any], within: Iterable[str] = ()
+    ) -> Act:
+        """Write down that an act is taken up; `within` are the namespaces that it is about, none for all there is.
 
         Raises NotAudited if that cannot be written: then it must not be done.
         """
         now_ms = self._engine.now_ms()
         act_id = f"{now_ms}-{self._engine.settings.port}-{next(self._numbers)}"
-        begun = Act(act_id=act_id, at_ms=now_ms, by=by, role=role, act=act, target=target, asked=asked)
+        names = tuple(sorted(within))
+        begun = Act(
+            act_id=act_id, at_ms=now_ms, by=by, role=role, act=act, target=target, asked=asked, namespaces=names
+        )
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 if not self._there:
                     await ensure_audit(self._engine.settings)
                     self._there = True
@@ -76,7 +86,7 @@ class Audit:
         """Write down what came of an act; what cannot be written any more is left out."""
         done = msgspec.structs.replace(act, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await self._write(done)
         except (SendError, TimeoutError):
             return
@@ -84,19 +94,20 @@ class Audit:
     async def _write(self, act: Act) -> None:
         await write(self._engine, self._topic, 0, act.act_id.encode(), msgspec.json.encode(act))
 
-    async def last(self, limit: int) -> list[Act]:
-        """Return the newest acts, the newest first; none if there has never been one."""
+    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Act]:
+        """Return the newest acts, or those about some namespaces, the newest first; none if there are none yet."""
         cluster = self._engine.cluster
         if not cluster.partitions(self._topic):
             await cluster.refresh([self._topic])
             if not cluster.partitions(self._topic):
                 return []
         acts: dict[str, Act] = {}
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             reader = PartitionReader(cluster, self._topic, 0)
             end = await reader.end()
             reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
             async for record in reader.up_to(end):
                 act = _decode(record.value or b"{}")
-                acts[act.act_id] = act
+                if within is None or act.is_within(within):
+                    acts[act.act_id] = act
         return sorted(acts.values(), key=lambda act: act.at_ms, reverse=True)[:limit]

@@ -40,6 +40,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     dead_letters: DeadLetterFilter | None = None
 
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that it is about alone, none if it is about all there is."""
+        within = (self.dead_letters or self.filter).within
+        return frozenset() if within is None else within.names
+
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
     """How far one partition's part of a job is: the cursor `after` which it goes on, and what the orders came to.
@@ -73,8 +79,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     parts: list[Part]
 
 
-def standing(job: Job, parts: Iterable[Part], partitions: int) -> Standing:
-    """Return how a job stands in an installation of so many partitions."""
+def standing(job: Job, parts: Iterable[Part]) -> Standing:
+    """Return how a job stands, in the partitions that there were when it was given."""
+    partitions = len(job.ends)
     found = sorted(parts, key=lambda part: part.partition)
     outcomes: Counter[str] = Counter()
     for part in found:

@@ -7,14 +7,12 @@ import aiokafka.errors
 import msgspec
 
 from app.acts.job import Job, Part
-from app.acts.writing import write
+from app.acts.writing import PATIENCE_S, write
 from app.dead_letters.dead_letter import DeadLetter, SentAgain
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import passed_over
 from app.topics import ensure_jobs
-
-_LIMIT_S: Final = 10.0
 
 _job = msgspec.json.Decoder(Job).decode
 _part = msgspec.json.Decoder(Part).decode
@@ -39,7 +37,7 @@ class JobLog:
         """Read to the topic's end; return False if it is not there, or nobody tells."""
         cluster = self._engine.cluster
         try:
-            async with asyncio.timeout(_LIMIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 if not cluster.partitions(self._topic):
                     await cluster.refresh([self._topic])
                     if not cluster.partitions(self._topic):
@@ -79,7 +77,7 @@ class JobLog:
 
         Raises a SendError, a KafkaError, a TopicMismatch or TimeoutError if that is not possible.
         """
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await ensure_jobs(self._engine.settings)
             await self._write(job.job_id, job)
         self.jobs[job.job_id] = job
@@ -87,7 +85,7 @@ class JobLog:
     async def stop(self, job: Job) -> None:
         """Write down that a job is to go no further. Raises as begin() does."""
         stopped = msgspec.structs.replace(job, stopped=True)
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await self._write(job.job_id, stopped)
         self.jobs[job.job_id] = stopped
 
@@ -98,7 +96,7 @@ class JobLog:
 
     async def resent(self, one: DeadLetter, again: SentAgain) -> None:
         """Write down that a dead letter was sent again. Raises as begin() does."""
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await ensure_jobs(self._engine.settings)
             await self._write(_RESENT + one.place, again)
         self._resent[one.place] = again

@@ -22,7 +22,7 @@ from app.search.search import Search
 
 BATCH: Final = 500
 #: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
-_PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 30.0
 _LOOK_S, _SOON_S = 0.2, 0.005
 #: By so much the clocks of workers and brokers may differ, and more.
 _CLOCKS_MS: Final = 60_000
@@ -89,7 +89,7 @@ class JobPart:
 
     async def _applied(self, offset: int) -> None:
         """Wait until the table has what a request has done, within reason: its event is told before."""
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             while (position := self._engine.position(self._engine.settings.requests, self._part.partition)) is not None:
                 if position > offset:
                     return
@@ -149,7 +149,7 @@ class JobPart:
         settings, found = self._engine.settings, dict[int, str]()
         prefix = f"{settings.requests}-{self._part.partition}-"
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while self._events is None:
                     position = self._engine.position(settings.requests, self._part.partition)
                     if position is None or position > max(sent):

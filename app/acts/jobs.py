@@ -16,6 +16,7 @@ from app.acts.job_part import JobPart
 from app.acts.orders import NotGiven
 from app.acts.outcome import SENT, Outcome
 from app.acts.resend_part import ResendPart
+from app.acts.writing import PATIENCE_S
 from app.dead_letters.dead_letters import DeadLetters
 from app.dead_letters.filter import DeadLetterFilter
 from app.engine import Engine
@@ -35,7 +36,6 @@ _AT_ONCE: Final = 4
 #: A job is refused if it matches this much more or less than its giver has seen.
 _CLOSE: Final = 0.01
 _COUNT_S: Final = 30.0
-_ENDS_S: Final = 10.0
 
 
 class NotConfirmed(ValueError):
@@ -96,7 +96,8 @@ class Jobs:
     async def _give(self, job: Job, query: dict[str, str]) -> Standing:
         """Write a job down, and begin it."""
         asked = {"filter": query, "counted": job.counted, "due_ms": job.due_ms}
-        begun = await self._audit.begin(f"{job.act} all", f"job {job.job_id}", job.by, job.role, asked)
+        target = f"job {job.job_id}"
+        begun = await self._audit.begin(f"{job.act} all", target, job.by, job.role, asked, job.namespaces)
         try:
             await self._log.begin(job)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
@@ -114,7 +115,7 @@ class Jobs:
         cluster, partitions = self._engine.cluster, range(self._engine.partitions)
         readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
         try:
-            async with asyncio.timeout(_ENDS_S):
+            async with asyncio.timeout(PATIENCE_S):
                 found = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise NotGiven("the job has not begun: the brokers do not say where the requests end") from error
@@ -126,7 +127,7 @@ class Jobs:
         job = self._log.jobs.get(job_id)
         if job is None:
             return None
-        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {})
+        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {}, job.namespaces)
         try:
             await self._log.stop(job)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
@@ -148,7 +149,7 @@ class Jobs:
 
     def _standing(self, job: Job) -> Standing:
         parts = [part for (job_id, _), part in self._log.parts.items() if job_id == job.job_id]
-        return standing(job, parts, self._engine.partitions)
+        return standing(job, parts)
 
     def wake(self) -> None:
         """Look for new jobs at once."""
@@ -178,6 +179,8 @@ class Jobs:
             if job.stopped:
                 continue
             for number in served:
+                if number >= len(job.ends):  # there are more partitions than when it was given
+                    continue
                 part = self._log.parts.get((job.job_id, number))
                 place = job.job_id, number
                 if len(self._running) >= _AT_ONCE or place in self._running or (part is not None and part.over):

@@ -1,26 +1,22 @@
 """Gives orders: records on the requests topic, in their id's home partition, whose events say what came of them."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any, Final
 
 import aiokafka.errors
 import msgspec
 
+from app.acts.endings import ending
 from app.acts.outcome import PENDING, SENT, Outcome, of_event
-from app.acts.writing import write
+from app.acts.writing import PATIENCE_S, write
 from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from punctual.client.requests import Request
 from punctual.contract.home import home_partition
 
-#: So long an outcome is waited for. A step takes milliseconds; a partition that moves, or restores, takes longer.
-_PATIENCE_S: Final = 10.0
 _CHUNK: Final = 1_000
 _LOOK_S, _LOOKS = 0.005, 20
-#: Events before an order that are looked through for how its message had ended.
-_BEFORE: Final = 5_000
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -36,13 +32,13 @@ class Orders:
         """Send by an engine's own sender."""
         self._engine, self._settings = engine, engine.settings
 
-    async def give(self, act: str, request: Request) -> Outcome:
-        """Send an order to its id's home and return what came of it, within ten seconds.
+    async def give(self, act: str, request: Request, topic: str | None = None) -> Outcome:
+        """Send an order to its id's home, on the requests topic or `topic`, and return what came of it in ten seconds.
 
         Raises NotGiven if Kafka does not take it.
         """
         home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
-        return await self.put(act, request, self._settings.requests, home)
+        return await self.put(act, request, topic or self._settings.requests, home)
 
     async def put(self, act: str, request: Request, topic: str, home: int) -> Outcome:
         """Send an order to an input's partition where its id is at home, and return what came of it, as give() does."""
@@ -52,12 +48,14 @@ class Orders:
             sentence = "It is sent. What comes of it nobody tells: events are switched off."
             return Outcome(outcome=SENT, sentence=sentence, source=source)
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 event = await _told(reader, source)
-            ended = await self._ending(home, event) if event["event"] in ("conflict", "unknown") else None
+            ended = None
+            if event["event"] in ("conflict", "unknown"):
+                ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
         except (TimeoutError, aiokafka.errors.KafkaError):
             sentence = (
-                f"It is sent, and holds, but partition {home} has not taken it up within {_PATIENCE_S:g} s: "
+                f"It is sent, and holds, but partition {home} has not taken it up within {PATIENCE_S:g} s: "
                 "the page of the workers says who serves it."
             )
             return Outcome(outcome=PENDING, sentence=sentence, source=source)
@@ -79,7 +77,7 @@ class Orders:
         Raises NotGiven with a sentence if Kafka does not take it.
         """
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 ack = await write(self._engine, topic, partition, request.key, request.value, list(request.headers))
         except SendError as error:
             raise NotGiven(f"Kafka does not take it: {error}") from error
@@ -95,24 +93,10 @@ class Orders:
         if self._settings.events == "off":
             return None
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(PATIENCE_S):
                 return await PartitionReader.at_end(self._engine.cluster, self._settings.events_topic, home)
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise NotGiven("the brokers do not answer: nothing was sent") from error
-
-    async def _ending(self, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return how the last life of an event's id has ended, if that is among the last events."""
-        topic, cluster = self._settings.events_topic, self._engine.cluster
-        reader = PartitionReader(cluster, topic, home)
-        end = await reader.end()
-        start = max(await reader.begin(), end - _BEFORE)
-        found = None
-        async with asyncio.timeout(_PATIENCE_S):
-            async for record in PartitionReader(cluster, topic, home, start).up_to(end):
-                told = _decode(record.value or b"{}")
-                if told["id"] == event["id"] and told["event"] in ("delivered", "cancelled", "dropped", "rejected"):
-                    found = told
-        return found
 
 
 async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A dead letter becomes a request again: as it was, or put right."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -7,9 +8,11 @@ from app.dead_letters.dead_letter import DeadLetter
 from app.settings import Settings
 from punctual.client.requests import Request
 from punctual.contract import headers as names
+from punctual.contract.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Refusal
+from punctual.contract.request import Request as Asked
 
 #: What a dead letter says that was accepted once: it speaks of itself in the native format, whatever it was asked in.
 _ACCEPTED: Final = frozenset({names.ID, names.TO, names.AT})
@@ -28,18 +31,20 @@ class Correction(NamedTuple):
 
 
 class Resend(NamedTuple):
-    """The record that sends a dead letter again, and where it belongs."""
+    """The record that sends a dead letter again, where it belongs, and what it asks for: None if that is refused."""
 
     topic: str
     partition: int
     request: Request
+    asked: Asked | None = None
 
 
 def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
     """Return the request that a dead letter was, on the input that it came from.
 
-    What was accepted before goes to the requests topic: its headers say in the native format what was asked for. Key,
-    value and headers stay byte for byte but for what is put right. Raises Incomplete.
+    What was accepted before goes to the requests topic: its headers say in the native format what was asked for. What
+    came by a native input with a namespace goes there again. Key, value and headers stay byte for byte but for what is
+    put right. Raises Incomplete.
     """
     correction = correction or Correction()
     if one.incomplete and not correction.replaces:
@@ -50,16 +55,18 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     value = correction.value if correction.replaces else one.value
     source = one.source.rpartition("-")[0].rpartition("-")[0]
     accepted = {name for name, _ in one.headers} >= _ACCEPTED
-    topic = source if source in settings.inputs and not accepted else settings.requests
+    # A team's own input holds it to what the team may ask for, as long as it takes the native format.
+    stays = not accepted or (settings.namespaces.of_topic(source) and settings.inputs.get(source) == NATIVE.name)
+    topic = source if source in settings.inputs and stays else settings.requests
     record = PlainRecord(topic, one.partition, 0, now_ms, one.key, value, headers)
-    try:
-        id_ = settings.dialect(topic).decode(record).id
-    except Refusal:
-        id_ = ""  # it will be refused again, where it is
+    asked: Asked | None = None
+    with contextlib.suppress(Refusal):  # it will be refused again, where it is
+        asked = settings.dialect(topic).decode(record)
+    id_ = "" if asked is None else asked.id
     automatic = f"{topic}-{one.partition}-0"
     known = id_ not in ("", automatic)
     partition = home_partition(id_, settings.inputs, settings.partitions) if known else one.partition
-    return Resend(topic, partition, Request(one.key, value, tuple(headers), id_.encode() if known else None))
+    return Resend(topic, partition, Request(one.key, value, tuple(headers), id_.encode() if known else None), asked)
 
 
 def _corrected(

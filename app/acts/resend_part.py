@@ -4,15 +4,13 @@ import asyncio
 from collections import Counter
 from typing import Final
 
-from app.acts.job_part import BATCH, JobPart
+from app.acts.job_part import BATCH, PATIENCE_S, JobPart
 from app.acts.resend import Incomplete, resend
 from app.dead_letters.dead_letter import DeadLetter
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.produce.batch import Batch
 
 _LOOK_S: Final = 0.05
-#: So long the next batch waits for the worker to have taken up the last one.
-_PATIENCE_S: Final = 30.0
 _FETCH_BYTES: Final = 256 * 1024
 
 
@@ -42,7 +40,7 @@ class ResendPart(JobPart):
             if wanted is None or not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
                 continue
             try:
-                topic, partition, request = resend(self._engine.settings, one, now_ms)
+                topic, partition, request, _ = resend(self._engine.settings, one, now_ms)
             except Incomplete:
                 outcomes["incomplete"] += 1
                 continue
@@ -62,7 +60,7 @@ class ResendPart(JobPart):
         """Send batches, and wait until those for partitions that are served here are taken up: others come between."""
         submit = self._engine.sender.submit
         acks = await asyncio.gather(*(submit(topic, number, batch) for (topic, number), batch in batches.items()))
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S):
             for ((topic, number), batch), ack in zip(batches.items(), acks, strict=True):
                 while (position := self._engine.position(topic, number)) is not None:
                     if position >= ack.offset + batch.count:

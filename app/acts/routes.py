@@ -8,21 +8,24 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from app.access.roles import ASKER
+from app.access.roles import ASKER, Asker
 from app.acts.acts import Actor, Acts
 from app.acts.audit import NotAudited
 from app.acts.body import BadBody, body_of, moment, raw, span, text
+from app.acts.bounds import Outside
 from app.acts.job import ACTS, RESEND, Standing
 from app.acts.jobs import Jobs, NotConfirmed
 from app.acts.orders import NotGiven
 from app.acts.outcome import PENDING, Outcome
 from app.acts.resend import Correction
+from app.acts.shown import act_shown, is_theirs, job_shown
 from app.clock import Clock
 from app.dead_letters.dead_letters import DeadLetters, Unreadable
 from app.dead_letters.filter import NAMES as OF_DEAD_LETTERS
-from app.dead_letters.filter import DeadLetterFilter
-from app.dead_letters.routes import GONE, PLACE
-from app.search.filter import NAMES, Filter
+from app.dead_letters.routes import GONE, PLACE, own_one
+from app.dead_letters.routes import filter_of as dead_letter_filter_of
+from app.search.asked import filter_of, id_of
+from app.search.filter import NAMES
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL
 from app.web.answers import as_json
@@ -84,6 +87,8 @@ def told(handler: Handler) -> Handler:
             return await handler(view, request)
         except NotConfirmed as error:
             return as_json({"error": str(error)}, 409)
+        except Outside as error:
+            return as_json({"error": str(error)}, 403)
         except ValueError as error:
             return as_json({"error": str(error)}, 400)
         except (NotAudited, NotGiven, ScanFailed, Unreadable) as error:
@@ -102,8 +107,11 @@ class View:
     @told
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages: ask for a message to be delivered."""
-        body = await body_of(request, _CONTENT)
-        return await self._order(request, "create", message_of(body), body)
+        body, asker = await body_of(request, _CONTENT), request[ASKER]
+        id_ = self._id(request, text(body, "id") or uuid.uuid4().hex)
+        order = message_of(body, id_)
+        topic = self._acts.bounds.input_for(asker, id_, body.get("to"), text(body, "to_cluster"))
+        return await self._order(request, "create", order, {**body, "id": id_} if "id" in body else body, topic)
 
     @told
     async def cancel(self, request: web.Request) -> web.StreamResponse:
@@ -115,7 +123,8 @@ class View:
         """Answer POST /api/v1/messages/{id}/reschedule: another due time."""
         body = await body_of(request, ("at", "after", "if_due"))
         at, after, if_due = moment(body, "at"), span(body, "after"), moment(body, "if_due")
-        order = command("reschedule", request.match_info["id"], at=at, after=after, if_due=if_due)
+        id_ = self._id(request, request.match_info["id"])
+        order = command("reschedule", id_, at=at, after=after, if_due=if_due)
         return await self._order(request, "reschedule", order, body)
 
     @told
@@ -157,7 +166,7 @@ class View:
         """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send one again, put right perhaps."""
         body = await body_of(request, ("headers", "value"))
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
-        one = await self._dead_letters.original(partition, offset)
+        one = await own_one(self._dead_letters, partition, offset, request[ASKER])
         if one is None:
             return as_json({"error": GONE}, 404)
         headers = body.get("headers") or {}
@@ -165,12 +174,14 @@ class View:
             raise BadBody("headers should be an object of names and values; null takes one out")
         changes = {name: raw(headers, name) for name in headers}
         correction = Correction(changes, replaces="value" in body, value=raw(body, "value"))
-        return _answer(await self._acts.resend(actor_of(request), one, correction))
+        return _answer(await self._acts.resend(request[ASKER], one, correction))
 
     @told
-    async def audit(self, _request: web.Request) -> web.StreamResponse:
+    async def audit(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit: the newest acts."""
-        return as_json({"acts": await self._acts.last(_ACTS_SHOWN)})
+        asker = request[ASKER]
+        acts = await self._acts.last(_ACTS_SHOWN, asker.namespaces)
+        return as_json({"acts": [act_shown(act, asker) for act in acts]})
 
     @told
     async def give_job(self, request: web.Request) -> web.StreamResponse:
@@ -189,41 +200,55 @@ class View:
         if (act == "reschedule") != (at is not None or after is not None):
             raise BadBody("a reschedule needs at or after, and nothing else takes them")
         if act == RESEND:
-            wanted = DeadLetterFilter.from_query(query)
+            wanted = dead_letter_filter_of(query, self._dead_letters.namespaces, request[ASKER])
             return as_json(await self._jobs.resend(actor_of(request), wanted, confirm), 202)
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after is not None:
             due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
-        return as_json(await self._jobs.give(actor_of(request), act, Filter.from_query(query), confirm, due_ms), 202)
+        pending = filter_of(query, self._dead_letters.namespaces, request[ASKER])
+        return as_json(await self._jobs.give(actor_of(request), act, pending, confirm, due_ms), 202)
 
     @told
-    async def jobs(self, _request: web.Request) -> web.StreamResponse:
+    async def jobs(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs: how all of them stand, the newest first."""
-        return as_json({"jobs": await self._jobs.all()})
+        found, asker = await self._jobs.all(), request[ASKER]
+        return as_json({"jobs": [job_shown(one, asker) for one in found if is_theirs(one.job, asker)]})
 
     @told
     async def job(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs/{id}."""
-        return _found(await self._jobs.one(request.match_info["id"]))
+        return _found(await self._job(request), request[ASKER])
 
     @told
     async def stop_job(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs/{id}/stop: it goes no further; what it has done stays."""
-        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]))
+        if await self._job(request) is None:
+            return _found(None, request[ASKER])
+        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]), request[ASKER])
 
     async def wake(self, _request: web.Request) -> web.StreamResponse:
         """Answer another worker that has given a job."""
         self._jobs.wake()
         return as_json({"partitions": []})
 
+    async def _job(self, request: web.Request) -> Standing | None:
+        """Return how a job stands; None if there is none of theirs."""
+        found = await self._jobs.one(request.match_info["id"])
+        return found if found is not None and is_theirs(found.job, request[ASKER]) else None
+
+    def _id(self, request: web.Request, said: str) -> str:
+        return id_of(said, self._dead_letters.namespaces, request[ASKER])
+
     async def _command(self, request: web.Request, act: Operation) -> web.Response:
         body = await body_of(request, ("if_due",))
-        order = command(act, request.match_info["id"], if_due=moment(body, "if_due"))
+        order = command(act, self._id(request, request.match_info["id"]), if_due=moment(body, "if_due"))
         return await self._order(request, act, order, body)
 
-    async def _order(self, request: web.Request, act: str, order: Request, asked: dict[str, Any]) -> web.Response:
+    async def _order(
+        self, request: web.Request, act: str, order: Request, asked: dict[str, Any], topic: str | None = None
+    ) -> web.Response:
         asked = {name: said for name, said in asked.items() if name not in ("value", "headers", "key")}
-        return _answer(await self._acts.order(actor_of(request), act, order, asked))
+        return _answer(await self._acts.order(actor_of(request), act, order, asked, topic))
 
     async def _control(
         self, request: web.Request, act: str, asked: dict[str, Any], changes: dict[str, Any]
@@ -232,8 +257,8 @@ class View:
         return _answer(await self._acts.control(actor_of(request), act, to, asked, **changes))
 
 
-def message_of(body: dict[str, Any]) -> Request:
-    """Return the request for the message that an object describes; one without an id gets one.
+def message_of(body: dict[str, Any], id_: str) -> Request:
+    """Return the request for the message that an object describes, under an id.
 
     Raises BadBody, or InvalidRequestError.
     """
@@ -247,7 +272,7 @@ def message_of(body: dict[str, Any]) -> Request:
         after=span(body, "after"),
         key=raw(body, "key"),
         headers=[(name, raw(headers, name)) for name in headers],
-        id=text(body, "id") or uuid.uuid4().hex,
+        id=id_,
         to_partition=body.get("to_partition"),
         to_cluster=text(body, "to_cluster"),
         max_late=span(body, "max_late"),
@@ -265,9 +290,7 @@ def _answer(outcome: Outcome) -> web.Response:
     return as_json(outcome, _STATUS.get(outcome.outcome, 200))
 
 
-def _found(standing: Standing | None) -> web.Response:
-    return (
-        as_json({"error": "there is no such job; they are kept for 30 days"}, 404)
-        if standing is None
-        else as_json(standing)
-    )
+def _found(standing: Standing | None, asker: Asker) -> web.Response:
+    if standing is None:
+        return as_json({"error": "there is no such job; they are kept for 30 days"}, 404)
+    return as_json(job_shown(standing, asker))

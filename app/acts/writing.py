@@ -1,7 +1,13 @@
 """One record to one partition, by the worker's own sender."""
 
+from typing import Final
+
 from app.engine import Engine
 from app.kafka.produce.batch import NO_HEADERS, Ack, Batch, Headers
+
+#: So long Kafka is waited for by whoever waits for an answer. A step takes milliseconds; a partition that moves, or is
+#: restored, takes longer.
+PATIENCE_S: Final = 10.0
 
 
 async def write(

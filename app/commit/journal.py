@@ -19,19 +19,19 @@ from app.process.foreign_records import passed_over
 from app.settings import Settings
 from app.steps.outcomes import Delivered
 from app.steps.step import Step
-from tables import Changes, DelayTable, PartitionStore, keys
+from tables import Changes, PartitionStore, Stores, keys
 from tables.restore import EPOCHS, StaleFilter, epoch_of
 
 log = logging.getLogger(__name__)
 
 #: Larger than any step: a step's changelog records are exactly one batch, which a broker appends whole or not at all.
-_WHOLE = 1 << 28
+WHOLE = 1 << 28
 
 
 class Journal:
     """Commits the steps of the partitions of one worker."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, table: DelayTable) -> None:
+    def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, table: Stores) -> None:
         """Write to the changelog of `table` through `sender`."""
         self._settings, self._cluster, self._sender, self._table = settings, cluster, sender, table
         #: What the steps come to that were committed.
@@ -130,7 +130,7 @@ class Journal:
         store = self._table.stores[partition]
         waiting = sorted(store.foreign.keys)
         while waiting:
-            batch = self._new_batch(_WHOLE)
+            batch = self.new_batch(WHOLE)
             batch.append(now_ms, keys.WRITER, keys.long_bytes(store.writer))
             size = 0
             while waiting and size < TARGET_BYTES:
@@ -139,6 +139,10 @@ class Journal:
                 size += len(value or b"") + 32
                 batch.append(now_ms, key, value)
             await self._append(partition, batch, now_ms, last=not waiting)
+
+    async def put(self, partition: int, batch: Batch) -> None:
+        """Append a batch of this partition's writer to its changelog as it is: nothing of it is applied here."""
+        await self._sender.submit(self._settings.changelog, partition, batch)
 
     async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
         """Write truths to the changelog, where they change nothing here; with the `last` all keys are right."""
@@ -154,20 +158,21 @@ class Journal:
         for out in step.sends:
             there = batches.setdefault((out.topic, out.partition), [])
             if not there or not there[-1].append(step.now_ms, out.key, out.value, out.headers):
-                there.append(self._new_batch(TARGET_BYTES))
+                there.append(self.new_batch(TARGET_BYTES))
                 there[-1].append(step.now_ms, out.key, out.value, out.headers)
         told = len(step.events) if self._settings.events == "off" else 0
         while told < len(step.events):
-            batch = self._new_batch(TARGET_BYTES)
+            batch = self.new_batch(TARGET_BYTES)
             told += batch.extend(step.now_ms, itertools.islice(step.events, told, None))
             batches.setdefault((self._settings.events_topic, partition), []).append(batch)
         return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
 
-    def _new_batch(self, limit: int) -> Batch:
+    def new_batch(self, limit: int = WHOLE) -> Batch:
+        """Return an empty batch, as what commits here sends them."""
         return Batch(limit)
 
     def _batch(self, changes: Changes, writer: int, now_ms: int) -> Batch:
-        batch = self._new_batch(_WHOLE)
+        batch = self.new_batch(WHOLE)
         batch.extend(now_ms, changes.records(writer))
         return batch
 

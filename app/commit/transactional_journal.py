@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from app.commit.adaptive_timeout import AdaptiveTimeout
-from app.commit.journal import Journal
+from app.commit.journal import WHOLE, Journal
 from app.errors import NotOwner, TransactionForbidden
 from app.kafka import Ack
 from app.kafka.errors import SendError
@@ -140,6 +140,10 @@ class TransactionalJournal(Journal):
             store.foreign.keys.clear()
         store.apply(Changes(), ack.offset + batch.count, store.writer, now_ms)
 
+    async def put(self, partition: int, batch: Batch) -> None:
+        """Append a batch of this partition's writer in a transaction of its own."""
+        await self._write(partition, batch)
+
     async def _write(self, partition: int, batch: Batch) -> Ack:
         async def once(transactions: Transactions) -> Ack:
             acks = await self._send_own(transactions, [(self._settings.changelog, partition, batch)])
@@ -148,7 +152,8 @@ class TransactionalJournal(Journal):
 
         return await self._id_pools[partition].run(once)
 
-    def _new_batch(self, limit: int) -> Batch:
+    def new_batch(self, limit: int = WHOLE) -> Batch:
+        """Return an empty batch that is part of a transaction."""
         return Batch(limit, transactional=True)
 
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from app.console import flash, forms
-from app.console.desk import Desk
+from app.console.desk import Desk, names_of
 from app.console.recipes import recipes
 from app.web.state import WorkerState
 
@@ -26,7 +26,7 @@ class Create:
 
     async def create(self, request: web.Request) -> web.Response:
         """Answer POST /new: ask for the message, or show the lines that ask for it."""
-        given = await self._desk.form(request)
+        given = await forms.form(request)
         try:
             body = wanted(given)
         except ValueError as error:
@@ -45,14 +45,14 @@ class Create:
     async def _page(
         self, request: web.Request, given: Mapping[str, str], error: str = "", lines: Mapping[str, str] | None = None
     ) -> web.Response:
-        overview = await self._desk.api(request).get("/overview")
-        names = [row["destination"] for row in overview.get("destinations", []) if "://" not in row["destination"]]
+        overview = await self._desk.overview(request)
         return await self._desk.show(
             request,
             "new.html",
+            overview=overview,
             given={"unit": "minutes", "when": "after", "count": "5", **given},
             units=list(forms.UNITS_MS),
-            names=names[:200],
+            names=[name for name in names_of(overview) if "://" not in name],
             error=error,
             lines=lines or {},
             status=400 if error else 200,

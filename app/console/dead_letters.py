@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from app.console import flash, payload
+from app.console import flash, forms, payload
 from app.console.desk import Desk
 from app.console.find import begin_job
 from app.console.forms import address, confirmed, for_input, moment_ms
 
-FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")
+FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
 _LIMIT: Final = "50"
 #: What the worker has added to the headers of the request.
 _ADDED: Final = ("delay-reason", "delay-error", "delay-source")
@@ -50,7 +50,7 @@ class DeadLetters:
             found=found,
             row=row,
             headers=_lines_of(row) if row else "",
-            value=payload.payload(row.get("value"), request.query.get("view", "")) if row else None,
+            value=payload.of(row, request.query.get("view", "")) if row else None,
             text=_editable(row.get("value")) if row else None,
             plain=payload.plain,
             status=200 if row else found.status,
@@ -59,7 +59,7 @@ class DeadLetters:
     async def resend(self, request: web.Request) -> web.Response:
         """Answer POST /dead-letters/{partition}-{offset}/resend: what was left as it was goes byte for byte."""
         place = _place(request)
-        given = await self._desk.form(request)
+        given = await forms.form(request)
         found = await self._desk.api(request).get(f"/dead-letters/{place}")
         body: dict[str, Any] = {}
         if found.well and not found.get("masked"):
@@ -90,7 +90,7 @@ class DeadLetters:
 
     async def begin(self, request: web.Request) -> web.Response:
         """Answer POST /dead-letters/all: begin the job, and go to its page."""
-        given = await self._desk.form(request)
+        given = await forms.form(request)
         chosen = _chosen(given)
         again = address("/dead-letters/all", chosen)
         try:

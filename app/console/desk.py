@@ -1,12 +1,18 @@
 """What every page needs at hand: the API as its reader may use it, and the templates."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from aiohttp import web
 
-from app.console import flash, forms
+from app.access.roles import ANYBODY, ASKER
+from app.console import flash
 from app.console.api import Answer, Api, OwnApi
 from app.console.render import Renderer
+
+#: So many destinations are proposed in a form.
+_NAMED: Final = 200
+_WILD: Final = re.compile(r"[*?\[]")
 
 
 class Desk:
@@ -20,6 +26,11 @@ class Desk:
         """Return the API as this reader may use it."""
         return OwnApi(self._web_app, request)
 
+    async def overview(self, request: web.Request) -> Answer:
+        """Return what a page shows around its content: of the installation, or of the namespaces of a bound reader."""
+        bound = request.get(ASKER, ANYBODY).bound
+        return await self.api(request).get("/namespaces" if bound else "/overview")
+
     async def show(
         self,
         request: web.Request,
@@ -32,12 +43,8 @@ class Desk:
     ) -> web.Response:
         """Return a page of a template, with an `overview` that has been asked for already, if there is one."""
         if overview is None:
-            overview = await self.api(request).get("/overview")
+            overview = await self.overview(request)
         return self.renderer.page(request, overview, name, live=live, status=status, **given)
-
-    async def form(self, request: web.Request) -> dict[str, str]:
-        """Return what a form says."""
-        return await forms.form(request)
 
     async def act(
         self, request: web.Request, path: str, body: dict[str, Any], back: str, done: str = ""
@@ -46,3 +53,11 @@ class Desk:
         answer = await self.api(request).post(path, body)
         said = answer.get("sentence") or answer.get("outcome") or done
         return flash.see_other(back, well=answer.well, sentence=answer.error or str(said) or "Done.")
+
+
+def names_of(overview: Answer) -> list[str]:
+    """Return destinations to propose: those with messages, or, for a bound reader, those that are allowed by name."""
+    found = [row["destination"] for row in overview.get("destinations", [])]
+    for one in overview.get("namespaces", []):
+        found += [name for name in one.get("destinations", []) if not _WILD.search(name)]
+    return list(dict.fromkeys(found))[:_NAMED]

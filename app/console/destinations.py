@@ -50,7 +50,7 @@ class Destinations:
 
     async def pause(self, request: web.Request) -> web.Response:
         """Answer POST /destinations/{name}/pause."""
-        given = await self._desk.form(request)
+        given = await forms.form(request)
         body: dict[str, Any] = {"reason": given.get("reason", "").strip()}
         try:
             if given.get("until", "").strip():
@@ -61,12 +61,12 @@ class Destinations:
 
     async def resume(self, request: web.Request) -> web.Response:
         """Answer POST /destinations/{name}/resume."""
-        await self._desk.form(request)
+        await forms.form(request)
         return await self._act(request, "resume", {})
 
     async def rate(self, request: web.Request) -> web.Response:
         """Answer POST /destinations/{name}/rate."""
-        given = await self._desk.form(request)
+        given = await forms.form(request)
         try:
             cap = f"{float(given.get('per_s', '')):g}/s"
             if given.get("burst", "").strip():

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from app.console import flash, forms, payload
 from app.console.api import Answer
-from app.console.desk import Desk
+from app.console.desk import Desk, names_of
 
 _LIMIT = "50"
 ACTS = {"cancel": "Cancel", "reschedule": "Reschedule", "deliver-now": "Deliver now"}
@@ -35,8 +35,7 @@ class Find:
         return await self._page(request, found, chosen)
 
     async def _page(self, request: web.Request, found: Answer | None, chosen: dict[str, str]) -> web.Response:
-        overview = await self._desk.api(request).get("/overview")
-        names = [row["destination"] for row in overview.get("destinations", [])]
+        overview = await self._desk.overview(request)
         return await self._desk.show(
             request,
             "find.html",
@@ -44,7 +43,7 @@ class Find:
             found=found,
             chosen=chosen,
             shown={name: forms.for_input(text) for name, text in chosen.items() if name.startswith("due_")},
-            names=names[:200],
+            names=names_of(overview),
             plain=payload.plain,
             twin=forms.address("/api/v1/messages", chosen),
             status=200 if found is None or found.well else min(found.status, 503),
@@ -73,7 +72,7 @@ class Find:
 
     async def begin(self, request: web.Request) -> web.Response:
         """Answer POST /find/all: begin the job, and go to its page."""
-        given = await self._desk.form(request)
+        given = await forms.form(request)
         chosen = forms.filter_of(given)
         body: dict[str, Any] = {"act": given.get("act", ""), "filter": chosen}
         again = forms.address("/find/all", {**chosen, "act": given.get("act", "")})
@@ -105,14 +104,14 @@ class Message:
             row=row if row is not None and "due_ms" in row else None,
             life=found.body.get("life", []),
             looked_back_to_ms=found.body.get("looked_back_to_ms"),
-            value=payload.payload(row.get("value"), request.query.get("view", "")) if row else None,
+            value=payload.of(row, request.query.get("view", "")) if row else None,
             plain=payload.plain,
             status=found.status if not found.well and not found.body.get("life") else 200,
         )
 
     async def act(self, request: web.Request) -> web.Response:
         """Answer POST /messages/{id}/{act}: wait for the outcome, and show it."""
-        given = await self._desk.form(request)
+        given = await forms.form(request)
         page = f"/messages/{quote(request.match_info['id'], safe='')}"
         act = request.match_info["act"]
         body: dict[str, Any] = {}

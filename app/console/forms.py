@@ -11,7 +11,7 @@ from multidict import MultiDictProxy
 from punctual.contract.times import moment_of
 
 #: The filter's names, as the API has them.
-FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix")
+FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace")
 UNITS_MS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
 _DIGITS: Final = 15
 

@@ -33,6 +33,8 @@ class Home:
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /: with `from` and `to`, the timeline of that span alone."""
         zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdigit()}
+        if request.get(ASKER, ANYBODY).bound:
+            return await self._bound(request, zoom)
         api = self._desk.api(request)
         due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
         overview = await api.get("/overview")
@@ -48,6 +50,21 @@ class Home:
             history=history,
             charts=_charts(history),
             finer=finer,
+        )
+
+    async def _bound(self, request: web.Request, zoom: dict[str, str]) -> web.Response:
+        """Answer whoever is bound to namespaces: these, and what falls due in them."""
+        due, overview = await self._timeline(request, zoom), await self._desk.overview(request)
+        return await self._desk.show(
+            request,
+            "own.html",
+            overview=overview,
+            live=True,
+            due=due,
+            timeline=timeline(due.get("buckets", []), overview.get("at_ms", 0)),
+            zoom=zoom,
+            finer=finer,
+            quotas=any(one["rate_per_s"] for one in overview.get("namespaces", [])),
         )
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:

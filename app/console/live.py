@@ -1,12 +1,14 @@
 """Server-sent events: every open page hears at most once a second that something has changed, and asks again."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
+from app.access.roles import ANYBODY, ASKER, HOLDS
 from app.console.verdict import verdict
 from app.web.answers import as_json
 from app.web.overview import overview
@@ -17,6 +19,8 @@ EVERY_S: Final = 1.0
 MOST: Final = 100
 #: A proxy that hears nothing for long ends the connection; a comment every so often is enough.
 _SILENCE_S: Final = 15.0
+#: What is about nobody's messages.
+_BARE: Final = ("ready", "at_ms")
 _TOO_MANY: Final = "{most} pages are live already; this one shows the numbers of when it was loaded"
 
 
@@ -25,7 +29,8 @@ class Live:
 
     def __init__(self, state: WorkerState) -> None:
         self._state = state
-        self._listeners: set[asyncio.Queue[bytes]] = set()
+        #: Whether each is told of the whole installation, or only that something may have changed.
+        self._listeners: dict[asyncio.Queue[bytes], bool] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def stop(self, _web_app: web.Application) -> None:
@@ -38,39 +43,43 @@ class Live:
             _offer(queue, b"")
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer GET /api/v1/events: `changed` events with pending, overdue, next_due_ms and the verdict."""
+        """Answer GET /api/v1/events: `changed` events with pending, overdue, next_due_ms and the verdict.
+
+        Whoever is bound to namespaces is told no numbers. It ends when who asks may not look any more.
+        """
         if len(self._listeners) >= MOST:
             return as_json({"error": _TOO_MANY.format(most=MOST)}, 503, {"Retry-After": "30"})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         queue: asyncio.Queue[bytes] = asyncio.Queue(1)
-        self._listeners.add(queue)
+        self._listeners[queue] = not request.get(ASKER, ANYBODY).bound
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._tell())
         try:
             await response.prepare(request)
             await response.write(b"retry: 3000\n\n")
-            await self._send(response, queue)
+            await self._send(response, queue, request.get(HOLDS, _always))
         except (ConnectionError, asyncio.CancelledError):
             pass  # the page is gone, or the worker stops
         finally:
-            self._listeners.discard(queue)
+            self._listeners.pop(queue, None)
         return response
 
-    async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes]) -> None:
+    async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes], holds: Callable[[], bool]) -> None:
         while True:
             try:
                 event = await asyncio.wait_for(queue.get(), _SILENCE_S)
             except TimeoutError:
                 event = b": still here\n\n"
-            if not event:
+            if not event or not holds():
                 return
             await response.write(event)
 
     async def _tell(self) -> None:
         while self._listeners:
-            event = b"event: changed\ndata: " + msgspec.json.encode(self._summary()) + b"\n\n"
-            for queue in self._listeners:
-                _offer(queue, event)
+            summary = self._summary()
+            whole, bare = (_event(summary), _event({name: summary[name] for name in _BARE if name in summary}))
+            for queue, all_of_it in self._listeners.items():
+                _offer(queue, whole if all_of_it else bare)
             await asyncio.sleep(EVERY_S)
 
     def _summary(self) -> dict[str, Any]:
@@ -91,6 +100,14 @@ class Live:
             "level": found.level,
             "verdict": f"{found.word}: {found.text}",
         }
+
+
+def _event(said: dict[str, Any]) -> bytes:
+    return b"event: changed\ndata: " + msgspec.json.encode(said) + b"\n\n"
+
+
+def _always() -> bool:
+    return True
 
 
 def _offer(queue: asyncio.Queue[bytes], event: bytes) -> None:

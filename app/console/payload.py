@@ -1,10 +1,12 @@
 """What people see of bytes: as JSON, as text, or in hexadecimal."""
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+
+from punctual.encryption import ALGORITHM_HEADER, KEY_ID_HEADER
 
 VIEWS: Final = ("json", "text", "hex")
 _ROW: Final = 16
@@ -21,11 +23,23 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def payload(encoded: str | None, wanted: str = "") -> Payload | None:
-    """Return how to show base64 bytes in the wanted view, or in the first that makes sense; None for null."""
+def of(row: Mapping[str, Any], wanted: str) -> Payload | None:
+    """Return how to show the value of a message or dead letter, None for null."""
+    return payload(row.get("value"), wanted, row.get("headers") or ())
+
+
+def payload(encoded: str | None, wanted: str = "", headers: Iterable[Sequence[str | None]] = ()) -> Payload | None:
+    """Return how to show base64 bytes in the wanted view, or in the first that makes sense; None for null.
+
+    Of a value that its `headers` (base64) say is encrypted, the key is told.
+    """
     if encoded is None:
         return None
     content = b64decode(encoded)
+    said = {name: plain(value) for name, value in headers}
+    if ALGORITHM_HEADER in said and KEY_ID_HEADER in said:
+        key_id, algorithm = said[KEY_ID_HEADER], said[ALGORITHM_HEADER]
+        return Payload(view="text", views=["text"], text=f"encrypted with the key {key_id} ({algorithm})")
     texts = {name: text for name, text in _texts(content) if text is not None}
     view = wanted if wanted in texts else next(iter(texts))
     return Payload(view=view, views=list(texts), text=texts[view])

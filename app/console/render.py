@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 import jinja2
 from aiohttp import web
 
+from app.access.needs import may
 from app.access.roles import ANYBODY, ASKER, enough
 from app.console import flash, wording
 from app.console.api import Answer
@@ -58,7 +59,6 @@ class Renderer:
             local=wording.local,
             percentile=wording.percentile,
             DASH=wording.DASH,
-            navigation=NAVIGATION,
         )
 
     def page(
@@ -71,11 +71,14 @@ class Renderer:
         frame = {
             "assets": self.assets.addresses,
             "whole": whole,
-            "verdict": verdict(whole) if ready else None,
+            "verdict": verdict(whole) if ready and not asker.bound else None,
             "now_ms": whole.get("at_ms", 0),
             "path": request.path,
+            "navigation": [(address, name) for address, name in NAVIGATION if may(asker, f"GET {address}")],
+            "namespaces": asker.namespaces,
+            "there": [row["namespace"] for row in whole.get("namespaces", [])],
             "live": live or not ready,
-            "user": "" if asker is ANYBODY else asker.name,
+            "user": "" if asker.name == ANYBODY.name else asker.name,
             "role": asker.role,
             "session": bool(asker.session),
             "operates": enough(asker.role, "operator") and not self._read_only,

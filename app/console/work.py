@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from app.console import payload
+from app.console import forms, payload
 from app.console.desk import Desk
 
 
@@ -36,7 +36,7 @@ class Work:
 
     async def stop_job(self, request: web.Request) -> web.Response:
         """Answer POST /jobs/{id}/stop."""
-        await self._desk.form(request)
+        await forms.form(request)
         page = f"/jobs/{quote(request.match_info['id'], safe='')}"
         return await self._desk.act(request, f"{page}/stop", {}, page, "The job stops: what it has sent stays sent.")
 

@@ -7,6 +7,7 @@ import msgspec
 from app.kafka.metadata.reader import Stored
 from app.steps.dead_letters import LEFT_OUT
 from punctual.contract import headers as names
+from punctual.contract.namespaces import Namespaces
 
 #: So much of a value is shown; `value_bytes` says how much there is.
 SHOWN: Final = 64 * 1024
@@ -75,6 +76,11 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     def own_headers(self) -> list[tuple[str, bytes | None]]:
         """The headers without what makes it a dead letter."""
         return [(name, value) for name, value in self.headers if name not in names.DEAD_LETTER]
+
+
+def namespace_of(namespaces: Namespaces, one: DeadLetter) -> str:
+    """Return the namespace of a dead letter, "" if it has none: its id's, or that of where it came from."""
+    return namespaces.of_id(one.id or one.source)
 
 
 def masked(one: DeadLetter) -> DeadLetter:

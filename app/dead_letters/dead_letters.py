@@ -8,7 +8,7 @@ from typing import Final
 import aiokafka.errors
 
 from app.dead_letters.backwards import Backwards
-from app.dead_letters.dead_letter import DeadLetter, masked
+from app.dead_letters.dead_letter import DeadLetter
 from app.dead_letters.filter import DeadLetterFilter
 from app.dead_letters.page import Count, Page
 from app.engine import Engine
@@ -32,8 +32,7 @@ class DeadLetters:
     def __init__(self, engine: Engine, marked: Callable[[DeadLetter], DeadLetter]) -> None:
         """Read by an engine's connections."""
         self._engine, self._topic = engine, engine.settings.dead_letters
-        self._marked = marked
-        self._masks = engine.settings.web_payloads == "masked"
+        self._marked, self.namespaces = marked, engine.settings.namespaces
 
     async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> Page:
         """Return the newest that fit, from a cursor on.
@@ -46,7 +45,7 @@ class DeadLetters:
         async for one in self._newest_first(partitions, wanted.written_from_ms):
             looked_at, oldest_ms = looked_at + 1, one.at_ms
             if wanted.fits(one):
-                rows.append(self._shown(one))
+                rows.append(one)
             late = asyncio.get_running_loop().time() >= until
             if len(rows) == limit or looked_at == _MOST_LOOKED_AT or late:
                 following = ",".join(str(partition.below) for partition in partitions)
@@ -67,12 +66,7 @@ class DeadLetters:
         return Count(matching=matching, looked_at=looked_at, complete=True)
 
     async def one(self, partition: int, offset: int) -> DeadLetter | None:
-        """Return the one at a place as it may be shown, its value whole, or None. Raises Unreadable."""
-        found = await self.original(partition, offset)
-        return None if found is None else self._shown(found)
-
-    async def original(self, partition: int, offset: int) -> DeadLetter | None:
-        """Return the one at a place, whole and never masked, or None. Raises Unreadable."""
+        """Return the one at a place, whole, or None. Raises Unreadable."""
         if not 0 <= partition < self._engine.partitions:
             return None
         reader = self._reader(partition, offset)
@@ -143,9 +137,6 @@ class DeadLetters:
                     heapq.heapreplace(heap, (-following.at_ms, number))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise _unreadable(error) from error
-
-    def _shown(self, one: DeadLetter) -> DeadLetter:
-        return masked(one) if self._masks else one
 
     def _reader(self, partition: int, offset: int = 0) -> PartitionReader:
         return PartitionReader(self._engine.cluster, self._topic, partition, offset)

@@ -6,10 +6,11 @@ from typing import Final, Self
 import msgspec
 
 from app.dead_letters.dead_letter import DeadLetter
-from app.search.filter import FilterError, given_in, moment
+from app.search.filter import FilterError, given_in, moment, part_of, written
+from punctual.contract.namespaces import Namespaces
 
 #: The names that a query may have, in the order in which they are written.
-NAMES: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")
+NAMES: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
 _LATEST_MS: Final = (1 << 63) - 1
 _YES_OR_NO: Final = ("", "yes", "no")
 
@@ -18,7 +19,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     """Which dead letters: those that fit all that is set. Times are epoch milliseconds, both included.
 
     `to` is a topic, or a URL or its beginning; `source` is a topic, or what a request's `topic-partition-offset` begins
-    with; `sent_again` is `yes` or `no`.
+    with; `sent_again` is `yes` or `no`; `within` has the namespaces of ids, or of the sources of those without one.
     """
 
     reason: str = ""
@@ -28,18 +29,20 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     written_from_ms: int = 0
     written_to_ms: int = _LATEST_MS
     sent_again: str = ""
+    within: Namespaces | None = None
 
     @classmethod
-    def from_query(cls, query: Mapping[str, str]) -> Self:
+    def from_query(cls, query: Mapping[str, str], namespaces: Namespaces | None = None) -> Self:
         """Read a filter from the parameters of an address; those of other names are not looked at.
 
-        Raises FilterError.
+        `namespaces` are those that there are. Raises FilterError.
         """
         given = given_in(query, NAMES)
         if given["sent_again"] not in _YES_OR_NO:
             raise FilterError(f"sent_again={given['sent_again']!r} should be yes or no")
         since, until = given.pop("written_from"), given.pop("written_to")
         return cls(
+            within=part_of(namespaces, given.pop("namespace")),
             written_from_ms=moment("written_from", since, _LATEST_MS) if since else 0,
             written_to_ms=moment("written_to", until, _LATEST_MS) if until else _LATEST_MS,
             **given,
@@ -47,11 +50,13 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     def query(self) -> dict[str, str]:
         """Return the parameters that stand for it, without those that are not set."""
-        found = {name: getattr(self, name) for name in NAMES if not name.startswith("written")}
+        found = {name: getattr(self, name) for name in NAMES if not name.startswith(("written", "namespace"))}
         if self.written_from_ms:
             found["written_from"] = str(self.written_from_ms)
         if self.bounded:
             found["written_to"] = str(self.written_to_ms)
+        if self.within is not None:
+            found["namespace"] = written(self.within)
         return {name: found[name] for name in NAMES if found.get(name)}
 
     @property
@@ -66,6 +71,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             and self.reason in ("", one.reason)
             and self._goes_there(one.to or "")
             and (one.id or one.source).startswith(self.id_prefix)
+            and (self.within is None or self.within.of_id(one.id or one.source) != "")
             and (not self.source or one.source == self.source or one.source.startswith(f"{self.source}-"))
             and (not self.sent_again or (self.sent_again == "yes") == (one.sent_again is not None))
         )

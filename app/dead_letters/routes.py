@@ -3,13 +3,18 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 
+from app.access.roles import ASKER, Asker
+from app.dead_letters.dead_letter import DeadLetter, masked, namespace_of
 from app.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.dead_letters.filter import DeadLetterFilter
+from app.search.asked import own_of, within_of
 from app.search.routes import number
 from app.search.search import LONGEST_S
 from app.web.answers import as_json
+from punctual.contract.namespaces import Namespaces
 
 #: Where one is on the topic.
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
@@ -39,28 +44,38 @@ class View:
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters: those that fit a filter, the newest first."""
-        query = request.query
+        query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
             limit = int(number(query, "limit", _USUAL, MOST_ROWS))
-            return await self._dead_letters.page(DeadLetterFilter.from_query(query), query.get("cursor", ""), limit)
+            wanted = filter_of(query, self._dead_letters.namespaces, asker)
+            page = await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
+            rows = [shown(one, asker) for one in page.rows]
+            return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if asker.bound else page.looked_at)
 
         return await self._told(ask)
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters/count: how many fit a filter."""
-        query: Mapping[str, str] = request.query
+        query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
             seconds = number(query, "seconds", _USUAL_S, LONGEST_S)
-            return await self._dead_letters.count(DeadLetterFilter.from_query(query), seconds)
+            wanted = filter_of(query, self._dead_letters.namespaces, asker)
+            count = await self._dead_letters.count(wanted, seconds)
+            return msgspec.structs.replace(count, looked_at=count.matching) if asker.bound else count
 
         return await self._told(ask)
 
     async def one(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters/{partition}-{offset}: one, whole."""
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
-        return await self._told(lambda: self._dead_letters.one(partition, offset))
+
+        async def ask() -> Any:
+            found = await own_one(self._dead_letters, partition, offset, request[ASKER])
+            return None if found is None else shown(found, request[ASKER])
+
+        return await self._told(ask)
 
     async def _told(self, ask: Callable[[], Awaitable[Any]]) -> web.Response:
         try:
@@ -73,3 +88,23 @@ class View:
         if found is None:
             return as_json({"error": GONE}, 404)
         return as_json(found)
+
+
+def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) -> DeadLetterFilter:
+    """Return the filter that somebody's address has, which keeps to their namespaces. Raises FilterError."""
+    own = own_of(namespaces, asker)
+    wanted = DeadLetterFilter.from_query(query, own)
+    return msgspec.structs.replace(wanted, within=within_of(wanted.within, own, asker))
+
+
+async def own_one(dead_letters: DeadLetters, partition: int, offset: int, asker: Asker) -> DeadLetter | None:
+    """Return the dead letter at a place, whole; None if there is none of somebody's own. Raises Unreadable."""
+    found = await dead_letters.one(partition, offset)
+    if found is None or asker.namespaces is None:
+        return found
+    return found if namespace_of(dead_letters.namespaces, found) in asker.namespaces else None
+
+
+def shown(one: DeadLetter, asker: Asker) -> DeadLetter:
+    """Return a dead letter as somebody may see it."""
+    return masked(one) if asker.masked else one

@@ -7,6 +7,7 @@ import aiokafka.errors
 
 from app.kafka import Cluster, Sender
 from app.settings import Settings
+from punctual.security.reason import reason
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ class Target(NamedTuple):
 
 async def connect(name: str, bootstrap: str, settings: Settings) -> Target:
     """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
-    cluster = Cluster(bootstrap, **settings.kafka_options())
+    cluster = Cluster(bootstrap, **settings.kafka_options(name))
     sender = Sender(cluster, recalls=True, name=name)
     try:
         await cluster.start("")
@@ -30,6 +31,6 @@ async def connect(name: str, bootstrap: str, settings: Settings) -> Target:
             "cluster %s at %s cannot be used: %s. Its messages wait. Check DELAY_CLUSTERS, and that its brokers run.",
             name,
             bootstrap,
-            error,
+            await reason(bootstrap, settings.kafka_options(name)) or error,
         )
     return Target(cluster, sender)

@@ -13,6 +13,8 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from app.clock import Clock
 from app.doctor.facts import ClusterFacts, Partition, Topic, Versions
 from app.kafka.metadata.authorized import DescribeGroup, DescribeTopics, operations
+from punctual.security.reason import reason
+from punctual.security.tls import end_ms
 
 #: How long one answer may take, and all of them.
 _REQUEST_MS, _ALL_S = 5_000, 20.0
@@ -39,7 +41,8 @@ async def ask(
     except TimeoutError:
         return ClusterFacts(bootstrap=bootstrap, error=f"it has not answered within {_ALL_S:g} s")
     except kafka.KafkaConnectionError:
-        return ClusterFacts(bootstrap=bootstrap, error="nobody answers there, or refuses who asks")
+        why = await reason(bootstrap, options) or "nobody answers there, or refuses who asks"
+        return ClusterFacts(bootstrap=bootstrap, error=why)
     except (kafka.KafkaError, OSError) as error:
         return ClusterFacts(bootstrap=bootstrap, error=str(error) or type(error).__name__)
     finally:
@@ -64,7 +67,18 @@ class _Asked:
             controller=answer.controller_id,
             topics={name: _completed(topic, configs.get(name)) for name, topic in described.items()},
             group_operations=None if group is None else await self._group(group),
+            certificates=self._certificates(),
         )
+
+    def _certificates(self) -> dict[str, int]:
+        """Return until when the certificates are good that brokers have shown."""
+        found = {}
+        for (node, _), connection in self._client._conns.items():  # noqa: SLF001 - aiokafka has no other way
+            writer = connection._writer  # noqa: SLF001 - the same
+            shown = writer.get_extra_info("peercert") if writer is not None else None
+            if shown:
+                found[f"broker {node}"] = end_ms(shown)
+        return found
 
     async def _any(self, request: Any) -> Any:
         """Return the answer of the first broker that has one. Raises KafkaError if none has."""

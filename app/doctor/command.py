@@ -46,7 +46,7 @@ def exit_code(examination: Examination) -> int:
 
 def _principal(settings: Settings, given: str) -> str:
     """Return whom rights are for: who is named, or the user of the settings."""
-    principal = given or (f"User:{settings.sasl_username}" if settings.sasl_username else "")
+    principal = given or (f"User:{settings.login.user}" if settings.login.user else "")
     kind, colon, name = principal.partition(":")
     if not (kind and colon and name):
         raise click.UsageError("--principal says whom the rights are for, such as --principal User:punctual")

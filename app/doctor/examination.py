@@ -1,17 +1,31 @@
 """Gathers what is known of an installation, and checks all of it."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
 from app.clock import Clock
-from app.doctor import brokers, clocks, destinations, disk, lag, machine, process, rights, topics, workers
+from app.doctor import (
+    brokers,
+    certificates,
+    clocks,
+    destinations,
+    disk,
+    lag,
+    machine,
+    namespaces,
+    process,
+    rights,
+    topics,
+    workers,
+)
 from app.doctor.cluster import ask
 from app.doctor.facts import ClockFacts, ClusterFacts, Facts
 from app.doctor.finding import Finding, Level, ordered, worst
 from app.reports.reader import ProgressReader, Report
 from app.settings import Settings
+from punctual.security import Login, kafka_options
 
 #: Reading the reports of all partitions takes some hundred milliseconds, more over a slow network.
 _REPORTS_S = 10.0
@@ -38,11 +52,10 @@ async def examine(
 
     A worker gives the `reports` that it has read, and its `clock`; others read the reports.
     """
-    options = settings.kafka_options()
     named = destinations.named(settings)
     own, *others = await asyncio.gather(
-        ask(settings.bootstrap, [*topics.names(settings), *named], options, settings.app_id),
-        *(ask(bootstrap, named, options) for bootstrap in settings.clusters.values()),
+        _ask(settings.bootstrap, [*topics.names(settings), *named], settings.login, settings.app_id),
+        *(_ask(servers, named, settings.login_to(name)) for name, servers in settings.clusters.items()),
     )
     here = await asyncio.to_thread(machine.look, settings.data_path)
     if reports is None:
@@ -63,9 +76,9 @@ async def examine(
 
 def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield what all checks find in the facts."""
-    yield from brokers.check(facts.cluster)
-    for name, cluster in facts.others.items():
+    for name, cluster in {"": facts.cluster, **facts.others}.items():
         yield from brokers.check(cluster, name)
+        yield from certificates.check(cluster, facts.now_ms, name)
     if not facts.cluster.error:
         yield from topics.check(settings, facts)
         yield from lag.check(settings, facts)
@@ -73,8 +86,15 @@ def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
         yield from rights.check(settings, facts)
         yield from clocks.check(facts)
         yield from workers.check(settings, facts)
+        yield from namespaces.check(settings, facts)
     yield from disk.check(settings, facts.machine)
     yield from process.check(settings, facts)
+
+
+async def _ask(bootstrap: str, named: Collection[str], login: Login, group: str | None = None) -> ClusterFacts:
+    """Return how a cluster stands, and how long the certificates are good by which it is asked."""
+    found = await ask(bootstrap, named, kafka_options(login), group)
+    return msgspec.structs.replace(found, certificates={**found.certificates, **certificates.of_files(login)})
 
 
 async def _read(settings: Settings, cluster: ClusterFacts) -> Mapping[int, Report]:

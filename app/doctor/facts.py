@@ -48,7 +48,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster: what its brokers speak, None for one that does not answer, and the topics that were asked for.
 
     `error` says why it cannot be reached; then nothing else is known. `answered_ms` is how long it took to connect.
-    `controller` is -1 if there is none.
+    `controller` is -1 if there is none. `certificates` are good until then (epoch ms), by whose they are.
     """
 
     bootstrap: str
@@ -58,6 +58,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     controller: int = -1
     topics: Mapping[str, Topic] = {}
     group_operations: frozenset[str] | None = None
+    certificates: Mapping[str, int] = {}
 
 
 class ClockFacts(msgspec.Struct, frozen=True):

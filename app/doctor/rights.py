@@ -14,7 +14,7 @@ _SOMEBODY = "this user"
 
 def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield what is lacking of what a worker needs on its own cluster, and what cannot be told."""
-    user = settings.sasl_username or _SOMEBODY
+    user = settings.login.user or _SOMEBODY
     acls, told = worker_acls(settings), False
     for topic in facts.cluster.topics.values():
         wanted = {operation for acl in acls if _covers(acl, topic.name) for operation in acl.operations} - {"Create"}
@@ -23,6 +23,11 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
         granted = _granted(topic)
         told = told or granted is not None
         yield from _lacking("topic", topic.name, user, wanted, granted)
+    for name, cluster in facts.others.items():
+        there = settings.login_to(name).user or _SOMEBODY
+        for topic in cluster.topics.values():
+            if topic.there:  # what may not be described may be on another cluster alone: that is a warning
+                yield from _lacking("topic", f"{topic.name} of cluster {name}", there, {"Write"}, topic.operations)
     group = facts.cluster.group_operations
     yield from _lacking("group", settings.app_id, user, {"Read"}, group)
     if settings.exactly_once:

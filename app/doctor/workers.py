@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from app.doctor.facts import Facts
 from app.doctor.finding import Finding
-from app.reports.agreement import fingerprint
+from app.reports.agreement import differing, fingerprint, has_other
 from app.reports.reader import STALE_AFTER_MS, Report
 from app.settings import Settings
 
@@ -22,14 +22,14 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     before = len(fresh) < len(facts.reports)
     yield from _silent(settings, facts, fresh)
     told = {report.progress.worker: report.progress.settings for report in fresh if report.progress.settings}
-    differing = list(_differing(fingerprint(settings), told, facts.own_url))
-    yield from differing
+    others = list(_differing(fingerprint(settings), told, facts.own_url))
+    yield from others
     versions = {report.progress.worker: report.progress.version for report in fresh}
     if len(set(versions.values())) > 1:
         listed = ", ".join(f"{worker} {version}" for worker, version in sorted(versions.items()))
         sentence = f"workers are of different versions: {listed}. End the upgrade: restart those of the older version."
         yield Finding("warning", CHECK, settings.app_id, sentence)
-    if versions and not before and not differing and len(set(versions.values())) == 1:
+    if versions and not before and not others and len(set(versions.values())) == 1:
         served = f"{len(versions)} worker(s) of version {next(iter(versions.values()))} report"
         yield Finding("ok", CHECK, settings.app_id, f"{served}, with the same settings.")
 
@@ -60,18 +60,13 @@ def _silent(settings: Settings, facts: Facts, fresh: list[Report]) -> Iterator[F
 
 def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], own_url: str) -> Iterator[Finding]:
     """Yield workers that were told something else than most, and settings of this process that are not theirs."""
+    usual = _usual(told, ours)
     for worker, theirs in sorted(told.items()):
-        usual = _usual(told, ours)
-        names = sorted(name for name in usual.keys() & theirs.keys() if usual[name] != theirs[name])
+        names = differing(usual, theirs)
         if names:
-            sentence = (
-                f"the worker at {worker} has other settings: {', '.join(names)}. What becomes of a message depends on "
-                "them: set them alike, and restart it."
-            )
-            yield Finding("error", CHECK, worker, sentence)
+            yield Finding("error", CHECK, worker, has_other(worker, names))
     if told and own_url not in told:
-        usual = _usual(told, ours)
-        names = sorted(name for name in ours.keys() & usual.keys() if ours[name] != usual[name])
+        names = differing(ours, usual)
         if names:
             sentence = (
                 f"the settings here are not those of the workers: {', '.join(names)}. Topics and rights were judged by "

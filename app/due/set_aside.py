@@ -65,7 +65,10 @@ class SetAside:
         """Send to one destination what there is room for; return the seconds until the next look."""
         late = now - min(keys.due_of(partition.in_flight.aside[to]) for partition in waiting)
         sent = sum(partition.in_flight.on_their_way(to) for partition in partitions)
-        room = self._throttle.room(to, late, sent)
+        to_cluster = 0
+        if self._throttle.shares(to):
+            to_cluster = sum(partition.in_flight.on_their_way_to_cluster(to[0]) for partition in partitions)
+        room = self._throttle.room(to, late, sent, to_cluster)
         if room < 1:
             return max(_APART_S, self._throttle.until_s(to, late))
         share = math.inf if room == math.inf else max(1, room // len(waiting))

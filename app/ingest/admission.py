@@ -16,8 +16,12 @@ SUFFIXES = (
     "-progress",
     "-controls",
     "-queues",
+    "-layout",
     "-cold",
     "-dead-letters",
+    "-audit",
+    "-jobs",
+    "-receipts",
     "-delays-changelog",
 )
 _CHANGELOG = "-delays-changelog"

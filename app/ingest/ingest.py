@@ -41,7 +41,8 @@ class Ingest:
         settings = context.settings
         self._number, self._policy = context.number, policy
         self._store, self._memory = context.store, context.memory
-        self._refusals = Refusals(context.number, settings, context.limits)
+        self._refusals = Refusals(context.number, settings, context.limits, policy.quotas)
+        self._rates = None if policy.quotas is None else policy.quotas.rates
         self._dialect = settings.dialect
         self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
@@ -61,6 +62,8 @@ class Ingest:
         forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
         allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
         decode = forward.decode if forwarded else self._dialect(topic).decode
+        if self._rates is not None:
+            decode = self._rates.limited(decode, topic, self._number, start, latest_ms)
         found: list[Read] = []
         append = found.append
         for record in records:
@@ -119,7 +122,10 @@ class Ingest:
                     raise asked
                 self._route(step, record, asked, partitions_of)
             except Refusal as refusal:
-                self._refusals.refuse(step, record, refusal)
+                if record.topic == self._forwards and isinstance(asked, Request):
+                    self._refusals.refuse_forwarded(step, asked, refusal)
+                else:
+                    self._refusals.refuse(step, record, refusal)
         if taken:
             self._move_on(step, found[:taken], whole=taken == len(found))
         return taken

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from app.ingest.admission import Admission
+from app.ingest.quotas import Quotas
 from app.ingest.url_policy import UrlPolicy
 from app.settings import Settings
 from app.steps import callbacks
 from punctual.contract.native import Record
-from punctual.contract.request import TOPIC_NAME, Reason, Refusal, Request
+from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Request
 from tables.keys import MAX_DUE_MS
 
 #: A record's timestamp may be this far ahead of the brokers' clock: `bad-timestamp` (records.md#dead-letters).
@@ -23,8 +24,9 @@ Read = tuple[Record, Request | Refusal]
 class Policy:
     """Says no to requests that must not be accepted, with the reason."""
 
-    def __init__(self, settings: Settings, admission: Admission | None = None) -> None:
-        """Read the rules from the settings; `admission` knows what clusters do."""
+    def __init__(self, settings: Settings, admission: Admission | None = None, quotas: Quotas | None = None) -> None:
+        """Read the rules from the settings; `admission` knows what clusters do, `quotas` what may wait, if not all."""
+        self.quotas = quotas
         self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._allowed: dict[str, set[str]] = {}
@@ -51,18 +53,47 @@ class Policy:
                 f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
             )
         if request.op == "schedule":
-            forbidden = self._forbidden(request.input, request.to, request.cluster)
-            if forbidden is not None:
-                if "://" not in request.to:
-                    raise Refusal(*forbidden)
-                self._urls.check(request)
-            elif request.cluster is None:
-                self._allowed.setdefault(request.input, set()).add(request.to)
-            if request.parked is not None:
+            if request.parked is None:
+                self._check_destination(request)
+            else:
+                self._check_again(request, request.parked)
                 self._admit(request)
             if request.on_failure is not None:
                 called = self._settings.dialect(request.input).words.on_failure
                 callbacks.check(request.on_failure, self._settings.callbacks, called)
+
+    def _check_destination(self, request: Request) -> None:
+        """Refuse a request whose destination is not allowed on its input. Raises Refusal."""
+        forbidden = self._forbidden(request.input, request.to, request.cluster)
+        if forbidden is not None:
+            if "://" not in request.to:
+                raise Refusal(*forbidden)
+            self._urls.check(request)
+        elif request.cluster is None:
+            self._allowed.setdefault(request.input, set()).add(request.to)
+
+    def _check_again(self, request: Request, parked: Parked) -> None:
+        """Do so with what the cold tier sends back, by the requests topic: it may have come by another input.
+
+        That is the one of the last record about its id, or one of its namespace. Raises Refusal.
+        """
+        settings, here = self._settings, request.input
+        namespace = settings.namespaces.of_id(request.id)
+        of_team = [topic for topic, name in settings.namespaces.inputs.items() if name == namespace]
+        refused: Refusal | None = None
+        for topic in (here, parked.source.rsplit("-", 2)[0], *of_team):
+            if topic not in settings.inputs:
+                continue
+            request.input = topic
+            try:
+                self._check_destination(request)
+            except Refusal as refusal:
+                refused = refused or refusal
+            else:
+                return
+        request.input = here
+        if refused is not None:
+            raise refused
 
     def allowed_so_far(self, source: str) -> set[str]:
         """Return the topics of our own cluster that requests on an input have been allowed to name so far.
@@ -77,6 +108,13 @@ class Policy:
     def furthest_ms(self, broker_ms: int) -> int:
         """Return up to when (epoch ms) what is asked for at `broker_ms` may be due, whatever its own timestamp."""
         return min(broker_ms + self._max_delay_ms, MAX_DUE_MS)
+
+    def forbids(self, source: str, to: str, cluster: str | None) -> str:
+        """Return why requests on an input may not be delivered there by the settings; empty if they may."""
+        if "://" in to:
+            return self._urls.forbids(source, to)
+        forbidden = self._forbidden(source, to, cluster)
+        return "" if forbidden is None else forbidden[1]
 
     def is_usual(self, cluster: str | None, topic: str) -> bool:
         """Return whether nothing has to be found out about a destination, by admitted()."""
@@ -131,7 +169,10 @@ class Policy:
         if partitions > (asked.partition or 0) or "://" in asked.to:
             return
         where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
-        sentence = f"topic {asked.to[:249]!r}{where} does not exist. Create it, then send the request again."
+        sentence = (
+            f"topic {asked.to[:249]!r}{where} does not exist, or this worker has no right to it. Create it, or grant "
+            "WRITE on it to the worker's principal, then send the request again."
+        )
         if partitions:
             called = self._settings.dialect(asked.input).words.partition
             sentence = f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, {called} is {asked.partition}."

@@ -1,21 +1,24 @@
 """Requests that are not accepted: a dead letter, an event, and the failure callback that they ask for."""
 
+from app.ingest.quotas import Quotas
 from app.settings import Settings
 from app.steps import callbacks, dead_letters
 from app.steps.events import Event
 from app.steps.limits import Limits
-from app.steps.step import Step
+from app.steps.step import OutgoingRecord, Step
+from punctual.contract import native, recurring
 from punctual.contract.dialects import Dialect
 from punctual.contract.native import Record
-from punctual.contract.request import Refusal
+from punctual.contract.request import Reason, Refusal, Request
 from tables import Entry, keys
 
 
 class Refusals:
     """Refuses the requests that come to one partition."""
 
-    def __init__(self, number: int, settings: Settings, limits: Limits) -> None:
-        """Serve partition `number`."""
+    def __init__(self, number: int, settings: Settings, limits: Limits, quotas: Quotas | None = None) -> None:
+        """Serve partition `number`; of namespaces whose `quotas` are used up no callback waits."""
+        self._quotas = quotas
         self._number, self._settings, self._limits = number, settings, limits
 
     def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
@@ -28,6 +31,18 @@ class Refusals:
         source = f"{record.topic}-{record.partition}-{record.offset}"
         self._call_back(step, dialect, record, source, refusal)
         step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
+
+    def refuse_forwarded(self, step: Step, asked: Request, refusal: Refusal) -> None:
+        """Add to `step` what becomes of a request that was sent home, and that its home has no room for.
+
+        Its dead letter asks for it natively, for the record is in another partition.
+        """
+        due_ms = asked.due_ms if asked.recurrence is None else asked.planned_ms
+        series = () if asked.recurrence is None else recurring.write(asked.recurrence)
+        headers = [*native.again(asked, due_ms), *((name, said.encode()) for name, said in series)]
+        letter = OutgoingRecord(self._settings.dead_letters, self._number, asked.key, asked.value, headers)
+        step.reject(dead_letters.signed(letter, self._limits.dead_letter, refusal, asked.source), refusal.reason)
+        step.tell(Event("refused", asked.id, step.now_ms, asked.source, reason=refusal.reason.value))
 
     def refuse_parked(self, step: Step, key: bytes, entry: Entry, refusal: Refusal) -> None:
         """Add to `step` what becomes of a message that the cold tier sends back, and that is accepted no more.
@@ -52,7 +67,9 @@ class Refusals:
     def _call_back(self, step: Step, dialect: Dialect, record: Record, source: str, refusal: Refusal) -> None:
         """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
         url, users = dialect.callback(record)
-        if not self._may_call(url):
+        if not self._may_call(url) or refusal.reason is Reason.QUOTA:  # it would wait itself
+            return
+        if self._quotas is not None and self._quotas.is_full(self._settings.namespaces.of_topic(record.topic)):
             return
         failed = Entry(source, "", record.key, record.value, users, source, on_failure=url)
         row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))

@@ -22,6 +22,7 @@ from punctual.contract.request import Parked, Refusal, Request
 from tables import Command, Entry, Order, Orders, keys
 from tables.entry import encode
 from tables.orders import in_order
+from tables.shares import size_of
 
 
 class Schedules:
@@ -34,6 +35,7 @@ class Schedules:
         self._settings, self._store, self._claims = context.settings, context.store, context.claims
         self._cold, self._memory = context.cold, context.memory
         self._policy, self._rows, self._refusals, self._crcs = policy, rows, refusals, crcs
+        self._number, self._quotas = context.number, policy.quotas
         self._history, self._bounds = History(context.store, context.memory), Bounds(context)
 
     def schedule(self, step: Step, record: Record, asked: Request) -> None:
@@ -51,6 +53,8 @@ class Schedules:
         elif self._history.delivered_before(step, asked):
             self._duplicate(step, asked)
         else:
+            if self._quotas is not None and asked.parked is None:
+                self._quotas.admit(self._number, asked.id, size_of(entry))
             if entry.bound is None:  # the usual one, which a keyword would make dearer
                 step.tell(Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to))
             else:
@@ -106,6 +110,8 @@ class Schedules:
         if lost is not None:
             self._lose(step, asked, entry, "replaced", lost.source)
             return
+        if self._quotas is not None and asked.parked is None:
+            self._quotas.admit(self._number, asked.id, size_of(entry), None if there is None else size_of(there))
         alike = there is not None and there.series is None and entry.series is None  # a series has no bound
         if before is not None and there is not None and alike and before not in self._claims and not there.commands:
             entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))

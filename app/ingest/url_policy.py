@@ -12,6 +12,14 @@ class UrlPolicy:
         """Read the rules from the settings."""
         self._settings = settings
 
+    def forbids(self, source: str, url: str) -> str:
+        """Return why requests on an input may not have a URL as their destination; empty if they may."""
+        try:
+            self._settings.url_list(source).allowed(url)
+        except ValueError as error:
+            return f"DELAY_HTTP_DESTINATIONS does not allow this URL for requests on {source}: it {error}"
+        return ""
+
     def check(self, request: Request) -> None:
         """Refuse a request whose destination is a URL that is not allowed; one that is has its usual spelling then.
 

@@ -93,6 +93,10 @@ class InFlight:
         """Return how many rows are being sent to a destination."""
         return sum(rows for route, rows in self._rows.items() if whole(route) == to) if self._rows else 0
 
+    def on_their_way_to_cluster(self, cluster: str | None) -> int:
+        """Return how many rows are being sent to a cluster."""
+        return sum(rows for route, rows in self._rows.items() if route[0] == cluster)
+
     @property
     def routes(self) -> Iterable[Route]:
         """The routes that rows are on, or wait for."""

@@ -55,7 +55,7 @@ class Partition:
         """Begin without a store; `firing` finds what is due, `lost_inputs` sees to it that inputs are read again."""
         self.number, self._services, self._firing, self._lost_inputs = number, services, firing, lost_inputs
         self._settings, self._clock, self._journal = services.settings, services.clock, services.journal
-        self._policy = Policy(services.settings, services.admission)
+        self._policy = Policy(services.settings, services.admission, services.quotas)
         self._pacing = Pacing(exactly_once=services.settings.exactly_once)
         self._state, self._reason = State.RESTORING, ""
         self.in_flight = InFlight()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from app.clock import Clock
 from app.commit.journal import Journal
 from app.ingest.admission import Admission
+from app.ingest.quotas import Quotas
 from app.partition.ports import Topics
 from app.settings import Settings
 from app.steps.limits import Limits
@@ -21,7 +22,8 @@ class Services:
     """The parts of a worker that its partitions use.
 
     Rows are written in the version that `row_version` returns. `admission` knows what clusters say of destinations;
-    without it every destination that the settings allow is admitted. Each `check_alone_s` a partition sees that nobody
+    without it every destination that the settings allow is admitted. `quotas` are None where there are none.
+    Each `check_alone_s` a partition sees that nobody
     else writes to its changelog. `traces` is None while they are off.
     """
 
@@ -32,5 +34,6 @@ class Services:
     limits: Limits
     row_version: Callable[[], int] = lambda: VERSION
     admission: Admission | None = None
+    quotas: Quotas | None = None
     check_alone_s: float = 5.0
     traces: "Traces | None" = None

@@ -40,6 +40,18 @@ def worker_acls(settings: Settings) -> list[Acl]:
     return acls
 
 
+def gateway_acls(settings: Settings) -> list[Acl]:
+    """Return what a gateway needs."""
+    return [
+        *(Acl("topic", name, "literal", ("Write",)) for name in settings.inputs),
+        Acl("topic", settings.receipts, "literal", ("Create", "DescribeConfigs", "Read", "Write")),
+        Acl("topic", settings.dead_letters, "literal", ("Write",)),
+        Acl("topic", settings.events_topic, "literal", ("Read",)),
+        Acl("topic", settings.progress, "literal", ("Read",)),
+        *_destinations(settings, ("Describe",), _ALWAYS),
+    ]
+
+
 def producer_acls(settings: Settings) -> list[Acl]:
     """Return what who sends requests and commands needs, on all inputs."""
     return [Acl("topic", name, "literal", ("Write",)) for name in settings.inputs]

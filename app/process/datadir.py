@@ -1,12 +1,17 @@
 """A worker's data directory: one process uses it at a time, and its member id and installation stay with it."""
 
 import fcntl
+import logging
 import os
+import shutil
 import uuid
 from pathlib import Path
 from typing import IO
 
+from app import topic_names
 from app.errors import DataDirectoryForeign, DataDirectoryTaken, DataDirectoryUnusable
+
+log = logging.getLogger(__name__)
 
 
 def claim(path: Path) -> IO[bytes]:
@@ -46,11 +51,11 @@ def member_id(path: Path) -> str:
 
     Raises DataDirectoryUnusable if there is none yet and none can be written.
     """
-    return _kept(path, "member-id", uuid.uuid4().hex)
+    return kept(path, "member-id", uuid.uuid4().hex)
 
 
-def belongs(path: Path, app_id: str, cluster_id: str) -> None:
-    """See that a data directory is this installation's, from its first use on.
+def belongs(path: Path, app_id: str, cluster_id: str, changelog: str) -> None:
+    """See that a data directory is this installation's, from its first use on, and has databases of `changelog`.
 
     Its databases stand at offsets of one changelog: with another's they would bring back what was delivered, and lose
     what was not.
@@ -58,18 +63,46 @@ def belongs(path: Path, app_id: str, cluster_id: str) -> None:
     Raises DataDirectoryForeign if it is another installation's, or on another cluster.
     """
     ours = f"{app_id} on cluster {cluster_id}"
-    theirs = _kept(path, "installation", ours)
+    theirs = kept(path, "installation", ours)
     if theirs != ours:
         raise DataDirectoryForeign(path, theirs, ours)
+    _follow(path, app_id, changelog)
 
 
-def _kept(path: Path, name: str, value: str) -> str:
-    """Return what a file keeps; a new one keeps `value`. It appears whole: a full disk leaves an empty one."""
-    file, new = path / name, path / f"{name}.new"
+def _follow(path: Path, app_id: str, changelog: str) -> None:
+    """Remove databases that follow another changelog, from before the number of partitions changed.
+
+    Their offsets are another log's. Where nothing is said they follow the first one.
+    """
+    file = path / "changelog"
+    try:
+        followed = file.read_text().strip() if file.exists() else topic_names.changelog(app_id, 0)
+        if followed == changelog:
+            return
+        for database in path.rglob("delays-*.db"):
+            shutil.rmtree(database)
+        _write(file, changelog)
+    except OSError as error:
+        raise DataDirectoryUnusable(path, error) from error
+    log.info("the databases in %s followed %s, and are restored from %s", path, followed or "nothing", changelog)
+
+
+def _write(file: Path, value: str) -> None:
+    """Write a file that appears whole: a full disk leaves an empty one."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(value)
+    new.replace(file)
+
+
+def kept(path: Path, name: str, value: str) -> str:
+    """Return what a file keeps; a new one keeps `value`.
+
+    Raises DataDirectoryUnusable if it cannot be read, or not be written.
+    """
+    file = path / name
     try:
         if not file.exists() or not file.read_text().strip():
-            new.write_text(value)
-            new.replace(file)
+            _write(file, value)
         return file.read_text().strip()
     except OSError as error:
         raise DataDirectoryUnusable(path, error) from error

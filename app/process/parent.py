@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import MutableMapping
 from typing import Final
 
@@ -26,5 +25,5 @@ def _wait(descriptor: int) -> None:
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no name
     os.read(descriptor, 1)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_GRACE_S)
+    threading.Event().wait(_GRACE_S)
     os._exit(1)

@@ -5,7 +5,6 @@ import os
 import secrets
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from http import HTTPStatus
 
@@ -79,9 +78,9 @@ class Supervisor:
                 child.running.send_signal(signal.SIGTERM)
 
     async def _keep(self, child: Child) -> None:
-        wait_s = FIRST_S
+        wait_s, loop = FIRST_S, asyncio.get_running_loop()
         while not self._stopping.is_set():
-            began = time.monotonic()
+            began = loop.time()
             code = await self._run_once(child)
             if self._stopping.is_set():
                 return
@@ -89,7 +88,7 @@ class Supervisor:
                 self.code = code if code > 0 else 128 - code
                 self.stop()
                 return
-            if time.monotonic() - began > STEADY_S:
+            if loop.time() - began > STEADY_S:
                 wait_s = FIRST_S
             child.restarts += 1
             child.missing = f"it has ended with code {code}, and is started again"

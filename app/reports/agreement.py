@@ -2,14 +2,16 @@
 
 import logging
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
 import msgspec
 
+from app.clusters import Clusters
 from app.reports.reader import STALE_AFTER_MS, Report
 from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,7 @@ OF_A_WORKER = frozenset(
         "DELAY_WEB_USERS_FILE",
     }
 )
+_OF_GATEWAYS = "DELAY_GATEWAY_"
 
 
 def fingerprint(settings: Settings) -> dict[str, str]:
@@ -49,17 +52,37 @@ def fingerprint(settings: Settings) -> dict[str, str]:
     told = {}
     for setting in fields(settings):
         name = setting.metadata["env"]
-        if name.startswith("DELAY_") and name not in OF_A_WORKER:
+        if name.startswith("DELAY_") and not name.startswith(_OF_GATEWAYS) and name not in OF_A_WORKER:
             value = msgspec.json.encode(_unordered(getattr(settings, setting.name)))
             told[name] = f"{zlib.crc32(value):08x}"
     return told
 
 
 def _unordered(value: Any) -> Any:
-    """Return a value of which the order of parts says nothing."""
+    """Return a value of which the order of parts says nothing.
+
+    How clusters are shown who asks is not in it: that is told to nobody, and each worker may have a login of its own.
+    """
+    if isinstance(value, Clusters) and value.rates:
+        return [_unordered(dict(value)), _unordered(value.rates)]
     if isinstance(value, dict):
         return sorted((name, _unordered(part)) for name, part in value.items())
+    if isinstance(value, Namespaces):
+        return str(value)
     return sorted(value) if isinstance(value, tuple) else value
+
+
+def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    """Return the settings that two have otherwise, of those that both tell."""
+    return sorted(name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
+
+
+def has_other(worker: str, names: Iterable[str]) -> str:
+    """Return what is said of a worker that has other settings."""
+    return (
+        f"the worker at {worker} has other settings: {', '.join(names)}. All workers of an installation need the same, "
+        "for what becomes of a message depends on them. Set them alike, and restart."
+    )
 
 
 class Agreement:
@@ -81,18 +104,9 @@ class Agreement:
             heard.add(worker)
             if not theirs:
                 continue
-            differing = sorted(name for name in self._ours.keys() & theirs.keys() if self._ours[name] != theirs[name])
-            if differing != self.differing.get(worker, []):
-                self.differing[worker] = differing
-                self._warn(worker, differing)
+            names = differing(self._ours, theirs)
+            if names != self.differing.get(worker, []):
+                self.differing[worker] = names
+                if names:
+                    log.warning("%s", has_other(worker, names))
         self.differing = {worker: names for worker, names in self.differing.items() if names and worker in heard}
-
-    @staticmethod
-    def _warn(worker: str, differing: list[str]) -> None:
-        if differing:
-            log.warning(
-                "the worker at %s has other settings: %s. All workers of an installation need the same, for what "
-                "becomes of a message depends on them. Set them alike, and restart.",
-                worker,
-                ", ".join(differing),
-            )

@@ -10,6 +10,7 @@ import msgspec
 
 from app.clock import Clock
 from app.due.due_loop import DueLoop
+from app.ingest.quotas import Quotas
 from app.kafka import Batch, Sender
 from app.partition.partition import Partition
 from app.partition.state import State
@@ -46,8 +47,10 @@ class ProgressReporter:
         sender: Sender,
         due: DueLoop,
         last: Callable[[int], bytes | None] = lambda _: None,
+        quotas: Quotas | None = None,
     ) -> None:
         """Report on the partitions of `due`; `last` gives the last report that there is of a partition."""
+        self._rates = None if quotas is None else quotas.rates
         self._settings, self._clock, self._sender, self._due, self._last = settings, clock, sender, due, last
         #: For how many reports each partition that is not at work has been silent.
         self._silent = Counter[int]()
@@ -123,6 +126,7 @@ class ProgressReporter:
             "rows": store.row_version,
             "positions": {topic: position.offset for topic, position in store.positions.items()},
             **_pending(store),
+            **self._of_namespaces(store, partition.number),
             "overdue": overdue(partition, oldest, now - GRACE_MS, self._due.throttle),
             **({"retrying": retrying} if retrying else {}),
             "next_due": None if oldest is None else keys.due_of(oldest),
@@ -134,6 +138,14 @@ class ProgressReporter:
             # A worker's settings are told once, as its lateness is.
             "settings": self._told if partition.number == min(self._due.partitions, default=-1) else {},
         }
+
+    def _of_namespaces(self, store: PartitionStore, number: int) -> dict[str, Any]:
+        """Return what waits per namespace, and how much was asked for lately where that has a quota."""
+        if store.shares is None:
+            return {}
+        known = {name: {"messages": of.messages, "bytes": of.bytes} for name, of in store.shares.known.items()}
+        requests = {} if self._rates is None else self._rates.told(number)
+        return {"namespaces": known, **({"requests": requests} if requests else {})}
 
     def _throttled(self, partition: Partition, now: int) -> dict[str, Any]:
         """Return since when messages wait for destinations that are paused, and for those that get no more for now."""

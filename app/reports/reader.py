@@ -53,6 +53,13 @@ class HeldRest(msgspec.Struct, frozen=True):
     destinations: Count = 0
 
 
+class Waiting(msgspec.Struct, frozen=True):
+    """What of a partition is one namespace's: messages, and the bytes of their keys, values and headers."""
+
+    messages: Count = 0
+    bytes: Count = 0
+
+
 class ProgressRecord(
     msgspec.Struct,
     frozen=True,
@@ -76,6 +83,8 @@ class ProgressRecord(
     sum up the others. `paused_ms` and `paced_ms` have the oldest due time that waits on purpose, for destinations that
     are paused or get no more for now. With a `state` ("restoring", "stopped") a report repeats the partition's last
     one, of `at_ms`.
+    `namespaces` are those of which anything waits; `requests` has, for those that are held to a rate, how many records
+    were let through in the last spans of time.
     Unknown fields are ignored, so that newer workers can add some.
     """
 
@@ -100,6 +109,8 @@ class ProgressRecord(
     reads: int = 1
     rows: int = 1
     retrying: Count = 0
+    namespaces: dict[str, Waiting] = msgspec.field(default_factory=dict)
+    requests: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
 
     @property
     def total(self) -> int:

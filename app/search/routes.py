@@ -6,9 +6,13 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from app.access.roles import ASKER
+from app.search.asked import count_shown, filter_of, id_of, row_shown, shown
 from app.search.between import only_workers
 from app.search.filter import Filter, FilterError
+from app.search.page import Count, Page
 from app.search.peers import PeerSilent
+from app.search.row import Row
 from app.search.scan import Place
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL, LONGEST_S, MOST, Search
@@ -51,25 +55,47 @@ class View:
         """Answer by a search."""
         self._search, self._timelines = search, Timelines(search)
 
+    def _filter(self, query: Mapping[str, str]) -> Filter:
+        """Return another worker's filter: it has seen that whoever asks may look for that."""
+        return Filter.from_query(query, self._search.namespaces)
+
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages: pending messages that fit a filter, by due time."""
-        query = request.query
-        return await _told(lambda: self._search.page(*_asked(query), whole=_flag(query, "whole")))
+        query, asker = request.query, request[ASKER]
+
+        async def ask() -> Page:
+            wanted, (after, limit) = filter_of(query, self._search.namespaces, asker), _part(query)
+            return shown(await self._search.page(wanted, after, limit, whole=_flag(query, "whole")), asker)
+
+        return await _told(ask)
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/count: how many fit a filter."""
-        query = request.query
-        return await _told(lambda: self._search.count(Filter.from_query(query), _seconds(query)))
+        query, asker = request.query, request[ASKER]
+
+        async def ask() -> Count:
+            wanted = filter_of(query, self._search.namespaces, asker)
+            return count_shown(await self._search.count(wanted, _seconds(query)), asker)
+
+        return await _told(ask)
 
     async def message(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id}: the pending message with an id."""
-        id_, whole = request.match_info["id"], _flag(request.query, "whole")
-        otherwise = f"no message with the id {id_!r} is pending"
+        said, whole, asker = request.match_info["id"], _flag(request.query, "whole"), request[ASKER]
+        otherwise = f"no message with the id {said!r} is pending"
+        try:
+            id_ = id_of(said, self._search.namespaces, asker)
+        except FilterError as error:
+            return as_json({"error": str(error)}, 400)
+
+        async def ask() -> Row | None:
+            return row_shown(await self._search.message(id_, whole=whole), asker)
+
         if not _flag(request.query, "life"):
-            return await _told(lambda: self._search.message(id_, whole=whole), otherwise)
+            return await _told(ask, otherwise)
         try:
             life = msgspec.to_builtins(await self._search.life(id_))
-            row = await self._search.message(id_, whole=whole)
+            row = await ask()
         except PeerSilent as error:
             return as_json({"error": str(error)}, 503, _RETRY)
         if row is None:
@@ -79,12 +105,13 @@ class View:
     async def own_page(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a page."""
         query = request.query
-        return await _told(lambda: self._search.own_page(*_asked(query), whole=_flag(query, "whole")))
+        whole = _flag(query, "whole")
+        return await _told(lambda: self._search.own_page(self._filter(query), *_part(query), whole=whole))
 
     async def own_count(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a count."""
         query = request.query
-        return await _told(lambda: self._search.own_count(Filter.from_query(query), _seconds(query)))
+        return await _told(lambda: self._search.own_count(self._filter(query), _seconds(query)))
 
     async def own_message(self, request: web.Request) -> web.Response:
         """Answer another worker: a message that lives here."""
@@ -96,11 +123,13 @@ class View:
 
     async def timeline(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/timeline: how many messages are due when."""
-        query, at_ms = dict(request.query), self._search.now_ms()
+        query, at_ms, asker = dict(request.query), self._search.now_ms(), request[ASKER]
         asked = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
 
         async def ask() -> Timeline:
-            return await self._timelines.timeline(_spans(query, at_ms), {**asked, "at": str(at_ms)})
+            wanted = filter_of({"namespace": query.get("namespace", "")}, self._search.namespaces, asker)
+            others = {**asked, "at": str(at_ms), **wanted.query()}
+            return await self._timelines.timeline(_spans(query, at_ms), others, wanted.within)
 
         return await _told(ask)
 
@@ -109,7 +138,8 @@ class View:
         query = request.query
 
         async def ask() -> TimelinePart:
-            return await self._timelines.own_part(_spans(query, parse_time(query.get("at", ""))))
+            within = self._filter({"namespace": query.get("namespace", "")}).within
+            return await self._timelines.own_part(_spans(query, parse_time(query.get("at", ""))), within)
 
         return await _told(ask)
 
@@ -125,9 +155,10 @@ async def _told(ask: Any, otherwise: str = "") -> web.Response:
     return as_json({"error": otherwise}, 404) if found is None else as_json(found)
 
 
-def _asked(query: Mapping[str, str]) -> tuple[Filter, Place, int]:
+def _part(query: Mapping[str, str]) -> tuple[Place, int]:
+    """Return after which place a page begins, and how many rows it has."""
     after = Place.parse(query["cursor"]) if query.get("cursor") else Place()
-    return Filter.from_query(query), after, int(number(query, "limit", _USUAL, MOST))
+    return after, int(number(query, "limit", _USUAL, MOST))
 
 
 def _spans(query: Mapping[str, str], at_ms: int) -> Spans:

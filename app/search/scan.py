@@ -66,12 +66,16 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, kw_only=True):
-    """What a scan has come to: everything before `up_to` was looked at, which is END if nothing is left."""
+    """What a scan has come to: everything before `up_to` was looked at, which is END if nothing is left.
+
+    `first_ms` is when the first that matches is due.
+    """
 
     rows: list[Row] = []
     matching: int = 0
     looked_at: int = 0
     up_to: Place = END
+    first_ms: int | None = None
     by_step: list[dict[str, int]] = []
 
     @property
@@ -109,6 +113,8 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
             entry = decode(raw)
             if fits(key, entry):
                 found.matching += 1
+                if found.first_ms is None:
+                    found.first_ms = keys.due_of(key)
                 _take(found, wanted, number, key, entry)
         full = not wanted.count and not wanted.steps and len(found.rows) >= wanted.limit
         late = found.looked_at % _STRIDE == 0 and _late(until)

@@ -31,6 +31,7 @@ class Search:
         """Look at the databases that an engine has open; nothing runs yet."""
         self._engine, settings = engine, engine.settings
         self._inputs, self._partitions = settings.inputs, settings.partitions
+        self.namespaces = settings.namespaces
         self.masks = settings.web_payloads == "masked"
         self.scans = Scans(self.databases, settings.data_path / "scanner")
         self.secret = settings.web_secret
@@ -83,7 +84,11 @@ class Search:
         own, (others, missing) = await asyncio.gather(
             self.own_page(wanted, after, limit, whole=whole), self._ask_all("/messages", query)
         )
-        return page_of([own, *others], missing, limit)
+        page = page_of([own, *others], missing, limit)
+        within = wanted.within
+        if within is not None:  # whatever others have answered
+            page.rows = [row for row in page.rows if within.of_id(row.id)]
+        return page
 
     async def own_page(self, wanted: Filter, after: Place, limit: int, *, whole: bool = False) -> Part:
         """Return the first rows that fit, after a place, of the partitions that are served here."""

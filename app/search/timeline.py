@@ -16,6 +16,7 @@ from app.search.scans import ScanFailed
 from app.search.search import LOCAL, Search
 from app.search.spans import HOUR_MS, Spans, whole_hours
 from app.search.unseen import Unseen
+from punctual.contract.namespaces import Namespaces
 from tables import keys
 
 #: Destinations that are named; those that are smaller are in the totals alone.
@@ -52,7 +53,7 @@ class TimelinePart(msgspec.Struct, kw_only=True):
 class Timeline(msgspec.Struct, kw_only=True):
     """All workers' buckets in order. It is `complete` if every total is exact, and `by` adds up to it but for the rest.
 
-    `overdue` is as in the overview.
+    `overdue` is as in the overview; of namespaces alone, what is seen to be late.
     """
 
     buckets: list[Bucket]
@@ -69,21 +70,24 @@ class Timelines:
         self._search = search
         self._known: dict[object, tuple[float, asyncio.Task[TimelinePart]]] = {}
 
-    async def timeline(self, spans: Spans, query: Mapping[str, str]) -> Timeline:
-        """Return what is due in some spans on all workers; `query` has others make the same spans."""
+    async def timeline(self, spans: Spans, query: Mapping[str, str], within: Namespaces | None = None) -> Timeline:
+        """Return what is due in some spans on all workers, in some namespaces alone if they are given.
+
+        `query` has others make the same spans for the same namespaces.
+        """
         own, (others, missing) = await asyncio.gather(
-            self.own_part(spans), self._search.ask_others(f"{LOCAL}/timeline", query)
+            self.own_part(spans, within), self._search.ask_others(f"{LOCAL}/timeline", query)
         )
         parts = [own, *(msgspec.convert(part, TimelinePart) for part in others)]
-        return merged(spans, parts, missing, self._search.overdue)
+        return merged(spans, parts, missing, self._search.overdue if within is None else None)
 
-    async def own_part(self, spans: Spans) -> TimelinePart:
-        """Return what is due in some spans of the partitions that are served here."""
+    async def own_part(self, spans: Spans, within: Namespaces | None = None) -> TimelinePart:
+        """Return what is due in some spans, and namespaces, of the partitions that are served here."""
         now, served = asyncio.get_running_loop().time(), self._search.served
         self._known = {key: one for key, one in self._known.items() if now < one[0] or not one[1].done()}
-        key = (tuple(spans.edges), tuple(served))
+        key = (tuple(spans.edges), tuple(served), None if within is None else within.names)
         if key not in self._known:
-            task = asyncio.create_task(self._part(spans, served))
+            task = asyncio.create_task(self._part(spans, served, within))
             self._known[key] = now, task  # until it is done: its time runs from then on
             task.add_done_callback(lambda done: self._keep(key, now, done))
         return await asyncio.shield(self._known[key][1])
@@ -95,14 +99,14 @@ class Timelines:
             now = asyncio.get_running_loop().time()
             self._known[key] = now + max(_KEPT_S, _TIMES * (now - began)), task
 
-    async def _part(self, spans: Spans, served: list[int]) -> TimelinePart:
+    async def _part(self, spans: Spans, served: list[int], within: Namespaces | None) -> TimelinePart:
         hours = Hours(self._search.hours(served))
         looked = Looked(spans.atoms)
         for since, until, (rows, ms) in _stretches(spans):
             if not hours.any(since, until):
                 continue  # the counters say that there is nothing
             steps = looked.steps(since, until)
-            wanted = Filter(due_from_ms=since, due_to_ms=until - 1)
+            wanted = Filter(due_from_ms=since, due_to_ms=until - 1, within=within)
             try:
                 found = await self._search.scans.scan(Scan(filter=wanted, steps=steps, rows=rows, ms=ms))
             except ScanFailed:
@@ -111,8 +115,8 @@ class Timelines:
                 looked.add(since, until, steps, found)
         return TimelinePart(
             partitions=served,
-            buckets=looked.buckets(spans, hours),
-            first_ms=hours.first_ms,
+            buckets=looked.buckets(spans, hours if within is None else None),
+            first_ms=hours.first_ms if within is None else looked.first_ms,
             complete=looked.complete,
         )
 
@@ -149,6 +153,8 @@ class Looked:
         self._atoms = atoms
         self._by: dict[int, Mapping[str, int]] = {}
         self._missed: list[tuple[int, int]] = []
+        #: When the first of what was seen is due.
+        self.first_ms: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -166,11 +172,12 @@ class Looked:
     def add(self, since: int, until: int, steps: list[int], found: Found) -> None:
         """Take what a scan has found in a stretch."""
         self._by.update(zip(steps, found.by_step, strict=False))
+        self.first_ms = min((ms for ms in (self.first_ms, found.first_ms) if ms is not None), default=None)
         if not found.complete:
             self.missed(max(since, keys.due_of(found.up_to.key)), until)
 
-    def buckets(self, spans: Spans, hours: Hours) -> list[Bucket]:
-        """Return what it comes to by span: the counters' totals for whole hours, else what was seen."""
+    def buckets(self, spans: Spans, hours: Hours | None) -> list[Bucket]:
+        """Return what it comes to by span: the counters' totals for whole hours, if they tell, else what was seen."""
         found = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
         place, by, unseen = 0, Counter[str](), self._unseen(hours)
         for since, until in pairwise(self._atoms):
@@ -179,17 +186,19 @@ class Looked:
             seen = self._by.get(since, {})
             by.update(seen)
             total = sum(seen.values())
-            if whole_hours(since, until):
+            if hours is not None and whole_hours(since, until):
                 # What came while rows were looked at is not in the counters yet.
                 total = max(total, hours.count(since, until))
             elif any(since < end and begin < until for begin, end in self._missed):
                 found[place].exact = False
-                found[place].unseen += unseen.about(since, until)
+                found[place].unseen += 0 if unseen is None else unseen.about(since, until)
             found[place].total += total
         found[place].by = dict(by)
         return found
 
-    def _unseen(self, hours: Hours) -> Unseen:
+    def _unseen(self, hours: Hours | None) -> Unseen | None:
+        if hours is None:  # what the counters have is not of some namespaces alone
+            return None
         pieces = [(since, until) for since, until in pairwise(self._atoms) if not whole_hours(since, until)]
         return Unseen(
             lambda hour: hours.count(hour * HOUR_MS, (hour + 1) * HOUR_MS),
@@ -198,8 +207,11 @@ class Looked:
         )
 
 
-def merged(spans: Spans, parts: Iterable[TimelinePart], missing: list[Missing], overdue: int) -> Timeline:
-    """Return the sum of parts, without empty spans at an open beginning and at the end."""
+def merged(spans: Spans, parts: Iterable[TimelinePart], missing: list[Missing], overdue: int | None) -> Timeline:
+    """Return the sum of parts, without empty spans at an open beginning and at the end.
+
+    What is `overdue` is told by what is late in them if nothing else tells.
+    """
     parts = list(parts)
     buckets = [Bucket(from_ms=a, to_ms=b, exact=not missing) for a, b in pairwise(spans.edges)]
     sums = [Counter[str]() for _ in buckets]
@@ -214,6 +226,8 @@ def merged(spans: Spans, parts: Iterable[TimelinePart], missing: list[Missing], 
         bucket.by = {name: number for name, number in by.most_common() if name in named}
     if spans.edges[0] == 0:
         _trim(buckets, [part.first_ms for part in parts if part.first_ms is not None])
+    if overdue is None:
+        overdue = sum(bucket.total for bucket in buckets if bucket.to_ms <= spans.at_ms)
     complete = not missing and all(part.complete for part in parts)
     return Timeline(buckets=buckets, overdue=overdue, complete=complete, missing=missing)
 

@@ -1,9 +1,10 @@
 """Dead letters: what could not be accepted or delivered, with the reason (records.md#dead-letters)."""
 
 from app.steps.step import OutgoingRecord
+from punctual.contract import headers as names
 from punctual.contract.dialects import OF_ROWS, Dialect
 from punctual.contract.native import Record
-from punctual.contract.request import Reason
+from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
 
 #: Beside value and headers a record has a few dozen bytes of its own.
@@ -26,6 +27,24 @@ def rejected(
     headers = OF_ROWS.again(entry, keys.due_of(key))
     letter = OutgoingRecord(topic, partition, entry.key, entry.value, headers)
     return _signed(OF_ROWS, letter, limit, reason, sentence, entry.source)
+
+
+def unsent(
+    topic: str,
+    limit: int,
+    partition: int,
+    record: tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]],
+    reason: Reason,
+    sentence: str,
+) -> OutgoingRecord:
+    """Return the dead letter of a request that never came into its topic: it has no source."""
+    letter = _signed(OF_ROWS, OutgoingRecord(topic, partition, *record), limit, reason, sentence, "")
+    return letter._replace(headers=[header for header in letter.headers if header[0] != names.SOURCE])
+
+
+def signed(letter: OutgoingRecord, limit: int, refusal: Refusal, source: str) -> OutgoingRecord:
+    """Return a letter in the native format that says why it is one; larger than `limit` bytes it loses its value."""
+    return _signed(OF_ROWS, letter, limit, refusal.reason, refusal.sentence, source)
 
 
 def _signed(

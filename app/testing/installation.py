@@ -13,6 +13,7 @@ from app.deliver.dispatcher import Dispatcher
 from app.deliver.posts import Posts
 from app.deliver.target import Target
 from app.due.due_loop import DueLoop
+from app.ingest.quotas import Quotas, whose
 from app.partition.partition import Partition
 from app.partition.services import Services
 from app.settings import Settings
@@ -67,7 +68,8 @@ class Installation:
         #: What partitions and the test's own functions have failed with.
         self._failures: list[BaseException] = []
         self.web = Web(clock, respond, self._failures.append)
-        self.stores = {number: PartitionStore(directory / f"{number}.db") for number in range(settings.partitions)}
+        of = whose(settings.namespaces)
+        self.stores = {number: PartitionStore(directory / f"{number}.db", of) for number in range(settings.partitions)}
         self._partitions: dict[int, Partition] = {}
         self._controls: dict[Destination, Control] = {}
         self._due = self._due_loop(destinations)
@@ -96,7 +98,10 @@ class Installation:
         journal = Journal(self.settings, cluster, sender, table)
         limits = topics.TopicLimits(_ROW_BYTES, _RECORD_BYTES, _RECORD_BYTES)
         # Nobody else writes: looking each five seconds would make a year long.
-        services = Services(self.settings, self.clock, journal, self.brokers, limits, check_alone_s=math.inf)
+        quotas = Quotas(self.settings, self.stores, (), {}, self._loop.time) if self.settings.quotas else None
+        services = Services(
+            self.settings, self.clock, journal, self.brokers, limits, quotas=quotas, check_alone_s=math.inf
+        )
         for number, store in self.stores.items():
             partition = self._partitions[number] = Partition(number, services, self._due)
             partition.start(store, self._failures.append)

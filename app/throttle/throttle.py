@@ -29,11 +29,14 @@ class Throttle:
         """Go by `controls`, which is looked at again at each update()."""
         self._clock, self._controls = clock, controls
         self._of_settings, self._catch_up = by_destination(settings.rates), settings.catch_up_rate
+        self._of_clusters = settings.clusters.rates
         self._slots = Slots(settings.partitions)
         self._owned: Collection[int] = ()
         self._rates: dict[Destination, Rate] = {}
         self._pauses: dict[Destination, Control] = {}
         self._allowed: dict[Destination, Allowance] = {}
+        #: What clusters get that have a cap of their own, all their topics together.
+        self._together: dict[str, Allowance] = {}
         #: What the monotonic clock says plus this is the brokers' time, as it was when it was first needed.
         self._base_ms: int | None = None
         #: Whether there is anything to hold back at all: nobody needs to ask if not.
@@ -49,7 +52,7 @@ class Throttle:
         rates |= {to: control.rate for to, control in controls.items() if control.rate is not None}
         self._rates, self._pauses = rates, {to: control for to, control in controls.items() if control.paused}
         self._allowed = {to: one for to, one in self._allowed.items() if self._rate(to, BACKLOG_MS + 1) == one.rate}
-        self.active = bool(self._rates or self._pauses or self._catch_up)
+        self.active = bool(self._rates or self._pauses or self._catch_up or self._of_clusters)
         if self._owned:
             self._count()
 
@@ -58,7 +61,7 @@ class Throttle:
         if partitions == self._owned:
             return
         now_ms = self._now_ms()
-        for allowance in self._allowed.values():
+        for allowance in (*self._allowed.values(), *self._together.values()):
             allowance.refill(now_ms)
         self._owned = frozenset(partitions)
         self._slots.own(self._owned)
@@ -69,6 +72,8 @@ class Throttle:
         """Count the slots of every cap: what is not used for a while makes a burst."""
         for to in self._rates:
             self._allowance(to, 0)
+        for cluster in self._of_clusters:
+            self._allowance_together(cluster)
 
     # asked for each message ------------------------------------------------------------------------------------------
     def paused(self, to: Destination) -> Control | None:
@@ -82,23 +87,29 @@ class Throttle:
 
     def limits(self, to: Destination, late_ms: int) -> bool:
         """Return whether a message that is so late counts for a cap."""
-        return to in self._rates or self._is_backlog(to, late_ms)
+        return to in self._rates or self.shares(to) or self._is_backlog(to, late_ms)
 
-    def room(self, to: Destination, late_ms: int, on_their_way: int) -> float:
+    def shares(self, to: Destination) -> bool:
+        """Return whether a destination has a cap together with all others of its cluster."""
+        return to[0] in self._of_clusters
+
+    def room(self, to: Destination, late_ms: int, on_their_way: int, to_cluster: int = 0) -> float:
         """Return how many messages that are so late a destination may get now.
 
-        `on_their_way` to it from this worker are so many that have no answer yet. It is `math.inf` without a limit.
+        `on_their_way` to it from this worker are so many that have no answer yet, and so many `to_cluster`, which is
+        needed if it `shares` a cap. It is `math.inf` without a limit.
         """
         if self.paused(to) is not None:
             return 0
-        allowance = self._allowance(to, late_ms)
-        return math.inf if allowance is None else allowance.room(self._now_ms(), on_their_way)
+        allowance, together = self._allowance(to, late_ms), self._allowance_together(to[0])
+        room = math.inf if allowance is None else allowance.room(self._now_ms(), on_their_way)
+        return room if together is None else min(room, together.room(self._now_ms(), to_cluster))
 
     def spend(self, to: Destination, late_ms: int) -> None:
         """Note that a destination gets a message that is so late."""
-        allowance = self._allowance(to, late_ms)
-        if allowance is not None:
-            allowance.spend()
+        for allowance in (self._allowance(to, late_ms), self._allowance_together(to[0])):
+            if allowance is not None:
+                allowance.spend()
 
     def until_s(self, to: Destination, late_ms: int) -> float:
         """Return in how many seconds to ask again for room; `math.inf` if that must change first."""
@@ -106,8 +117,8 @@ class Throttle:
         if control is not None:
             until_ms = control.until_ms
             return math.inf if until_ms is None else (until_ms - self._clock.brokers_ms()) / 1000
-        allowance = self._allowance(to, late_ms)
-        return 0.0 if allowance is None else allowance.until_ms(self._now_ms()) / 1000
+        allowances = (self._allowance(to, late_ms), self._allowance_together(to[0]))
+        return max((one.until_ms(self._now_ms()) / 1000 for one in allowances if one is not None), default=0.0)
 
     # for those who watch ---------------------------------------------------------------------------------------------
     @property
@@ -134,6 +145,15 @@ class Throttle:
         found = self._allowed.get(to)
         if found is None:
             found = self._allowed[to] = Allowance(rate, self._slots, self._now_ms())
+        return found
+
+    def _allowance_together(self, cluster: str | None) -> Allowance | None:
+        rate = self._of_clusters.get(cluster) if cluster is not None else None
+        if cluster is None or rate is None:
+            return None
+        found = self._together.get(cluster)
+        if found is None:
+            found = self._together[cluster] = Allowance(rate, self._slots, self._now_ms())
         return found
 
     def _now_ms(self) -> float:

@@ -38,15 +38,15 @@ def only_under(names: Iterable[str]) -> Any:
     A stranger's page may have its own name resolve to this machine's address (DNS rebinding), and a browser then
     lets it read what is here. It cannot have a browser ask under an address; what sends no name is no browser.
     """
-    known = [name.lower().rstrip(".") for name in names if name]
+    known = [name for name in names if name]
 
     @web.middleware
     async def check(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        name = _name(request.headers.get("Host", ""))
-        if not name or _is_address(name) or any(fnmatch.fnmatchcase(name, one) for one in known):
+        if is_under(request, known):
             return await handler(request)
+        name = _name(request.headers.get("Host", ""))
         sentence = f"nothing is served here under the name {name[:253]!r}. Add it to DELAY_WEB_HOSTS if it is right."
         status = web.HTTPMisdirectedRequest.status_code
         if request.path.startswith("/api/"):
@@ -54,6 +54,12 @@ def only_under(names: Iterable[str]) -> Any:
         return web.Response(text=sentence, status=status)
 
     return check
+
+
+def is_under(request: web.Request, names: Iterable[str]) -> bool:
+    """Return whether a request names an address, nothing, or one of these names, which may be patterns."""
+    name = _name(request.headers.get("Host", ""))
+    return not name or _is_address(name) or any(fnmatch.fnmatchcase(name, one.lower().rstrip(".")) for one in names)
 
 
 def no_strangers(*, read_only: bool) -> Any:
@@ -71,7 +77,7 @@ def no_strangers(*, read_only: bool) -> Any:
         sentence = ""
         if read_only and request.path != _OUT:
             sentence = "nothing can be changed here (DELAY_WEB_READ_ONLY)"
-        elif _from_elsewhere(request):
+        elif from_elsewhere(request):
             sentence = "this comes from a page of another site: open the page here, and act on it"
         elif request.path.startswith("/api/") and request.content_type != "application/json":
             sentence = f"the body should be application/json, not {request.content_type:.64}"
@@ -90,7 +96,7 @@ def told_whence(request: web.Request) -> bool:
     return "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
 
 
-def _from_elsewhere(request: web.Request) -> bool:
+def from_elsewhere(request: web.Request) -> bool:
     """Return whether a browser sends this for another site's page (W3C Fetch Metadata; RFC 6454 before it)."""
     fetched = request.headers.get("Sec-Fetch-Site")
     if fetched is not None:

@@ -6,7 +6,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.web.overview import Overview, Queue, Wanted, overview, queue_rows
+from app.web.overview import Namespace, Overview, Queue, Wanted, namespace_rows, overview, queue_rows
 from app.web.state import WorkerState
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -40,6 +40,7 @@ class WorkerCollector(Collector):
         if state.measures is not None:
             yield from state.measures.collect()
         yield from _wanted(state.wanted())
+        yield from _namespaces(namespace_rows(fresh.values(), state.quotas))
         yield from _queues(queue_rows(state.queues(), state.now_ms()))
         yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)
 
@@ -75,6 +76,25 @@ def _queues(rows: Iterable[Queue]) -> Iterator[Metric]:
         unacked.add_metric([queue.topic, queue.group], queue.unacked)
     yield broken
     yield unacked
+
+
+def _namespaces(rows: Iterable[Namespace]) -> Iterator[Metric]:
+    """Yield what waits per namespace, and their quotas, which every worker tells."""
+    help_text = "Messages of a namespace that wait, failure callbacks among them."
+    messages = GaugeMetricFamily("delay_namespace_pending_messages", help_text, labels=["namespace"])
+    size = GaugeMetricFamily("delay_namespace_pending_bytes", "Bytes of these messages.", labels=["namespace"])
+    help_text = "How many messages of a namespace may wait."
+    messages_limit = GaugeMetricFamily("delay_namespace_quota_messages", help_text, labels=["namespace"])
+    help_text = "How many bytes of a namespace's messages may wait."
+    size_limit = GaugeMetricFamily("delay_namespace_quota_bytes", help_text, labels=["namespace"])
+    for row in rows:
+        messages.add_metric([row.namespace], row.messages)
+        size.add_metric([row.namespace], row.bytes)
+        if row.messages_limit is not None:
+            messages_limit.add_metric([row.namespace], row.messages_limit)
+        if row.bytes_limit is not None:
+            size_limit.add_metric([row.namespace], row.bytes_limit)
+    yield from (messages, size, messages_limit, size_limit)
 
 
 def _gauges(mine: Overview) -> Iterator[Metric]:

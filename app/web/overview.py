@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from app.quotas import Quota
 from app.reports.queues import SILENT_MS, Said
 from app.reports.reader import STALE_AFTER_MS, Report
 from app.throttle.control import Control
@@ -54,6 +55,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 _NOTHING = Wanted()
+_NO_QUOTAS: Mapping[str, Quota | None] = {}
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +109,17 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     lag_ms: int
 
 
+class Namespace(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits of one namespace, as far as partitions have reported it, and its quota; None is no limit."""
+
+    namespace: str
+    messages: int
+    bytes: int
+    messages_limit: int | None = None
+    bytes_limit: int | None = None
+    rate_per_s: float | None = None
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """All workers together at `at_ms`. Counts are exact; times are epoch milliseconds.
 
@@ -129,6 +142,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     workers: list[Worker]
     partitions: list[Partition]
     queues: list[Queue] = []
+    namespaces: list[Namespace] = []
 
 
 def overview(
@@ -138,11 +152,13 @@ def overview(
     trouble: Callable[[str], str] = lambda _: "",
     wanted: Wanted = _NOTHING,
     queues: Iterable[Said] = (),
+    quotas: Mapping[str, Quota | None] = _NO_QUOTAS,
 ) -> Overview:
     """Return the sum of the reports of an installation that has that many partitions.
 
     Destinations come with the most pending first, workers by their URL, partitions by their number. `trouble` says why
-    a destination takes nothing, as far as that is known, and `wanted` what operators want.
+    a destination takes nothing, as far as that is known, and `wanted` what operators want. `quotas` are those of all
+    namespaces that there are.
     """
     rows = [_row(number, reports.get(number), now_ms) for number in sorted({*range(partitions), *reports})]
     fresh = [reports[row.partition] for row in rows if row.state == "reporting"]
@@ -162,7 +178,24 @@ def overview(
         workers=_workers(rows, reports),
         partitions=rows,
         queues=queue_rows(queues, now_ms),
+        namespaces=namespace_rows(reports.values(), quotas),
     )
+
+
+def namespace_rows(reports: Iterable[Report], quotas: Mapping[str, Quota | None]) -> list[Namespace]:
+    """Return what waits of each namespace, by name; of one that is none any more too, as long as anything does."""
+    messages, size = Counter[str](dict.fromkeys(quotas, 0)), Counter[str]()
+    for report in reports:
+        for name, waiting in report.progress.namespaces.items():
+            messages[name] += waiting.messages
+            size[name] += waiting.bytes
+    found = []
+    for name in sorted(messages):
+        quota = quotas.get(name) or Quota()
+        limits = {"messages_limit": quota.messages, "bytes_limit": quota.bytes}
+        rate = None if quota.rate is None else quota.rate.per_s
+        found.append(Namespace(namespace=name, messages=messages[name], bytes=size[name], rate_per_s=rate, **limits))
+    return found
 
 
 def queue_rows(said: Iterable[Said], now_ms: int) -> list[Queue]:

@@ -41,9 +41,9 @@ class View:
 
     async def show_overview(self, _request: web.Request) -> web.Response:
         """Answer GET /api/v1/overview: all that reports tell."""
-        missing = self._missing()
+        missing = missing_of(self._state)
         if missing is not None:
-            return self._unready(missing)
+            return unready(self._state, missing)
         state = self._state
         worker = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version}
         return as_json({**worker, **msgspec.structs.asdict(self._overview())})
@@ -79,30 +79,35 @@ class View:
     async def show_ready(self, _request: web.Request) -> web.Response:
         """Answer GET /health/ready: 200 once this worker has recovered and serves, else 503 and why."""
         reason = self._state.ready_reason()
-        return as_json({"ready": True}) if reason is None else self._unready(reason)
+        return as_json({"ready": True}) if reason is None else unready(self._state, reason)
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
         """Answer GET /metrics: this worker's own numbers for Prometheus, also while it recovers."""
         return web.Response(body=metrics.exposition(self._state), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     def _part(self, name: str) -> web.Response:
-        missing = self._missing()
+        missing = missing_of(self._state)
         if missing is not None:
-            return self._unready(missing)
+            return unready(self._state, missing)
         whole = self._overview()
         return as_json({"at_ms": whole.at_ms, name: getattr(whole, name)})
-
-    def _missing(self) -> str | None:
-        reason = self._state.ready_reason()
-        if reason is None and not self._state.reader.caught_up.is_set():
-            return NOT_CAUGHT_UP
-        return reason
-
-    def _unready(self, reason: str) -> web.Response:
-        body = {"ready": False, "error": reason, "recovery": self._state.recovery()}
-        return as_json(body, status=503, headers=RETRY_AFTER)
 
     def _overview(self) -> Overview:
         state = self._state
         now_ms = state.now_ms()
-        return overview(state.reader.reports, state.partitions, now_ms, state.trouble, state.wanted(), state.queues())
+        told = state.trouble, state.wanted(), state.queues(), state.quotas
+        return overview(state.reader.reports, state.partitions, now_ms, *told)
+
+
+def missing_of(state: WorkerState) -> str | None:
+    """Return why a worker cannot tell of all workers yet, or None."""
+    reason = state.ready_reason()
+    if reason is None and not state.reader.caught_up.is_set():
+        return NOT_CAUGHT_UP
+    return reason
+
+
+def unready(state: WorkerState, reason: str) -> web.Response:
+    """Return the answer of a worker that is not ready, which says why and how far it is."""
+    body = {"ready": False, "error": reason, "recovery": state.recovery()}
+    return as_json(body, status=503, headers=RETRY_AFTER)

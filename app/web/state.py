@@ -1,12 +1,13 @@
 """What the web view asks of the worker that it runs in."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from app.reports.queues import Said
 from app.reports.reader import ProgressReader
 
 if TYPE_CHECKING:
+    from app.quotas import Quota
     from app.web.measures import Measures
     from app.web.overview import Wanted
 
@@ -43,6 +44,10 @@ class WorkerState(Protocol):
     @property
     def version(self) -> str:
         """The version of this worker."""
+
+    @property
+    def quotas(self) -> "Mapping[str, Quota | None]":
+        """The namespaces of the installation, and their quotas if they have some."""
 
     @property
     def measures(self) -> "Measures | None":

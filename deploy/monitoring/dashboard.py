@@ -144,6 +144,30 @@ _WORKERS = (
         },
         "bytes",
     ),
+    Panel(
+        "Namespaces",
+        {
+            "{{namespace}}": f"sum by (namespace) (delay_namespace_pending_messages{{{_AT}}})",
+            "{{namespace}} may have": f"max by (namespace) (delay_namespace_quota_messages{{{_AT}}})",
+        },
+    ),
+    Panel(
+        "Bytes of namespaces",
+        {
+            "{{namespace}}": f"sum by (namespace) (delay_namespace_pending_bytes{{{_AT}}})",
+            "{{namespace}} may have": f"max by (namespace) (delay_namespace_quota_bytes{{{_AT}}})",
+        },
+        "bytes",
+    ),
+    Panel(
+        "Processes of workers",
+        {
+            "{{instance}} serve": f"sum by (instance) (delay_process_up{{{_AT}}})",
+            "{{instance}} {{process}} was started again": (
+                f"increase(delay_process_restarts_total{{{_AT}}}[{_RATE}]) > 0"
+            ),
+        },
+    ),
     Panel("CPU", {"{{instance}}": f"rate(process_cpu_seconds_total{{{_AT}}}[{_RATE}])"}, "percentunit"),
     Panel("Memory", {"{{instance}}": f"process_resident_memory_bytes{{{_AT}}}"}, "bytes"),
     Panel(
@@ -156,7 +180,50 @@ _WORKERS = (
     ),
 )
 
-ROWS = {"On time": _ON_TIME, "What waits": _WAITING, "Workers": _WORKERS}
+_GATEWAY = (
+    Panel("Records that came", {"{{outcome}}": _rate("delay_gateway_records_total", "outcome")}, "cps", stacked=True),
+    Panel(
+        "Refused",
+        {"{{type}} of {{caller}}": _rate("delay_gateway_refused_total", "type, caller")},
+        "cps",
+        about="Requests that were refused, by the problem's type and the token's name.",
+    ),
+    Panel(
+        "Cut off",
+        {"{{reason}}": _rate("delay_gateway_cut_off_total", "reason")},
+        "cps",
+        about="Connections that were too slow, or too many.",
+    ),
+    Panel(
+        "Where records go",
+        {"{{state}}": _sum("delay_gateway_state", "state")},
+        stacked=True,
+        about="Gateways that write to Kafka, to their spools, or empty those.",
+    ),
+    Panel(
+        "Spool",
+        {
+            "taken": _sum("delay_gateway_spool_bytes"),
+            "room": _sum("delay_gateway_spool_limit_bytes"),
+        },
+        "bytes",
+    ),
+    Panel("Oldest in a spool", {"": f"max(delay_gateway_spool_age_seconds{{{_AT}}})"}, "s"),
+    Panel(
+        "Through the spool",
+        {
+            "waits": _sum("delay_gateway_spool_records"),
+            "has gone to Kafka": f"sum(increase(delay_gateway_drained_records_total{{{_AT}}}[{_RATE}]))",
+            "dead letters": f"sum(increase(delay_gateway_dead_letters_total{{{_AT}}}[{_RATE}]))",
+        },
+    ),
+    Panel(
+        "Until Kafka has it",
+        {f"p{round(share * 100)}": _quantile(share, "delay_gateway_produce_seconds") for share in (0.5, 0.99)},
+        "s",
+    ),
+)
+ROWS = {"On time": _ON_TIME, "What waits": _WAITING, "Workers": _WORKERS, "Gateways": _GATEWAY}
 
 
 def dashboard() -> dict[str, Any]:
@@ -190,7 +257,7 @@ def _variables() -> Iterator[dict[str, Any]]:
             "label": name.capitalize(),
             "type": "query",
             "datasource": {"type": "prometheus", "uid": "${datasource}"},
-            "query": f"label_values(delay_partitions, {name})",
+            "query": f'label_values({{__name__=~"delay_partitions|delay_gateway_state"}}, {name})',
             "refresh": 2,
             "includeAll": True,
             "allValue": ".*",

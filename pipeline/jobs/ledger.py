@@ -3,6 +3,7 @@
 import argparse
 
 from pipeline.context import Context
+from pipeline.dialects import within
 from pipeline.errors import OptionInvalid
 from pipeline.jobs.every import add_every, repeat
 from pipeline.lake import Lake
@@ -11,6 +12,7 @@ from pipeline.ledger.compaction import compact, parts
 from pipeline.ledger.intake import take_in
 from pipeline.progress import progress
 from punctual.contract.dialects import NATIVE, dialect_of
+from punctual.contract.namespaces import parse_namespaces
 
 TOPICS = ("requests", "forwards", "events", "progress")
 AGAIN = "What it had not committed does not count: run the same command again."
@@ -28,6 +30,7 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that keeps the ledger."""
     parser.add_argument("ledger", help="directory of the ledger: local, HDFS or S3A")
     parser.add_argument("--inputs", default="", metavar="A,B=DIALECT", help="the worker's DELAY_INPUTS")
+    parser.add_argument("--namespaces", default="", metavar="A=TEAM", help="the worker's DELAY_NAMESPACES")
     parser.add_argument("--no-values", action="store_true", help="leave out keys, values and headers of requests")
     parser.add_argument("--accept-gap", action="store_true", help="go on though Kafka has deleted records unread")
 
@@ -47,8 +50,12 @@ def _once(context: Context, options: argparse.Namespace) -> None:
 def other_inputs(options: argparse.Namespace) -> dict[str, str]:
     """Return the input topics that `--inputs` names, and their dialects: without one a topic is native.
 
-    Raises OptionInvalid.
+    Those that `--namespaces` names say so. Raises OptionInvalid.
     """
+    try:
+        namespaces = parse_namespaces(options.namespaces)
+    except ValueError as error:
+        raise OptionInvalid(f"--namespaces: {error}.") from error
     pairs = (each.strip().partition("=") for each in options.inputs.split(","))
     inputs = {topic: text or NATIVE.name for topic, _, text in pairs if topic}
     for topic, text in inputs.items():
@@ -56,7 +63,8 @@ def other_inputs(options: argparse.Namespace) -> dict[str, str]:
             dialect_of(text)
         except ValueError as error:
             raise OptionInvalid(f"--inputs {topic}={text}: {error}.") from error
-    return inputs
+    of_teams = {topic for topic in inputs if namespaces.of_topic(topic)}
+    return {topic: within(text, options.namespaces if topic in of_teams else "") for topic, text in inputs.items()}
 
 
 def keep(context: Context, options: argparse.Namespace) -> Lake:

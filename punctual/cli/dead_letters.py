@@ -17,7 +17,7 @@ from punctual.cli.watch import shown
 from punctual.spans import relative
 
 _LIMIT, _PAGE = 50, 500
-_FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again")
+_FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -38,6 +38,7 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument("--written-from", type=past_ms, metavar="TIME", help=f"written then or later: {when}")
     group.add_argument("--written-to", type=past_ms, metavar="TIME", help="written then or earlier")
     group.add_argument("--sent-again", choices=("yes", "no"), help="whether it was sent again")
+    group.add_argument("--namespace", metavar="NAME[,NAME…]", help="with an id of this namespace, or one of these")
     add_worker(parser)
 
 
@@ -90,7 +91,7 @@ def _show(api: Api, options: Options) -> Exit:
     told = api.get(f"/dead-letters/{options.place}")
     if options.raw:
         if told["masked"]:
-            raise NotAllowed("this installation shows values to nobody (DELAY_WEB_PAYLOADS=masked)")
+            raise NotAllowed("values are masked for you here (DELAY_WEB_PAYLOADS)")
         sys.stdout.flush()
         sys.stdout.buffer.write(base64.b64decode(told["value"] or ""))
     elif options.format == JSON:

@@ -47,6 +47,8 @@ def add_arguments(parser: Parser) -> None:
         "them new ones, the same each time, since it is another (by the names of the installations, if they differ)"
     )
     parser.add_argument("--ids", choices=(_KEEP, _NEW), help=said)
+    said = "the native input to ask by: that of a team, which may write to no other (the requests topic)"
+    parser.add_argument("--input", metavar="TOPIC", default="", help=said)
     add_form(parser)
     add_kafka(parser)
 
@@ -144,7 +146,7 @@ def _shown(requests: "Iterator[list[Request]]", progress: Progress) -> "Iterator
 
 
 def _send(requests: "Iterator[list[Request]]", options: Options) -> None:
-    """Send it all to the requests topic, and return when Kafka has it. Raises a CommandError."""
+    """Send it all to the requests topic, or to another input, and return when Kafka has it. Raises a CommandError."""
     import asyncio  # noqa: PLC0415 - help needs none of it
     from datetime import timedelta  # noqa: PLC0415 - likewise
 
@@ -159,5 +161,6 @@ def _send(requests: "Iterator[list[Request]]", options: Options) -> None:
             await connection.close()
 
     kafka = {"max_batch_size": 1 << 18, **security()}
+    topic = options.input or f"{options.app_id}-requests"
     with told_errors():
-        asyncio.run(send(Connection(options.bootstrap, f"{options.app_id}-requests", (), timedelta(seconds=60), kafka)))
+        asyncio.run(send(Connection(options.bootstrap, topic, (), timedelta(seconds=60), kafka)))

@@ -27,35 +27,13 @@ def add_kafka(parser: Parser) -> None:
 
 def security() -> dict[str, Any]:
     """Return how to show Kafka who asks, as its client takes it. Raises WrongUse."""
-    said = {name: os.environ.get(f"KAFKA_{name}", "") for name in _SECURITY}
-    protocol = said["SECURITY_PROTOCOL"] or _PROTOCOLS[0]
-    if protocol not in _PROTOCOLS:
-        raise WrongUse(f"KAFKA_SECURITY_PROTOCOL is {protocol[:64]!r}, it can be {', '.join(_PROTOCOLS)}")
-    options: dict[str, Any] = {"security_protocol": protocol}
-    if "SSL" in protocol:
-        import ssl  # noqa: PLC0415 - few need it
+    from punctual.security import LoginInvalid, kafka_options  # noqa: PLC0415 - help needs none of it
 
-        try:
-            context = ssl.create_default_context(cafile=said["SSL_CAFILE"] or None)
-            if said["SSL_CERTFILE"]:
-                context.load_cert_chain(said["SSL_CERTFILE"], said["SSL_KEYFILE"] or None)
-        except OSError as error:
-            raise WrongUse(f"the certificates that KAFKA_SSL_… name cannot be read: {error}") from error
-        options["ssl_context"] = context
-    if protocol.startswith("SASL"):
-        if not said["SASL_USERNAME"]:
-            raise WrongUse(f"KAFKA_SASL_USERNAME is not set: {protocol} needs a user")
-        options["sasl_mechanism"] = said["SASL_MECHANISM"] or "SCRAM-SHA-512"
-        options["sasl_plain_username"] = said["SASL_USERNAME"]
-        options["sasl_plain_password"] = said["SASL_PASSWORD"]
-    return options
-
-
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_SECURITY: Final = (
-    *("SECURITY_PROTOCOL", "SASL_MECHANISM", "SASL_USERNAME", "SASL_PASSWORD"),
-    *("SSL_CAFILE", "SSL_CERTFILE", "SSL_KEYFILE"),
-)
+    try:
+        return kafka_options()
+    except LoginInvalid as error:
+        names = ", ".join(f"KAFKA_{name}" for name in error.name.split(", "))
+        raise WrongUse(f"{names} is {error.shown}: {error.why}") from error
 
 
 def client_of(options: Options) -> Any:

@@ -50,7 +50,7 @@ def run(options: Options) -> Exit:
 
 def _write_value(row: dict[str, Any]) -> None:
     if row["masked"]:
-        raise NotAllowed("this installation shows values to nobody (DELAY_WEB_PAYLOADS=masked)")
+        raise NotAllowed("values are masked for you here (DELAY_WEB_PAYLOADS)")
     sys.stdout.flush()
     sys.stdout.buffer.write(base64.b64decode(row["value"] or ""))
 

@@ -9,9 +9,10 @@ from punctual.client.connection import Connection
 from punctual.client.controls import control, no_control
 from punctual.client.errors import ClientClosedError, NotAcknowledgedError
 from punctual.client.options import DelayOptions
-from punctual.client.requests import Request, command, schedule
+from punctual.client.requests import Request, command, encrypted, schedule
 from punctual.client.retries import DEFAULT_BACKOFF, Received, retry
 from punctual.contract.retry import Backoff
+from punctual.encryption import Keyring
 
 
 class DelayClient:
@@ -33,7 +34,10 @@ class DelayClient:
         app_id: str = "delay",
         partitions: int | None = None,
         inputs: Collection[str] = (),
+        requests_topic: str | None = None,
+        namespace: str = "",
         ack_timeout: timedelta = timedelta(seconds=30),
+        encryption: Keyring | None = None,
         **kafka: Any,
     ) -> None:
         """Describe the installation; nothing connects before `start` or `async with`.
@@ -41,10 +45,15 @@ class DelayClient:
         `bootstrap_servers`: "host:port", several separated by commas, or a list. `app_id`: the worker's DELAY_APP_ID.
         `partitions`: what the installation must have, checked at start; None takes what Kafka says. `inputs`: further
         input topics whose automatic ids get commands, so that those go home directly (without it they are forwarded).
-        `ack_timeout`: how long one call waits for Kafka. `kafka`: options of aiokafka's producer, say for TLS and SASL.
+        `requests_topic`: the input that requests and commands go to, if it is another, as a team's own is, and its
+        `namespace` (DELAY_NAMESPACES): so that ids go home directly, and have their full names here.
+        `ack_timeout`: how long one call waits for Kafka. `encryption`: keys by which `delay` encrypts values, so that
+        only `Keyring.decrypt` can read them (docs/how-to/encrypt.md). `kafka`: options of aiokafka's producer, say for
+        TLS and SASL.
         """
-        self._expected_partitions = partitions
-        self._connection = Connection(bootstrap_servers, f"{app_id}-requests", inputs, ack_timeout, kafka)
+        self._expected_partitions, self._encryption = partitions, encryption
+        topic = requests_topic or f"{app_id}-requests"
+        self._connection = Connection(bootstrap_servers, topic, inputs, ack_timeout, kafka, namespace)
         #: Opened when it is needed: few programs pause anything.
         self._controls = Connection(bootstrap_servers, f"{app_id}-controls", (), ack_timeout, kafka)
         self._opening = asyncio.Lock()
@@ -76,9 +85,11 @@ class DelayClient:
         InvalidRequestError, NotAcknowledgedError, RequestTooLargeError or RequestsTopicMissingError.
         """
         request = schedule(to, value, **options)
+        if self._encryption is not None:
+            request = encrypted(request, self._encryption)
         partition, offset = await self._send(request)
         if request.id is not None:
-            return request.id.decode()
+            return self._connection.full(request.id).decode()
         if offset < 0:
             # Kafka knows a retried batch but no longer its offset: stored, only the automatic id is lost.
             raise NotAcknowledgedError(self._connection.topic, "stored, but Kafka did not say under which offset")

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from punctual.client.errors import (
+    InvalidIdError,
     NotAcknowledgedError,
     NotAuthorizedError,
     PartitionCountError,
@@ -18,6 +19,8 @@ from punctual.client.errors import (
 from punctual.client.producer import Producer
 from punctual.client.requests import Request
 from punctual.contract.home import home_partition, key_partition
+from punctual.contract.namespaces import Namespaces
+from punctual.contract.request import Refusal
 
 _LOOKS: Final = 20
 _LOOK_EVERY_S: Final = 0.05
@@ -34,12 +37,14 @@ class Connection:
         inputs: Collection[str],
         ack_timeout: timedelta,
         kafka: dict[str, Any],
+        namespace: str = "",
     ) -> None:
-        """Remember where to connect; nothing happens before `open`."""
+        """Remember where to connect, and the `namespace` of the topic; nothing happens before `open`."""
         Producer.check(kafka)
         self.topic: Final = topic
         self._servers = servers
         self._inputs = frozenset({topic, *inputs})
+        self._namespace, self._namespaces = namespace, Namespaces(dict.fromkeys(self._inputs, namespace))
         self._ack_timeout = ack_timeout
         self._kafka = kafka
         self._producer: Producer | None = None
@@ -52,6 +57,15 @@ class Connection:
     def is_open(self) -> bool:
         """Whether `open` succeeded and `close` was not called since."""
         return self._producer is not None
+
+    def full(self, id_: bytes) -> bytes:
+        """Return the full name of an id that is asked for here. Raises InvalidIdError if that is too long."""
+        if not self._namespace:
+            return id_
+        try:
+            return self._namespaces.full(self._namespace, id_.decode()).encode()
+        except Refusal as refusal:
+            raise InvalidIdError(refusal.sentence) from refusal
 
     def knows(self, topic: str) -> bool:
         """Return whether a topic was there when this connected."""
@@ -157,7 +171,7 @@ class Connection:
         if not partitions:
             raise RequestsTopicMissingError(self.topic)
         if request.id is not None:
-            return home_partition(request.id, self._inputs, partitions)
+            return home_partition(self.full(request.id), self._inputs, partitions)
         if request.key is not None:
             return key_partition(request.key, partitions)
         return random.choice(producer.available(self.topic) or range(partitions))  # noqa: S311 - only spreads load

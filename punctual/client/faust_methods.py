@@ -7,6 +7,7 @@ from typing import Any, Unpack
 from punctual.client.client import DelayClient
 from punctual.client.faust_retries import RetryMethods
 from punctual.client.options import DelayOptions
+from punctual.encryption import Keyring
 
 
 class DelayMethods(RetryMethods):
@@ -26,6 +27,9 @@ class DelayMethods(RetryMethods):
 
     delay_app_id: str = "delay"
     """The installation's app id: the worker's DELAY_APP_ID."""
+
+    delay_encryption: Keyring | None = None
+    """Keys by which `delay` encrypts values, if it does."""
 
     _delay_client: DelayClient | None = None
     _delay_starting: asyncio.Lock | None = None
@@ -94,7 +98,7 @@ class DelayMethods(RetryMethods):
         conf: Any = self.conf  # type: ignore[attr-defined]  # faust.App's
         servers = [f"{url.host}:{url.port or 9092}" for url in conf.broker]
         auth = credentials_to_aiokafka_auth(conf.broker_credentials, conf.ssl_context)
-        return DelayClient(servers, app_id=self.delay_app_id, **auth)
+        return DelayClient(servers, app_id=self.delay_app_id, encryption=self.delay_encryption, **auth)
 
     async def _delay(self) -> DelayClient:
         if self._delay_client is not None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from punctual.client.errors import InvalidOptionError, KafkaUnreachableError
 from punctual.client.requests import Request
+from punctual.security.reason import reason
 
 _FIXED: Final = frozenset(
     {"acks", "enable_idempotence", "transactional_id", "key_serializer", "value_serializer", "partitioner"}
@@ -42,7 +43,7 @@ class Producer:
         """
         # Loading Kafka's client takes a tenth of a second: only who connects pays for it.
         from aiokafka import AIOKafkaProducer  # noqa: PLC0415
-        from aiokafka.errors import KafkaError  # noqa: PLC0415
+        from aiokafka.errors import KafkaConnectionError, KafkaError  # noqa: PLC0415
 
         settings = {"client_id": "delay-client", "linger_ms": 0, **options}
         kafka = AIOKafkaProducer(bootstrap_servers=servers, acks="all", enable_idempotence=True, **settings)
@@ -54,7 +55,11 @@ class Producer:
         except (KafkaError, OSError) as error:
             await kafka.stop()
             shown = servers if isinstance(servers, str) else ", ".join(servers)
-            cause = f"no answer within {seconds:g} s" if isinstance(error, TimeoutError) else error
+            cause: object = error
+            if isinstance(error, TimeoutError):
+                cause = f"no answer within {seconds:g} s"
+            elif isinstance(error, KafkaConnectionError):  # who asks may be refused, which it does not say
+                cause = await reason(servers, options) or error
             raise KafkaUnreachableError(shown, cause) from error
         except BaseException:
             await kafka.stop()

@@ -1,11 +1,16 @@
 """Requests and commands as Kafka records (records.md#requests), without any I/O."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, get_args
 
-from punctual.client.errors import InvalidDestinationError, InvalidDueTimeError, InvalidOptionError
+from punctual.client.errors import (
+    InvalidDestinationError,
+    InvalidDueTimeError,
+    InvalidHeaderError,
+    InvalidOptionError,
+)
 from punctual.client.ids import id_bytes
 from punctual.client.options import IfLate
 from punctual.client.series import series_headers
@@ -15,6 +20,7 @@ from punctual.client.values import Key, key_bytes, value_bytes
 from punctual.contract import headers as names
 from punctual.contract.request import TOPIC_NAME
 from punctual.contract.times import write_time
+from punctual.encryption import ALGORITHM_HEADER, KEY_ID_HEADER, Keyring
 
 Operation = Literal["cancel", "reschedule", "deliver-now", "pause", "resume"]
 
@@ -75,6 +81,24 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
     ]
     present = [header for header in ours if header[1] is not None]
     return Request(key_bytes(key), value_bytes(value), (*present, *user_headers(headers)), raw_id)
+
+
+def encrypted(request: Request, keyring: Keyring) -> Request:
+    """Return a request whose value is encrypted for its destination and key; null stays null.
+
+    Raises InvalidHeaderError if its headers say that it is already: they could say so only once.
+    """
+    for name, _ in request.headers:
+        if name in (ALGORITHM_HEADER, KEY_ID_HEADER):
+            raise InvalidHeaderError(
+                f"The header {name} says that the value is encrypted, and this client encrypts: leave the header out, "
+                "or send what is encrypted through a client without encryption."
+            )
+    if request.value is None:
+        return request
+    to = dict(request.headers)[names.TO] or b""
+    value, said = keyring.encrypt(request.value, to=to.decode(), key=request.key)
+    return replace(request, value=value, headers=(*request.headers, *said))
 
 
 def command(

@@ -11,6 +11,7 @@ from punctual.client.errors import ClientClosedError
 from punctual.client.options import DelayOptions
 from punctual.client.retries import DEFAULT_BACKOFF, Received
 from punctual.contract.retry import Backoff
+from punctual.encryption import Keyring
 
 T = TypeVar("T")
 
@@ -29,12 +30,23 @@ class SyncDelayClient:
         app_id: str = "delay",
         partitions: int | None = None,
         inputs: Collection[str] = (),
+        requests_topic: str | None = None,
+        namespace: str = "",
         ack_timeout: timedelta = timedelta(seconds=30),
+        encryption: Keyring | None = None,
         **kafka: Any,
     ) -> None:
         """Describe the installation, with DelayClient's arguments; nothing connects before `start` or `with`."""
         self._client = DelayClient(
-            bootstrap_servers, app_id=app_id, partitions=partitions, inputs=inputs, ack_timeout=ack_timeout, **kafka
+            bootstrap_servers,
+            app_id=app_id,
+            partitions=partitions,
+            inputs=inputs,
+            requests_topic=requests_topic,
+            namespace=namespace,
+            ack_timeout=ack_timeout,
+            encryption=encryption,
+            **kafka,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -33,6 +33,7 @@ class Reason(StrEnum):
     UNKNOWN_CLUSTER = "unknown-cluster"
     NOT_ALLOWED = "not-allowed"
     TOO_MANY_DESTINATIONS = "too-many-destinations"
+    QUOTA = "quota"
     UNDELIVERABLE = "undeliverable"
     INVALID_RECORD = "invalid-record"
     TOO_LATE = "too-late"

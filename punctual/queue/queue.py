@@ -60,6 +60,8 @@ class DelayQueue:
         redeliver_to: str | None = None,
         breaker: Breaker | None = None,
         app_id: str = "delay",
+        requests_topic: str | None = None,
+        namespace: str = "",
         ack_timeout: timedelta = timedelta(seconds=30),
         consumer: Mapping[str, Any] | None = None,
         **kafka: Any,
@@ -69,8 +71,9 @@ class DelayQueue:
         `max_attempts`: how often a message is handed out at most; None for any number. `backoff`: how long `nack`
         waits if it does not say. `max_unacked`: how many messages are held at once, so choose what can be processed
         within the timeout. `redeliver_to`: a topic of this group's own for what comes back, which is read too; needed
-        where other groups read `topic`. `app_id`: the worker's DELAY_APP_ID. `consumer`: options of aiokafka's consumer
-        alone; `kafka`: options that consumer and producer have in common, say for TLS and SASL.
+        where other groups read `topic`. `app_id`: the worker's DELAY_APP_ID. `requests_topic` and `namespace`: a team's
+        own input, in the native format, as DelayClient takes them. `consumer`: options of aiokafka's consumer alone;
+        `kafka`: options that consumer and producer have in common, say for TLS and SASL.
         """
         timeout_ms = span_ms(timeout, "timeout")
         if timeout_ms < 1:
@@ -83,7 +86,8 @@ class DelayQueue:
         self._servers, self._backoff, self._consuming = bootstrap_servers, backoff, {**kafka, **(consumer or {})}
         self._ack_timeout_s = ack_timeout.total_seconds()
         producing = {"max_batch_size": _BATCH_BYTES, **kafka}
-        self._connection = Connection(bootstrap_servers, f"{app_id}-requests", (), ack_timeout, producing)
+        requests = requests_topic or f"{app_id}-requests"
+        self._connection = Connection(bootstrap_servers, requests, (), ack_timeout, producing, namespace)
         self._outbox = Outbox(self._connection)
         self._backlog, self._app_id = Backlog(self._connection, time.monotonic), app_id
         self.breaker = breaker or Breaker()

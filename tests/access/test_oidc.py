@@ -20,10 +20,10 @@ from yarl import URL
 
 from app.access import sessions
 from app.access.flow import Flow, local
-from app.access.seal import Seal, key_of
+from app.access.seal import Seal
 from app.access.sessions import Session
 from app.clock import Clock
-from tests.access.conftest import SECRET, Client, served, shown
+from tests.access.conftest import SECRET, Client, served, session_key, shown
 from tests.harness.provider import provider
 
 PEOPLE: tuple[dict[str, object], ...] = (
@@ -140,7 +140,7 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
     headers = {"Cookie": f"punctual-session={cookie(client)}"}
     async with served(**env) as other:
         assert await who(other, **headers) == "bob (2):operator"
-        session = Seal(_key(env), "session").open(cookie(client), Session)
+        session = Seal(session_key(env), "session").open(cookie(client), Session)
         assert session is not None
         told = await other.get(
             "/api/v1/local/signed-out", params={"id": session.id}, headers={"Authorization": f"Bearer {SECRET}"}
@@ -149,16 +149,22 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
         assert await who(other, **headers) == "401"
 
 
-@pytest.mark.parametrize("changed", ["DELAY_WEB_SECRET", "DELAY_APP_ID", "DELAY_WEB_OIDC_CLIENT_ID"])
-async def test_a_session_of_another_installation_is_none(client: Client, env: dict[str, str], changed: str) -> None:
+@pytest.mark.parametrize(
+    ("changed", "to"),
+    [
+        ("DELAY_WEB_SECRET", "another-one"),
+        ("DELAY_APP_ID", "another-one"),
+        ("DELAY_WEB_OIDC_CLIENT_ID", "another-one"),
+        ("DELAY_WEB_OIDC_ROLES", ROLES.replace("admin", "viewer")),
+    ],
+)
+async def test_a_session_of_another_installation_or_by_other_rules_is_none(
+    client: Client, env: dict[str, str], changed: str, to: str
+) -> None:
     await signed_in(client, "1")
     headers = {"Cookie": f"punctual-session={cookie(client)}"}
-    async with served(**{**env, changed: "another-one"}) as other:
+    async with served(**{**env, changed: to}) as other:
         assert await who(other, **headers) == "401"
-
-
-def _key(env: dict[str, str]) -> bytes:
-    return key_of(SECRET, f"delay\0{env['DELAY_WEB_OIDC_ISSUER']}\0{env['DELAY_WEB_OIDC_CLIENT_ID']}")
 
 
 async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
@@ -166,7 +172,7 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
 ) -> None:
     now_s = Clock.wall_ms() // 1_000
     fresh = Session(id="x", name="ann", role="admin", began_s=now_s, used_s=now_s)
-    seal, change = Seal(_key(env), "session"), msgspec.structs.replace
+    seal, change = Seal(session_key(env), "session"), msgspec.structs.replace
     good = seal.close(fresh)
     content, _, mark = good.partition(".")
     viewer = seal.close(change(fresh, role="viewer"))
@@ -183,7 +189,7 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
         "a" * 5_000,
         "\u00e9.\u00e9",
         Seal(b"another key" * 3, "session").close(fresh),
-        Seal(_key(env), "sign-in").close(fresh),
+        Seal(session_key(env), "sign-in").close(fresh),
         seal.close(change(fresh, began_s=now_s - sessions.LONGEST_S)),
         seal.close(change(fresh, used_s=now_s - sessions.IDLE_S)),
         seal.close(change(fresh, began_s=now_s + 3_600)),
@@ -194,7 +200,7 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
 
 
 async def test_a_session_that_is_used_goes_on_and_ends_all_the_same(client: Client, env: dict[str, str]) -> None:
-    now_s, seal = Clock.wall_ms() // 1_000, Seal(_key(env), "session")
+    now_s, seal = Clock.wall_ms() // 1_000, Seal(session_key(env), "session")
     used = Session(id="x", name="ann", role="viewer", began_s=now_s - 5_000, used_s=now_s - 3_000)
     answer = await client.get("/", headers={"Cookie": f"punctual-session={seal.close(used)}"})
     given = answer.cookies["punctual-session"]
@@ -254,7 +260,7 @@ async def test_an_answer_that_is_not_the_providers_lets_nobody_in(client: Client
 
 async def test_a_sign_in_that_took_too_long_is_begun_anew(client: Client, env: dict[str, str]) -> None:
     path = await agreed(await begun(client), "1")
-    seal = Seal(_key(env), "sign-in")
+    seal = Seal(session_key(env), "sign-in")
     flow = seal.open(cookie(client, "punctual-sign-in"), Flow)
     assert flow is not None
     old = seal.close(msgspec.structs.replace(flow, began_s=flow.began_s - 601))

@@ -52,6 +52,7 @@ def test_the_command_makes_a_line_of_what_it_is_told() -> None:
         (["ann:x", "viewer"], "1 to 64 characters"),
         (["a b", "viewer"], "1 to 64 characters"),
         (["", "viewer"], "1 to 64 characters"),
+        (["ann", "viewer", "--namespaces", "team-a,"], "'' is no name of a namespace"),
     ],
 )
 def test_a_name_or_a_role_that_is_none_is_refused(
@@ -61,6 +62,13 @@ def test_a_name_or_a_role_that_is_none_is_refused(
         main(arguments)
     assert raised.value.code == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_line_may_name_namespaces() -> None:
+    command = [sys.executable, "-m", "app.access.password", "ann", "viewer", "--namespaces", "team-a,team-b"]
+    made = subprocess.run(command, input="correct horse\n", capture_output=True, text=True, check=True, timeout=60)
+    assert made.stdout.startswith("ann:viewer:$scrypt$")
+    assert made.stdout.endswith(":team-a,team-b\n")
 
 
 def test_a_password_that_is_short_is_refused() -> None:

@@ -23,13 +23,17 @@ HASH = str(hashed("ann"))
         (f"a\u200bnn:viewer:{HASH}", "line 1: a name has 1 to 64 characters"),
         ("ann:viewer:secret123", "line 1: the hash is none"),
         ("ann:viewer", "line 1 is not of the form"),
+        (f"ann:viewer:{HASH}:", "line 1: there is no namespace ''; DELAY_NAMESPACES has team-a, team-b"),
+        (f"ann:viewer:{HASH}:team-a,team-c", "line 1: there is no namespace 'team-c'; DELAY_NAMESPACES has"),
+        (f"ann:viewer:{HASH}:team-a:team-b", "line 1 is not of the form"),
+        (f"ann:viewer:{HASH}:*", "line 1: there is no namespace"),
     ],
-    ids=[str(number) for number in range(9)],
+    ids=[str(number) for number in range(13)],
 )
 def test_a_file_that_makes_no_sense_says_where_and_never_shows_a_hash(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "users").write_text(text)
     with pytest.raises(ValueError, match=says.replace("(", r"\(")) as raised:
-        UsersFile(str(tmp_path / "users"))
+        UsersFile(str(tmp_path / "users"), ("team-a", "team-b"))
     assert HASH not in str(raised.value)
     assert "secret123" not in str(raised.value)
 
@@ -53,6 +57,14 @@ def test_a_change_holds_within_a_second_and_nonsense_does_not(tmp_path: Path, ca
     assert "is not used: line 1" in caplog.text
     path.unlink()
     assert users.of("bob", 3.3) is not None
+
+
+def test_a_line_may_bind_a_user_to_namespaces(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    path.write_text(f"ann:viewer:{HASH}\nbob:admin:{HASH}:team-b, team-a,team-b\n")
+    users = UsersFile(str(path), ("team-a", "team-b"))
+    found = {name: user.namespaces for name in ("ann", "bob") if (user := users.of(name, 0.0)) is not None}
+    assert found == {"ann": None, "bob": ("team-b", "team-a")}
 
 
 def _replaced(path: Path, text: str) -> None:

@@ -184,7 +184,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         self.clock.compare(self.clock.wall, self.clock.wall, self.clock.wall)
         self.sender, self.destinations, self.journal = ScriptedSender(), Destinations(), Applied(self)
         target = Target(cast("Cluster", self.destinations), cast("Sender", self.sender))
-        self.dispatcher = Dispatcher(self.settings, self.clock, {None: target})
+        self.dispatcher = Dispatcher(self.settings, self.clock, dict.fromkeys((None, *self.settings.clusters), target))
         self.partitions: dict[int, Partition] = {}
         self.controls: dict[Destination, Control] = {}
         throttle = Throttle(self.settings, self.clock, self.controls)

@@ -13,6 +13,7 @@ ELSEWHERE = {
     "app/engine.py": "housekeeping, once a minute and once an hour",
     "punctual/cli": "runs in a terminal of its users",
     "punctual/queue": "runs in programs of its users",
+    "punctual/security": "asks for tokens in threads, for programs of its users too",
     "app/process/watchdog.py": "a thread that looks at the loop from outside",
 }
 _NOW = {"now", "utcnow", "today"}

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import SettingInvalid
+from app.quotas import Quota
 from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
 from punctual.contract.policies import Policies
 from punctual.contract.rate import Rate
 from tables import keys
@@ -18,6 +20,14 @@ GOOD = {
     "KAFKA_SASL_MECHANISM": ("PLAIN", "PLAIN"),
     "KAFKA_SASL_USERNAME": ("worker", "worker"),
     "KAFKA_SASL_PASSWORD": ("secret", "secret"),
+    "KAFKA_SASL_PASSWORD_FILE": ("/password", "/password"),
+    "KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL": ("https://id.example/token", "https://id.example/token"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_ID": ("worker", "worker"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": ("secret", "secret"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE": ("/secret", "/secret"),
+    "KAFKA_SASL_OAUTHBEARER_SCOPE": ("kafka", "kafka"),
+    "KAFKA_SASL_OAUTHBEARER_EXTENSIONS": ("logicalCluster=lkc-1", "logicalCluster=lkc-1"),
+    "KAFKA_SASL_OAUTHBEARER_CAFILE": ("/ca", "/ca"),
     "KAFKA_SSL_CAFILE": ("/ca", "/ca"),
     "KAFKA_SSL_CERTFILE": ("/cert", "/cert"),
     "KAFKA_SSL_KEYFILE": ("/key", "/key"),
@@ -27,7 +37,10 @@ GOOD = {
         "delay-requests=no-later PT10S jitter 500, ",
         {"delay-requests": Policies(no_later_ms=10_000, jitter_ms=500)},
     ),
+    "DELAY_NAMESPACES": ("team-b, team-c,", Namespaces(others=frozenset({"team-b", "team-c"}))),
+    "DELAY_QUOTAS": ("team-b=messages:5|rate:20/s, ", {"team-b": Quota(5, None, Rate(20.0))}),
     "DELAY_PARTITIONS": ("64", 64),
+    "DELAY_REPARTITIONED": ("on", "on"),
     "DELAY_REPLICATION_FACTOR": ("1", 1),
     "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
     "DELAY_DESTINATIONS": ("a,b|c,in:d|e", {"*": ("a", "b", "c"), "in": ("d", "e")}),
@@ -76,14 +89,28 @@ GOOD = {
     "DELAY_WEB_URL": ("https://punctual.example", "https://punctual.example"),
     "DELAY_WEB_METRICS": ("open", "open"),
     "DELAY_WEB_INSECURE": ("on", "on"),
+    "DELAY_GATEWAY_PORT": ("7001", 7_001),
+    "DELAY_GATEWAY_DATADIR": ("/gateway", "/gateway"),
+    "DELAY_GATEWAY_PATIENCE": ("PT5S", 5_000),
+    "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_SPOOL_AGE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_BATCH": ("100", 100),
+    "DELAY_GATEWAY_DEDUPE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
+    "DELAY_GATEWAY_MAX_BODY": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_CONNECTIONS": ("5000", 5_000),
+    "DELAY_GATEWAY_CONNECTIONS_OF_ONE": ("5000", 5_000),
+    "DELAY_GATEWAY_MIN_FREE_DISK": ("0", 0),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
     "KAFKA_SECURITY_PROTOCOL": ("TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL is needed"),
-    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 is needed"),
+    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER is needed"),
     "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
     "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
     "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: there is no policy 'sooner', they are no-later"),
+    "DELAY_NAMESPACES": ("orders=Team", "'Team' is no name of a namespace: 1 to 63 small letters, digits"),
+    "DELAY_QUOTAS": ("orders=5", "orders=5: a quota is written as messages:1000000|bytes:1073741824|rate:500/s"),
     "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
     "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
@@ -110,7 +137,7 @@ BAD = {
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),
-    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked is needed"),
+    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked-for-viewers, masked is needed"),
     "DELAY_WEB_OIDC_ISSUER": ("id.example", "an address such as https://punctual.example.com is needed"),
     "DELAY_WEB_URL": ("https://user@punctual.example", "an address such as https://punctual.example.com is needed"),
     "DELAY_WEB_METRICS": ("closed", "one of signed-in, open is needed"),
@@ -129,6 +156,8 @@ def test_each_variable_is_read(name: str) -> None:
     (setting,) = (setting for setting in fields(Settings) if setting.metadata["env"] == name)
 
     needed = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_DEDUPE_WINDOW": "PT10M", "KAFKA_SASL_USERNAME": "u"}
+    if name == "DELAY_QUOTAS":
+        needed["DELAY_NAMESPACES"] = "team-b"
     assert getattr(Settings.from_env({**needed, name: text}), setting.name) == value
 
 
@@ -198,6 +227,19 @@ def test_policies_are_those_of_inputs() -> None:
         Settings.from_env({"DELAY_INPUTS": "late=native", "DELAY_POLICIES": "orders=jitter PT1S"})
 
 
+def test_namespaces_are_those_of_inputs_but_of_the_requests_topic() -> None:
+    inputs = {"DELAY_INPUTS": "late=native"}
+    settings = Settings.from_env({**inputs, "DELAY_NAMESPACES": "late=team-a"})
+
+    assert (settings.namespaces.of_topic("late"), settings.namespaces.of_topic(settings.requests)) == ("team-a", "")
+    for text, why in (
+        ("orders=team-a", "orders is no input; they are delay-requests, late"),
+        ("delay-requests=team-a", "this topic has no namespace: operators, the console and the command line write to"),
+    ):
+        with pytest.raises(SettingInvalid, match=f"DELAY_NAMESPACES={text}: {why}"):
+            Settings.from_env({**inputs, "DELAY_NAMESPACES": text})
+
+
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
     with pytest.raises(SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: the dialects are native"):
         Settings.from_env({"DELAY_INPUTS": "orders=klingon"})
@@ -248,6 +290,21 @@ def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() ->
     assert "two names have the same CRC-32; rename one" in str(raised.value)
 
 
+def test_another_number_of_partitions_has_topics_of_its_own() -> None:
+    settings = Settings.from_env({"DELAY_APP_ID": "shop", "DELAY_PARTITIONS": "24", "DELAY_REPARTITIONED": "on"})
+
+    assert (settings.changelog, settings.forwards) == ("shop-p24-delays-changelog", "shop-p24-forwards")
+    assert {"shop-delays-changelog", "shop-forwards", "shop-p24-forwards"} <= settings.internal_topics
+
+
+def test_an_input_whose_crc_stands_for_rows_that_have_moved_stops_the_start() -> None:
+    name = next(name for name in map("orders-{}".format, range(100_000)) if keys.topic_crc(name) < keys.MOVED)
+
+    Settings.from_env({"DELAY_INPUTS": f"{name}=native"})
+    with pytest.raises(SettingInvalid, match=f"{name}.*one name in 4,096"):
+        Settings.from_env({"DELAY_INPUTS": f"{name}=native", "DELAY_REPARTITIONED": "on"})
+
+
 def test_passwords_are_shown_to_nobody() -> None:
     settings = Settings.from_env({"KAFKA_SASL_PASSWORD": "hunter2"})
 
@@ -272,6 +329,8 @@ def test_topics_begin_with_the_app_id() -> None:
         "shop-queues",
         "shop-audit",
         "shop-jobs",
+        "shop-receipts",
+        "shop-layout",
     }
 
 

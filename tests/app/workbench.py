@@ -10,6 +10,7 @@ import msgspec
 
 from app.ingest.ingest import Ingest
 from app.ingest.policy import Policy
+from app.ingest.quotas import Quotas, whose
 from app.settings import Settings
 from app.steps.context import Context
 from app.steps.occurrences import number_of
@@ -57,13 +58,19 @@ class Workbench:
         #: The largest timestamp that partition 2 has shown.
         self._elsewhere_ms = 0
         self._others: dict[int, Log] = {}
+        #: What other workers have told of partitions, and the time by which it is looked at.
+        self.reports: dict[int, Any] = {}
+        self.restoring = set[int]()
+        self.seconds = 0.0
         self.open()
 
     def open(self) -> None:
         """Begin a life: nothing is being sent."""
-        self.store = PartitionStore(self.path)
+        self.store = PartitionStore(self.path, whose(self.settings.namespaces))
         self.claims: dict[bytes, Entry] = {}
-        policy = Policy(self.settings)
+        self.stores = {self.number: self.store}
+        quotas = Quotas(self.settings, self.stores, self.restoring, self.reports, lambda: self.seconds)
+        policy = Policy(self.settings, None, quotas if self.settings.quotas else None)
         context = Context.of(self.number, self.settings, self.limits, self.store, self.claims)
         self.tier, self.memory = context.cold, context.memory
         self.ingest, self.outcomes = Ingest(context, policy), Outcomes(context)

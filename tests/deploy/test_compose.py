@@ -42,7 +42,7 @@ def test_topics_survive_a_broker() -> None:
 
 def test_there_is_no_secret() -> None:
     names = {name for one in SERVICES.values() for name in one.get("environment", {})}
-    assert not [name for name in names if re.search("PASSWORD|SECRET|TOKEN", name)]
+    assert not [name for name in names if re.search("PASSWORD|SECRET|TOKEN(?!S_FILE)", name)]
 
 
 def test_a_worker_starts_where_others_reach_it_and_lets_nothing_be_changed() -> None:
@@ -59,6 +59,18 @@ def test_a_worker_writes_to_its_volume_alone(name: str) -> None:
     assert one["read_only"]
     assert one["cap_drop"] == ["ALL"]
     assert one["volumes"] == [f"{name}:{one['environment']['DATADIR']}"]
+
+
+def test_the_gateway_needs_tokens_and_keeps_its_spool_on_its_volume() -> None:
+    one = SERVICES["gateway"]
+    settings = Settings.from_env(one["environment"])
+    assert settings.public
+    tokens = one["environment"]["DELAY_GATEWAY_TOKENS_FILE"]
+    assert one["volumes"] == [f"gateway:{settings.gateway_path}", f"./gateway-tokens:{tokens}:ro"]
+    assert one["command"][0] == "gateway"
+    assert one["ports"] == [f"127.0.0.1:6070:{settings.gateway_port}"]
+    shared = {name for name in WORKERS["worker-1"]["environment"] if name.startswith(("DELAY_", "KAFKA_"))}
+    assert shared <= set(one["environment"])
 
 
 @pytest.fixture

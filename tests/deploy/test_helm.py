@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,28 @@ def test_it_renders_with_everything_on(helm: str) -> None:
     assert kinds.keys() == wanted | {"ServiceMonitor", "PrometheusRule", "ConfigMap", "ScaledObject"}
     assert kinds["PrometheusRule"]["spec"] == yaml.safe_load(files("https://docs.example.com/operate")["alerts.yaml"])
     assert json.loads(kinds["ConfigMap"]["data"]["punctual.json"]) == json.loads(files()["dashboard.json"])
+
+
+@pytest.mark.slow
+def test_files_of_kafka_s_security_and_of_other_clusters_are_there(helm: str) -> None:
+    kinds = _rendered(helm, "kafka.secrets={ours,us}", 'kafka.clusters=[clusters.us]\nbootstrap_servers = "us:1"\n')
+    pod = kinds["StatefulSet"]["spec"]["template"]
+    worker = pod["spec"]["containers"][0]
+    env = {one["name"]: one.get("value") for one in worker["env"]}
+    mounts = {one["mountPath"]: one["name"] for one in worker["volumeMounts"]}
+    volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+    assert volumes[mounts["/etc/punctual/kafka/us"]]["secret"] == {"secretName": "us"}
+    assert env["DELAY_CLUSTERS"] == "/etc/punctual/clusters/clusters.toml"
+    assert volumes[mounts["/etc/punctual/clusters"]]["configMap"] == {"name": kinds["ConfigMap"]["metadata"]["name"]}
+    assert tomllib.loads(kinds["ConfigMap"]["data"]["clusters.toml"])["clusters"]["us"] == {"bootstrap_servers": "us:1"}
+    assert pod["metadata"]["annotations"]["punctual/clusters"]
+
+
+def test_passwords_are_no_settings_but_their_files_are() -> None:
+    [names] = [one["pattern"] for one in SCHEMA["properties"]["settings"]["propertyNames"]["not"]["anyOf"][:1]]
+    refused = ("KAFKA_SASL_PASSWORD", "DELAY_WEB_SECRET", "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET")
+    assert all(re.search(names, name) for name in refused)
+    assert not any(re.search(names, f"{name}_FILE") for name in refused)
 
 
 @pytest.mark.slow

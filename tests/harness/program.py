@@ -36,6 +36,12 @@ class Program:
         """Whether it runs."""
         return self._process is not None and self._process.exit_code() is None
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None, "it has not been started"
+        return self._process.pid
+
     def start(self) -> Self:
         """Start it; does not wait."""
         assert self._process is None, "it has been started"

@@ -45,6 +45,7 @@ class Worker:
         env: more settings.
         crash_at: a point at which it kills itself (tests/harness/hooked.py lists them), at the `crash_hit`-th passing.
         clock: whether `shift_clock` is going to be used.
+        level: of its log.
     """
 
     def __init__(
@@ -58,10 +59,12 @@ class Worker:
         crash_at: str | None = None,
         crash_hit: int = 1,
         clock: bool = False,
+        level: str = "info",
     ) -> None:
         self.app_id, self.data, self.partitions = app_id, data, partitions
         self.env = dict(env or {})
         self.crash_at, self.crash_hit = crash_at, crash_hit
+        self._level = level
         self.port = free_port()
         self._bootstrap = bootstrap
         self._clock = Path(f"{data}.clock") if clock else None
@@ -129,7 +132,7 @@ class Worker:
             environment |= {"HOOK_CLOCK": str(self._clock or "")}
         # Its guard passes this process's environment on.
         command = ["env", "-i", *(f"{name}={value}" for name, value in environment.items())]
-        command += [sys.executable, *script, "-A", "app", "worker", "-l", "info"]
+        command += [sys.executable, *script, "-A", "app", "worker", "-l", self._level]
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self._log_start = log.tell()

@@ -361,7 +361,7 @@ def test_what_is_masked_or_served_by_nobody_is_not_exported_in_silence(
         eventually(lambda: second.assigned and other.worker.assigned, 30, "the sharing")
         said = cli("export", at=other)
         assert said.code == Exit.NOT_ALLOWED
-        assert "DELAY_WEB_PAYLOADS=masked" in said.err
+        assert "masked for you here (DELAY_WEB_PAYLOADS)" in said.err
         gone = second.assigned
         second.kill()
         said = cli("export", "--patience", "0s", at=other)

@@ -1,137 +1,19 @@
 """Behind SASL, TLS and ACLs a worker, a producer and a consumer need the rights that we name, and no others."""
 
-import secrets
-import shutil
-import subprocess
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
-from app.embedded import Broker, Node, properties
-from app.embedded.ports import free_port
-from app.process.acl import Acl, consumer_acls, producer_acls, worker_acls
+from app.process.acl import consumer_acls, producer_acls, worker_acls
 from app.settings import Settings
 from tests.harness.account import Account
+from tests.harness.guarded import Guarded
 from tests.harness.kafka import Requests, create_topic, now_ms
 from tests.harness.worker import Worker
 from tests.integration.installation import PARTITIONS, Installation, new_app_id
 from tests.integration.test_doctor import doctor, found
-
-TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactional id": ResourceType.TRANSACTIONAL_ID}
-PATTERNS = {"literal": ResourcePatternType.LITERAL, "prefixed": ResourcePatternType.PREFIXED}
-OPERATIONS = {
-    "Create": AclOperation.CREATE,
-    "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
-    "Read": AclOperation.READ,
-    "Write": AclOperation.WRITE,
-}
-
-
-@dataclass
-class Guarded:
-    """A cluster on which all but the broker's own listener want a user, and grant it what it was given."""
-
-    broker: Broker
-    ports: dict[str, int]
-    certificate: Path | None
-    password: str
-
-    def grant(self, user: str, acls: Iterable[Acl]) -> None:
-        """Grant a user these rights."""
-        bindings = [
-            AclBinding(
-                TYPES[acl.resource],
-                acl.name,
-                PATTERNS[acl.pattern],
-                f"User:{user}",
-                "*",
-                OPERATIONS[operation],
-                AclPermissionType.ALLOW,
-            )
-            for acl in acls
-            for operation in acl.operations
-        ]
-        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
-        for granted in admin.create_acls(bindings).values():
-            granted.result(30)
-
-    def outside(self, protocol: str) -> str:
-        """Return the listener on which a user comes in."""
-        return f"127.0.0.1:{self.ports[protocol]}"
-
-    def env(self, protocol: str) -> dict[str, str]:
-        """Return the settings with which a worker comes in."""
-        known = {"KAFKA_SECURITY_PROTOCOL": protocol, "KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_USERNAME": "worker"}
-        return known | {"KAFKA_SASL_PASSWORD": self.password, "KAFKA_SSL_CAFILE": str(self.certificate or "")}
-
-    def client(self, protocol: str, user: str) -> dict[str, str]:
-        """Return the options with which another client comes in."""
-        known = {"security.protocol": protocol, "sasl.mechanism": "PLAIN", "sasl.username": user}
-        return known | {"sasl.password": self.password, "ssl.ca.location": str(self.certificate or "")}
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    directory, password = tmp_path_factory.mktemp("guarded"), secrets.token_hex()
-    certificate, keystore = _certificate(directory)
-    ports = {name: free_port() for name in ("BROKER", "CONTROLLER", "SASL_PLAINTEXT", "SASL_SSL")}
-    if keystore is None:
-        del ports["SASL_SSL"]
-    listeners = [f"{name}://127.0.0.1:{port}" for name, port in ports.items()]
-    login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    users = " ".join(f'user_{user}="{password}"' for user in ("worker", "producer", "consumer"))
-    settings = {
-        "listeners": ",".join(listeners),
-        "advertised.listeners": ",".join(each for each in listeners if "CONTROLLER" not in each),
-        "listener.security.protocol.map": ",".join(
-            f"{name}:{name if name.startswith('SASL') else 'PLAINTEXT'}" for name in ports
-        ),
-        "sasl.enabled.mechanisms": "PLAIN",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(keystore),
-        **{
-            f"listener.name.{name.lower()}.plain.sasl.jaas.config": f"{login} {users};"
-            for name in ports
-            if name.startswith("SASL")
-        },
-    }
-    if keystore is None:
-        del settings["ssl.keystore.type"], settings["ssl.keystore.location"]
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setitem(properties._FOR_DEVELOPMENT, name, value)
-        node = Node(1, properties.new_cluster_id(), {1: ports["CONTROLLER"]})
-        with Broker(directory / "data", ports["BROKER"], node=node) as broker:
-            yield Guarded(broker, ports, certificate, password)
-
-
-def _certificate(directory: Path) -> tuple[Path | None, Path | None]:
-    """Make a certificate for 127.0.0.1, and beside it a file with its key too; None without openssl."""
-    if shutil.which("openssl") is None:
-        return None, None
-    certificate, key, both = (directory / name for name in ("certificate.pem", "key.pem", "both.pem"))
-    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, *subject],  # noqa: S607
-        check=True,
-        capture_output=True,
-    )
-    both.write_bytes(key.read_bytes() + certificate.read_bytes())
-    return certificate, both
 
 
 def _installation(guarantee: str) -> tuple[str, str, dict[str, str], Settings]:
@@ -164,8 +46,6 @@ def _consume(count: int, topic: str, options: dict[str, str]) -> list[bytes | No
 def test_with_their_rights_and_no_others_all_three_do_what_they_are_for(
     guarded: Guarded, tmp_path: Path, protocol: str, guarantee: str
 ) -> None:
-    if protocol not in guarded.ports:
-        pytest.skip("there is no openssl to make a certificate")
     app_id, to, env, settings = _installation(guarantee)
     inside, outside = guarded.broker.bootstrap, guarded.outside(protocol)
     create_topic(inside, to)

@@ -16,7 +16,7 @@ from pipeline.context import Context
 from pipeline.errors import KafkaUnreachable, LakeMismatch
 from pipeline.jobs import park, promote
 from pipeline.lake import source_of
-from pipeline.look import Look, client_options
+from pipeline.look import Look
 from tests.pipeline.conftest import Produce
 from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, Worker
 
@@ -130,16 +130,3 @@ def test_a_look_says_what_is_wrong(look: Look, context: Context, tmp_path: Path)
         Tier(context, look, tmp_path).promotes(idle=True)
     with asyncio.Runner() as runner, pytest.raises(KafkaUnreachable, match=r"^Kafka at 127.0.0.1:1 does not answer: "):
         Look("127.0.0.1:1", runner).ends("x")
-
-
-def test_a_look_has_the_workers_security_settings() -> None:
-    assert client_options({}) == {"security_protocol": "PLAINTEXT"}
-    said = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}
-    options = client_options(said)
-    assert options.pop("ssl_context").check_hostname
-    assert options == {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "u",
-        "sasl_plain_password": "p",
-    }

@@ -4,9 +4,12 @@ import msgspec
 import pytest
 
 from app.search.filter import Filter, FilterError
+from punctual.contract.namespaces import Namespaces, parse_namespaces
 from tables import Command, Entry
 from tables.series import Series
 from tests.tables.rows import NOW, entry, key
+
+TEAMS = parse_namespaces("orders-delays=orders,billing-delays=billing,gateway")
 
 
 def row(id_: str = "a", **more: object) -> Entry:
@@ -55,6 +58,38 @@ def test_urls_fit_by_their_beginnings() -> None:
     assert not Filter(to="https://shop.example.org").fits(key(NOW), there)
 
 
+@pytest.mark.parametrize(
+    ("namespace", "id_", "fits"),
+    [
+        ("orders", "orders/x", True),
+        ("orders", "orders-delays-0-1", True),
+        ("orders", "billing/x", False),
+        ("orders", "billing/orders/x", False),
+        ("orders", "x", False),
+        ("orders", "orders", False),
+        ("orders,billing", "billing/x", True),
+        ("gateway", "gateway/x", True),
+        ("gateway", "orders-delays-0-1", False),
+        ("-", "orders/x", False),
+        ("-", "-/x", False),
+        ("", "x", True),
+    ],
+)
+def test_ids_fit_by_their_namespace(namespace: str, id_: str, fits: bool) -> None:  # noqa: FBT001 - a case
+    wanted = Filter.from_query({"namespace": namespace}, TEAMS)
+
+    assert wanted.fits(key(NOW), row(id_)) == fits
+    assert wanted.query().get("namespace", "") == ",".join(sorted(filter(None, namespace.split(","))))
+    assert Filter.from_query(wanted.query(), TEAMS) == wanted
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(wanted), type=Filter) == wanted
+
+
+def test_some_namespaces_are_some_of_those_that_there_are() -> None:
+    assert TEAMS.part([]) == TEAMS.part(["nobody"]) == Namespaces()
+    assert Filter(within=TEAMS.part(["nobody"])).query() == {"namespace": "-"}
+    assert not Filter(within=TEAMS.part(["nobody"])).fits(key(NOW), row("nobody/x"))
+
+
 def test_what_is_no_message_fits_nothing() -> None:
     assert not Filter().fits(key(NOW), row(url="https://shop.example/failed"))
     assert not Filter().fits(key(NOW), entry("a", "orders", Command("replace", "x-0-1")))
@@ -82,9 +117,11 @@ def test_a_filter_comes_back_from_its_address() -> None:
     [
         ({"due_from": "soon"}, "due_from='soon' is no time"),
         ({"to": "x" * 2_000}, "at most 1024"),
+        ({"namespace": "shop"}, "there is no namespace 'shop'; they are billing, gateway, orders"),
+        ({"namespace": "orders"}, "there is no namespace 'orders'; DELAY_NAMESPACES has none"),
         ({"recurring": "no"}, "should be yes"),
     ],
 )
 def test_nonsense_is_said_to_be_so(query: dict[str, str], says: str) -> None:
     with pytest.raises(FilterError, match=says):
-        Filter.from_query(query)
+        Filter.from_query(query, TEAMS if "orders" not in query.values() else None)

@@ -91,6 +91,25 @@ def test_nothing_late_and_nothing_later_is_left_out_and_what_is_late_has_its_beg
     assert (shown[0].from_ms, shown[0].to_ms, shown[0].total) == (NOW - 2 * HOUR_MS, NOW, 1)
 
 
+def test_of_some_namespaces_it_tells_what_was_seen_and_nothing_of_the_counters() -> None:
+    since = NOW + HOUR_MS // 2
+    spans = Spans.between(since, since + 3 * HOUR_MS, 3 * HOUR_MS, NOW)
+    looked = Looked(spans.atoms)
+    steps = looked.steps(since, since + 3 * HOUR_MS)
+    looked.add(since, since + 3 * HOUR_MS, steps, Found(by_step=[{"a": 1}, {}, {"b": 7}], first_ms=since + 5))
+    (bucket,) = looked.buckets(spans, None)
+    assert (bucket.total, bucket.exact, looked.first_ms) == (8, True, since + 5)
+    cut = Looked(spans.atoms)
+    cut.add(since, since + 3 * HOUR_MS, steps, Found(by_step=[{"a": 1}, {}, {}], up_to=Place(key(NOW + HOUR_MS), 0)))
+    (bucket,) = cut.buckets(spans, None)
+    assert (bucket.total, bucket.exact) == (1, False)
+    whole = merged(spans, [TimelinePart(partitions=[0], buckets=[bucket])], [], None)
+    assert whole.overdue == 0
+    late = Spans.between(NOW - 20, NOW + 10, 10, NOW)
+    buckets = [Bucket(from_ms=a, to_ms=b, total=3) for a, b in pairwise(late.edges)]
+    assert merged(late, [TimelinePart(partitions=[0], buckets=buckets)], [], None).overdue == 6
+
+
 class Slow:
     """A search whose scans take so long, and count how often they are asked for."""
 

@@ -57,13 +57,21 @@ class Evidence:
         self.stores = world.owned()
         self.asks = {ask.source: ask for ask in world.asks}
         self.by_id: dict[str, list[Ask]] = defaultdict(list)
-        for ask in world.asks:
-            self.by_id[ask.name].append(ask)
         self.told = [
             Told(json.loads(record.value or b""), sent_of(batch))
             for batch, record in self.read(world.settings.events_topic)
         ]
         self.events = [told.event for told in self.told]
+        accepted = {event["source"] for event in self.events if event["event"] in ("accepted", "duplicate")}
+        #: Requests for which there was no room.
+        self.unadmitted = {
+            event["source"]
+            for event in self.events
+            if event["event"] == "refused" and event["reason"] == "quota" and event["source"] not in accepted
+        }
+        for ask in world.asks:
+            if ask.source not in self.unadmitted:
+                self.by_id[ask.name].append(ask)
         pending: Counter[str] = Counter()
         for store in self.stores.values():
             pending.update({to: count for to, count in store.counts.destinations.items() if to})

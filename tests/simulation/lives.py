@@ -31,14 +31,7 @@ class Lives:
         """Return a sentence for everything that is wrong."""
         evidence = self._evidence
         for ask in evidence.world.asks:
-            if ask.poison is not None:
-                yield from self._refused(ask)
-            elif ask.recurs:
-                yield from self._recurring.faults(ask)
-            elif ask.op == "schedule":
-                yield from self._lived(ask)
-            elif not any(event.get("by", event["source"]) == ask.source for event in evidence.events):
-                yield f"nothing says what became of {ask.source}, {ask.op} of {ask.name}"
+            yield from self._fate(ask)
         for source in evidence.copies:
             if source not in evidence.asks or evidence.asks[source].op != "schedule":
                 yield f"{source} was delivered, and never asked for"
@@ -49,6 +42,20 @@ class Lives:
         for life, count in self._left.items():
             if count > bound:
                 yield f"{life} has left {count} duplicates, {bound} may be in flight"
+
+    def _fate(self, ask: Ask) -> Iterator[str]:
+        """See what has come of a record."""
+        events = self._evidence.events
+        if ask.poison is not None:
+            yield from self._refused(ask)
+        elif ask.source in self._evidence.unadmitted:
+            yield from self._unadmitted(ask)
+        elif ask.recurs:
+            yield from self._recurring.faults(ask)
+        elif ask.op == "schedule":
+            yield from self._lived(ask)
+        elif not any(event.get("by", event["source"]) == ask.source for event in events):
+            yield f"nothing says what became of {ask.source}, {ask.op} of {ask.name}"
 
     # the account -----------------------------------------------------------------------------------------------------
     def _account(self) -> Iterator[str]:
@@ -95,6 +102,19 @@ class Lives:
                 yield f"the dead letter of {ask.source}, {ask.poison}, is {dead_letter}"
         if not self._said("refused", ask.source):
             yield f"nothing says that {ask.source} was refused"
+
+    def _unadmitted(self, ask: Ask) -> Iterator[str]:
+        """See that a request for which there was no room is a dead letter that can be sent again."""
+        if not ask.input or not self._evidence.world.settings.quotas:
+            yield f"{ask.source} was refused for a quota that it has not"
+        found = [
+            letter for letter in self._evidence.letters[ask.source] if dict(letter.headers)["delay-reason"] == b"quota"
+        ]
+        if not found or (self._exact and len(found) > 1):
+            yield f"{ask.source}, for which there was no room, has {len(found)} dead letters"
+        for letter in found:
+            if (dict(letter.headers)["delay-id"], letter.value) != (ask.name.encode(), ask.value):
+                yield f"the dead letter of {ask.source} is {letter}"
 
     def _said(self, what: str, source: str) -> dict[str, Any] | None:
         events = self._evidence.events

@@ -31,6 +31,7 @@ from app.throttle.controls import Controls
 from punctual.contract import forward, jitter
 from tables import Bound, Changes, Entry, Order, keys
 from tables.restore import StaleFilter
+from tests.simulation import planted_teams
 
 _FENCE = TransactionalJournal.fence
 _LATE_S, _SLOW_S = 0.05, 0.3
@@ -250,6 +251,7 @@ BUGS: dict[str, list[Bug]] = {
     "a series ends with its first occurrence": [(occurrences, "following", _forgetful)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
+    **planted_teams.BUGS,
 }
 
 #: Where the search for those begins that show themselves in few runs only.

@@ -22,10 +22,23 @@ from tests.simulation.obedience import disobeyed, too_fast
 from tests.simulation.order import out_of_order
 from tests.simulation.planted import planted
 from tests.simulation.posts import broken_posts
+from tests.simulation.teams import beyond_quota, miscounted
 from tests.simulation.world import World, simulated
 
 #: Cyclic garbage is looked for after so many runs: dead workers are little else.
 _COLLECT_EVERY = 50
+_CHECKS = (
+    broken_commands,
+    overtaken,
+    unbounded,
+    out_of_order,
+    broken_posts,
+    untrue,
+    disobeyed,
+    too_fast,
+    beyond_quota,
+    miscounted,
+)
 #: Seeds that one process runs before it asks for more.
 _SHARE = 5
 
@@ -72,7 +85,7 @@ def _judge(world: World, result: Result) -> None:
     evidence = Evidence(world)
     lives = Lives(evidence)
     result.troubles += lives.faults()
-    for check in (broken_commands, overtaken, unbounded, out_of_order, broken_posts, untrue, disobeyed, too_fast):
+    for check in _CHECKS:
         result.troubles += check(evidence)
     result.messages = sum(ask.op == "schedule" for ask in world.asks)
     result.deliveries = sum(map(len, evidence.copies.values()))

@@ -14,6 +14,7 @@ from app.due.due_loop import DueLoop
 from app.errors import NotOwner
 from app.guarantee import dispatcher_and_journal
 from app.ingest.destinations import Destinations
+from app.ingest.quotas import whose
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
 from app.ownership.assignment import Ownership, Stages
@@ -33,12 +34,13 @@ from app.steps.step import Step
 from app.throttle.controls import Controls
 from app.throttle.throttle import Throttle
 from app.topics import TopicLimits
-from tables import DelayTable, Entry
+from tables import DelayTable, Entry, Whose
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.clock import WorkerClock
 from tests.simulation.consumer import Consumer
 from tests.simulation.log import Sent
 from tests.simulation.loop import Died, Loop, Process
+from tests.simulation.teams import Following, look
 from tests.simulation.web import Web  # noqa: TC001 - needed for annotations
 
 #: What ends a worker without being a fault of its code: somebody else has its partition.
@@ -84,9 +86,9 @@ class Client:
 class Table(DelayTable):
     """The table without Faust around it."""
 
-    def __init__(self, directory: str, clock: WorkerClock) -> None:
+    def __init__(self, directory: str, clock: WorkerClock, of: Whose | None) -> None:
         """Keep databases under `directory`, which is no real one."""
-        self.directory = directory
+        self.directory, self._whose = directory, of
         self._now_ms, self._monotonic_ms = clock.wall_ms, clock.monotonic_ms
         self.__post_init__()
 
@@ -134,6 +136,10 @@ class Worker:
         self.applied: dict[tuple[bytes, str], float] = {}
         #: Each time that it was chosen to be sent.
         self.claimed: dict[tuple[bytes, str], list[float]] = {}
+        #: The most messages of each namespace that it has held at a time.
+        self.most: dict[str, int] = {}
+        self.miscounted = ""
+        self.namespaces = settings.namespaces
         self.points = 0
         self.web: Web
 
@@ -171,6 +177,8 @@ class Worker:
         if point == "applied" and step is not None:
             for key, (entry, _) in step.changes.puts.items():
                 self.applied.setdefault((key, entry.source), self._loop.time())
+            if self.namespaces:
+                look(self)
         if self.points:
             self.points -= 1
             if not self.points:
@@ -195,7 +203,7 @@ class Worker:
             except kafka.KafkaError:  # its supervisor would start it again
                 await asyncio.sleep(0.1)
         self.senders = (sender, deliveries)
-        self.table = Table(self.slot, clock)
+        self.table = Table(self.slot, clock, whose(settings.namespaces))
         targets: dict[str | None, Target] = {None: Target(self.cluster, deliveries)}
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         partitions: dict[int, Partition] = {}
@@ -211,7 +219,9 @@ class Worker:
         progress = ProgressReporter(settings, clock, sender, self.due)
         reports = Reports(settings, self.cluster)
         watermark = Watermark(settings, self.cluster, clock, reports, partitions, self.consumer, ())
-        services = Services(settings, clock, journal, destinations, limits, RowVersion(settings, reports))
+        versions, following = RowVersion(settings, reports), Following(self._broker, settings)
+        quotas = following.quotas(self.table, self._loop.time)
+        services = Services(settings, clock, journal, destinations, limits, versions, quotas=quotas)
         self.ownership = Ownership(
             partitions,
             self.table,
@@ -232,6 +242,8 @@ class Worker:
         self._work = [
             self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run(), self.controls.run())
         ]
+        if settings.quotas:
+            self._work.append(self.spawn(following.run()))
         self.ready = True
 
     def _noting(self, partition: Partition) -> Partition:

@@ -42,6 +42,8 @@ class Ask:
     key: bytes | None
     value: bytes | None
     poison: str | None = None
+    #: The input that it is sent to; empty is the requests topic.
+    input: str = ""
     #: Set when it is sent.
     offset: int = -1
     stamp_ms: int = -1

@@ -26,6 +26,7 @@ from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
 from tests.simulation.series import series
+from tests.simulation.teams import settings_of_teams, teams
 from tests.simulation.web import Web
 from tests.simulation.worker import EXPECTED, Worker
 from tests.simulation.workload import LARGEST, Ask, Author
@@ -77,11 +78,14 @@ class World:
         self.loop, self.disks = Loop(), Disks()
         self.web = Web(seed, self.loop)
         self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}
-        self.settings = settings_of({**self.plan.env, **self.web.env}, seed, self.destinations)
+        self.settings = settings_of(
+            {**self.plan.env, **self.web.env, **settings_of_teams(seed)}, seed, self.destinations
+        )
         self.controls = controls(seed, self.plan.span_s, self.destinations)
         self.exact = self.settings.guarantee == "exactly_once"
         self.asks: list[Ask] = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
         self.asks += series(seed, self.settings, self.plan.span_s, self.destinations)
+        self.asks += teams(seed, self.settings, self.plan.span_s, self.destinations)
         self.asks.sort(key=lambda ask: ask.at_s)
         self.process = Process("world")
         self.broker = Broker(self.loop, seed, self.process)
@@ -139,7 +143,7 @@ class World:
 
     def _set_up(self) -> None:
         settings, broker = self.settings, self.broker
-        for topic in (settings.requests, settings.forwards, settings.changelog, settings.events_topic):
+        for topic in (*settings.inputs, settings.forwards, settings.changelog, settings.events_topic):
             broker.create(topic, settings.partitions)
         broker.create(settings.dead_letters, settings.partitions)
         broker.create(settings.progress, 1)
@@ -152,7 +156,7 @@ class World:
 
     def _send(self, ask: Ask) -> None:
         """Have a user send a record."""
-        log = self.broker.logs[self.settings.requests][ask.partition]
+        log = self.broker.logs[ask.input or self.settings.requests][ask.partition]
         leader = self.broker.leaders[log.topic, log.partition]
         stamp_ms = self.broker.now_ms() + self.plan.brokers_ms[NODES.index(leader)]
         ask.topic, ask.offset, ask.stamp_ms = log.topic, log.end, stamp_ms
@@ -253,7 +257,7 @@ class World:
         partition, store = worker.ownership.partitions[number], worker.table.stores[number]
         if partition.claims or not partition.idle or not partition.in_flight.quiet or store.foreign.keys:
             return False
-        for topic in (self.settings.requests, self.settings.forwards):
+        for topic in (*self.settings.inputs, self.settings.forwards):
             position = store.positions.get(topic)
             last = max((batch.end for batch in self.broker.logs[topic][number].committed()), default=0)
             if last and (position is None or position.offset < last):

@@ -5,10 +5,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tables import Changes, Command, Entry, PartitionStore, keys
+from tables import Changes, Command, Entry, PartitionStore, Share, Whose, keys
 from tables.destination import told
 from tables.entry import encode
 from tables.near_counts import MINUTE_MS
+from tables.shares import size_of
 
 if TYPE_CHECKING:
     from tables.expiring_index import ExpiringIndex
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 CRC = keys.topic_crc("delay-requests")
 NOW = 1_767_225_600_000
 HOUR = keys.BUCKET_MS
+#: Ids but `c` are each of a namespace of their own.
+WHOSE = Whose(lambda id_: "" if id_ == "c" else f"team-{id_}", "")
 
 
 def fast_directory() -> Path:
@@ -78,6 +81,13 @@ def assert_sound(store: PartitionStore) -> None:
     assert store.counts.destinations == destinations
     assert store.counts.hours == hours
     assert store.counts.total == len(rows)
+    if store.shares is not None:
+        shares: dict[str, Share] = {}
+        for _, what in rows:
+            if name := WHOSE.of_id(what.id):
+                before = shares.get(name, Share())
+                shares[name] = Share(before.messages + 1, before.bytes + size_of(what))
+        assert store.shares.known == shares
     near = store.counts.near
     looked_at = Counter(keys.due_of(row) // MINUTE_MS for row, _ in rows if row < near.end)
     assert near.minutes == looked_at

@@ -23,6 +23,7 @@ GENUINE: list[Pair] = [
     (keys.TOLD + b"c", told_bytes(Told("delay-requests-0-1", 5, kept=True))),
     (keys.origin_key("delay-requests", 2), keys.long_bytes(7)),
     (keys.POSITION + b"delay-requests", position_bytes(Position(1, NOW, 0))),
+    (keys.SEAL, b"delay-p24-delays-changelog"),
 ]
 
 

@@ -28,7 +28,8 @@ def test_the_bytes_of_a_row_key_are_frozen(due_ms: int, offset: int, topic: str,
 def test_the_kinds_of_keys_are_frozen() -> None:
     assert (keys.ORDERS, keys.DELIVERED, keys.ORIGIN, keys.POSITION) == (b"c", b"d", b"o", b"p")
     assert (keys.TOLD, keys.WRITER) == (b"t", b"w")
-    assert (keys.BUCKET, keys.EXPIRY, keys.ID, keys.META, keys.COUNT) == (b"b", b"e", b"i", b"m", b"n")
+    local = (keys.BUCKET, keys.EXPIRY, keys.ID, keys.META, keys.COUNT, keys.SHARE)
+    assert local == (b"b", b"e", b"i", b"m", b"n", b"s")
     assert keys.ROWS_END == b"\x01"
     assert keys.BUCKET_MS == 3_600_000
     assert keys.origin_key("orders-x", 12) == b"oorders-x-12"

@@ -4,13 +4,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import rocksdict
 
-from tables import Changes, Command, Entry, Orders, PartitionStore, StoreCorrupt, StoreLocked, UnknownRecordKind, keys
+from tables import (
+    Changes,
+    Command,
+    Entry,
+    Orders,
+    PartitionStore,
+    StoreCorrupt,
+    StoreLocked,
+    Told,
+    UnknownRecordKind,
+    keys,
+)
+from tables.changes import RememberedDelivery, delivered_bytes, told_bytes
 from tables.entry import encode
+from tables.orders import orders_bytes
 from tables.store import FORMAT
 from tests.tables.rows import NOW, apply, assert_sound, entry, filled, image, key, put, rewrite
 
@@ -358,3 +372,27 @@ def test_ids_that_nobody_has_spoken_of_are_not_looked_for_in_the_database(
     assert store.orders.get("a") is not None
     assert [store.orders.get(f"b{number}") for number in range(1_000)] == [None] * 1_000
     assert len(looked_for) < 10
+
+
+def test_a_seal_is_known_again_until_it_is_taken_back(tmp_path: Path) -> None:
+    with closing(PartitionStore(tmp_path / "0.db")) as store:
+        assert store.sealed is None
+        store.replay([(keys.SEAL, b"delay-p24-delays-changelog")], 1, NOW)
+        assert store.sealed == b"delay-p24-delays-changelog"
+    with closing(PartitionStore(tmp_path / "0.db")) as store:
+        assert store.sealed == b"delay-p24-delays-changelog"
+        store.replay([(keys.SEAL, None)], 2, NOW)
+        assert store.sealed is None
+    with closing(PartitionStore(tmp_path / "0.db")) as store:
+        assert store.sealed is None
+
+
+def test_marks_are_given_as_the_changelog_has_them(tmp_path: Path) -> None:
+    marks = [
+        (keys.ORDERS + b"a", orders_bytes(Orders(1, NOW, "delay-requests-0-1"))),
+        (keys.DELIVERED + b"b", delivered_bytes(RememberedDelivery(1, NOW))),
+        (keys.TOLD + b"c", told_bytes(Told("delay-requests-0-1", NOW, kept=True))),
+    ]
+    with closing(PartitionStore(tmp_path / "0.db")) as store:
+        store.replay([*marks, (key(1), encode(entry("x")))], 4, NOW)
+        assert list(store.marks()) == marks

@@ -10,7 +10,7 @@ from tables import Changes, Command, Entry, Orders, PartitionStore, Position, To
 from tables.changes import RememberedDelivery
 from tables.entry import decode
 from tests.tables.changelog import compacted, cut, replay
-from tests.tables.rows import HOUR, NOW, apply, assert_sound, entry, fast_directory, image, key, put, rewrite
+from tests.tables.rows import HOUR, NOW, WHOSE, apply, assert_sound, entry, fast_directory, image, key, put, rewrite
 
 IDS = ["a", "b", "c"]
 WORK = (
@@ -32,8 +32,8 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.place = fast_directory()
-        self.store = PartitionStore(self.place / "live.db")
-        self.follower = PartitionStore(self.place / "follower.db")
+        self.store = PartitionStore(self.place / "live.db", WHOSE)
+        self.follower = PartitionStore(self.place / "follower.db", WHOSE)
         self.log: list[tuple[bytes, bytes | None]] = []
         self.step = Changes()
         self.rows: dict[bytes, Entry] = {}
@@ -130,7 +130,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.store.close()
-        self.store = PartitionStore(self.place / "live.db")
+        self.store = PartitionStore(self.place / "live.db", WHOSE)
         assert self.store.offset == len(self.log)
 
     @rule(data=st.data())
@@ -143,7 +143,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(data=st.data(), drop=st.booleans(), twice=st.booleans())
     def restore_from_nothing(self, data: st.DataObject, *, drop: bool, twice: bool) -> None:
         self.restored += 1
-        store = PartitionStore(self.place / f"restored-{self.restored}.db")
+        store = PartitionStore(self.place / f"restored-{self.restored}.db", WHOSE)
         clean = data.draw(st.integers(0, len(self.log)), label="compacted up to")
         records = compacted(self.log, clean, drop_tombstones=drop)
         for _ in range(1 + twice):

@@ -11,6 +11,7 @@ import pytest
 from app.clock import Clock
 from app.commit.tally import Tally
 from app.histogram import Histogram
+from app.quotas import Quota
 from app.reports.agreement import Agreement
 from app.reports.queues import Said
 from app.reports.reader import ProgressReader, Report, decode_progress
@@ -73,6 +74,7 @@ class FakeState:
     waiting: dict[int, dict[str, tuple[int, int | None]]] = field(default_factory=dict)
     wants: Wanted = field(default_factory=Wanted)
     said: list[Said] = field(default_factory=list)
+    quotas: dict[str, Quota | None] = field(default_factory=dict)
     measures: Measures | None = None
     reader: ProgressReader = field(default_factory=lambda: ProgressReader("127.0.0.1:1", "delay-progress"))
 

@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from app.quotas import Quota
 from app.throttle.control import Control
 from app.web.metrics import exposition
 from app.web.overview import Wanted
@@ -53,6 +54,22 @@ def test_what_is_held_or_overdue_tells_for_how_long(state: "FakeState", record: 
     state.report(record(0, overdue=3, next_due=NOW_MS - 7_000, paced={"sms": NOW_MS - 7_000}))
     assert "delay_oldest_overdue_seconds 0.0" in lines(state)
     assert any(line.startswith("delay_build_info{version=") for line in lines(state))
+
+
+def test_namespaces_have_what_waits_here_and_their_quotas(state: "FakeState", record: Record) -> None:
+    state.quotas = {"orders": Quota(100, 5_000), "billing": None}
+    state.report(record(0, namespaces={"orders": {"messages": 3, "bytes": 70}, "gone": {"messages": 1, "bytes": 2}}))
+    state.report(record(1, namespaces={"orders": {"messages": 9, "bytes": 99}}))
+    assert {line for line in lines(state) if line.startswith("delay_namespace")} == {
+        'delay_namespace_pending_messages{namespace="billing"} 0.0',
+        'delay_namespace_pending_messages{namespace="gone"} 1.0',
+        'delay_namespace_pending_messages{namespace="orders"} 3.0',
+        'delay_namespace_pending_bytes{namespace="billing"} 0.0',
+        'delay_namespace_pending_bytes{namespace="gone"} 2.0',
+        'delay_namespace_pending_bytes{namespace="orders"} 70.0',
+        'delay_namespace_quota_messages{namespace="orders"} 100.0',
+        'delay_namespace_quota_bytes{namespace="orders"} 5000.0',
+    }
 
 
 def test_what_reports_do_not_name_is_counted_under_a_name_that_no_topic_has(state: "FakeState", record: Record) -> None:

@@ -53,6 +53,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
         "partitions_stale": [],
         "partitions_missing": [0],
         "queues": [],
+        "namespaces": [],
         "destinations": [{"destination": "orders", "pending": 10, "held_since_ms": NOW_MS - 900, **UNTHROTTLED}],
         "workers": [
             {

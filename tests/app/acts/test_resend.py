@@ -74,3 +74,17 @@ def test_masked_it_says_why_but_not_what() -> None:
     assert (said["a"], said["delay-after"], said["delay-to"], said["delay-reason"]) == (
         None, None, b"orders", b"malformed",
     )  # fmt: skip
+
+
+def test_what_a_team_has_asked_for_goes_to_its_own_input_again() -> None:
+    inputs = "orders-delays=native,schedules=etf1"
+    named = "orders-delays=orders,schedules=orders"
+    settings = Settings.from_env({"DELAY_INPUTS": inputs, "DELAY_NAMESPACES": named, "DELAY_PARTITIONS": "16"})
+    accepted: Headers = [("delay-id", b"orders/x"), ("delay-to", b"orders"), ("delay-at", b"1")]
+
+    again = resend(settings, dead_letter(accepted, "orders-delays-3-1"), NOW_MS)
+    assert (again.topic, again.request.id) == ("orders-delays", b"orders/x")
+    assert again.partition == home_partition("orders/x", settings.inputs, PARTITIONS)
+    assert resend(settings, dead_letter(NATIVE, "orders-delays-3-1"), NOW_MS).topic == "orders-delays"
+    assert resend(settings, dead_letter(accepted, "schedules-3-1"), NOW_MS).topic == "delay-requests"
+    assert resend(settings, dead_letter(accepted, "delay-requests-3-1"), NOW_MS).topic == "delay-requests"

@@ -1,18 +1,21 @@
 """Each check, with facts that are right and facts that are wrong."""
 
+import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from app.doctor import brokers, clocks, destinations, disk, lag, process, rights, topics, workers
+from app.doctor import brokers, certificates, clocks, destinations, disk, lag, process, rights, topics, workers
 from app.doctor.facts import ClockFacts, ClusterFacts, Facts, MachineFacts, Partition, Topic
 from app.doctor.finding import Finding, ordered, worst
 from app.reports.agreement import fingerprint
 from app.reports.reader import ProgressRecord, Report
 from app.settings import Settings
 from app.topics import plan
+from tests.harness.certificates import Authority
 
 NOW_MS = 1_800_000_000_000
 OURS = {"DELAY_DESTINATIONS": "orders", "DELAY_PARTITIONS": "2", "DELAY_REPLICATION_FACTOR": "3"}
@@ -231,6 +234,34 @@ def test_rights_that_are_lacking_are_named() -> None:
     found = list(rights.check(settings(), facts([read_only])))
     assert wrong(found) == [("error", "orders")]
     assert "lacks Write on topic orders" in said(found, "orders")
+
+
+def test_rights_on_other_clusters_are_those_of_their_own_users() -> None:
+    ours = settings(DELAY_CLUSTERS="us=h:1")
+    read_only = msgspec.structs.replace(topic("orders"), operations=frozenset({"Read"}))
+    there = ClusterFacts(bootstrap="h:1", brokers={1: KAFKA_4}, topics={"orders": read_only})
+    found = list(rights.check(ours, msgspec.structs.replace(facts(), others={"us": there})))
+    assert wrong(found) == [("error", "orders of cluster us")]
+    assert "lacks Write on topic orders of cluster us" in said(found, "orders of cluster us")
+
+
+@pytest.mark.parametrize(("days", "level"), [(60, None), (13, "warning"), (-1, "error")])
+def test_certificates_that_end_are_named_before(days: int, level: str | None) -> None:
+    ends = {"broker 1": NOW_MS + days * 86_400_000 + 1}
+    found = list(certificates.check(ClusterFacts(bootstrap="h:1", certificates=ends), NOW_MS, "us"))
+    assert wrong(found) == ([] if level is None else [(level, "broker 1")])
+    assert "the certificate of broker 1 of cluster us" in found[0].sentence
+
+
+def test_certificates_in_files_are_looked_at(tmp_path: Path) -> None:
+    Authority("ours").write(tmp_path, "worker")
+    files = {name: str(tmp_path / name) for name in ("ca.pem", "cert.pem", "key.pem")}
+    env = {"KAFKA_SSL_CAFILE": files["ca.pem"], "KAFKA_SSL_CERTFILE": files["cert.pem"]}
+    ours = settings(KAFKA_SECURITY_PROTOCOL="SSL", KAFKA_SSL_KEYFILE=files["key.pem"], **env)
+    found = certificates.of_files(ours.login)
+    days = {name: round((end_ms / 1000 - time.time()) / 86_400) for name, end_ms in found.items()}
+    assert days == {files["cert.pem"]: 30, files["ca.pem"]: 365}
+    assert certificates.of_files(settings().login) == {}
 
 
 def test_rights_that_brokers_do_not_tell_are_not_known() -> None:

@@ -218,3 +218,33 @@ async def test_deliveries_that_were_late_on_purpose_do_not_count_as_late(tmp_pat
         assert len(await through(stage, cycles=10)) == 6
 
         assert sum(stage.due.lateness.histogram().values()) == 1
+
+
+async def test_a_cluster_s_cap_is_for_all_its_topics_and_holds_up_nobody_else(tmp_path: Path) -> None:
+    file = tmp_path / "clusters.toml"
+    file.write_text('[clusters.other]\nbootstrap_servers = "h:1"\nrate = "50/s"')
+    async with Stage(tmp_path / "stage", DELAY_CLUSTERS=str(file)) as stage:
+        for number in range(40):
+            more = {} if number < 10 else {"delay_to_cluster": "other"}
+            await stage.schedule(f"{number}", 10, delay_to=("orders", "payments")[number % 2], **more)
+
+        sent = await through(stage, cycles=15)
+        assert {f"{number}" for number in range(10)} <= set(sent)
+        assert 10 <= len(sent) - 10 <= 17
+        assert len({int(id_) % 2 for id_ in sent if int(id_) >= 10}) == 2
+        assert len(await through(stage, cycles=50)) == 40 - len(sent)
+
+
+async def test_what_a_cluster_has_not_acknowledged_counts_for_its_cap_whatever_the_topic(tmp_path: Path) -> None:
+    file = tmp_path / "clusters.toml"
+    file.write_text('[clusters.other]\nbootstrap_servers = "h:1"\nrate = "10/s"')
+    async with Stage(tmp_path / "stage", DELAY_CLUSTERS=str(file)) as stage:
+        for number in range(200):
+            to = ("orders", "payments")[number % 2]
+            await stage.schedule(f"{number}", 10, delay_to=to, delay_to_cluster="other")
+        for _ in range(600):
+            stage.clock.pass_by(50)
+            stage.fire()
+            await stage.settle()
+        sent = sum(len(partition.in_flight.claims) for partition in stage.due.partitions.values())
+        assert 90 < sent <= 105  # of ten seconds, in thirty: none of them is known to be there

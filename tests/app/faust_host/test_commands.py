@@ -32,7 +32,8 @@ def test_help_is_punctuals() -> None:
     assert "Punctual: delayed messages for Kafka" in said.stdout
     assert "docs/reference/settings.md" in said.stdout
     _, _, commands = said.stdout.partition("Commands:\n")
-    assert re.findall(r"^  (\S+)", commands, re.MULTILINE) == sorted({"doctor", "worker"} | OURS)
+    own = {"doctor", "gateway", "repartition", "worker"}
+    assert re.findall(r"^  (\S+)", commands, re.MULTILINE) == sorted(own | OURS)
 
 
 def test_a_workers_help_has_what_the_environment_does_not_say() -> None:

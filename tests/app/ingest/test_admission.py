@@ -92,6 +92,12 @@ def holding(*names: str) -> Any:
     )
 
 
+def test_all_topics_of_an_installation_are_known_by_their_names() -> None:
+    topics = Settings.from_env({"DELAY_APP_ID": "shop"}).internal_topics | {"shop-receipts"}
+    assert {topic for topic in topics if not topic.endswith(SUFFIXES)} == set()
+    assert {suffix for suffix in SUFFIXES if not any(topic.endswith(suffix) for topic in topics)} == set()
+
+
 @pytest.mark.parametrize("cluster", [None, "other"])
 @pytest.mark.parametrize("suffix", SUFFIXES)
 async def test_another_installations_topics_match_no_pattern(cluster: str | None, suffix: str) -> None:

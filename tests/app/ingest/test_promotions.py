@@ -377,6 +377,21 @@ def test_a_destination_that_is_not_allowed_any_more_is_refused_too(tmp_path: Pat
     bench.close()
 
 
+@pytest.mark.parametrize(("id_", "made_by"), [("a", "late-0-7"), ("orders/a", "delay-requests-0-7")])
+def test_what_was_allowed_on_the_input_that_it_came_by_is_so_when_it_comes_back(
+    tmp_path: Path, id_: str, made_by: str
+) -> None:
+    """By the last record about its id, or by its namespace: an operator may have moved it."""
+    inputs = {"DELAY_INPUTS": "late=native", "DELAY_NAMESPACES": "late=orders"}
+    allowed = {"DELAY_DESTINATIONS": "late:orders,payments"}
+    bench = Workbench(tmp_path / "x.db", 0, **{**HORIZON, **inputs, **allowed})
+    bench.promote(id_, FAR, made_by)
+    assert bench.pending() == {id_: FAR}
+    bench.promote("b", FAR, OLD)
+    assert bench.events[-2]["reason"] == "not-allowed"
+    bench.close()
+
+
 def test_what_is_superseded_is_not_refused(bench: Workbench) -> None:
     first = bench.schedule("a", FAR)
     bench.schedule("a", FARTHER)

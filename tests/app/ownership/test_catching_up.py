@@ -26,7 +26,7 @@ def looked_at(began_s: float) -> "CatchUp":
 
 def partition_of() -> Partition:
     """Return a partition that has not begun."""
-    parts = SimpleNamespace(settings=Settings.from_env({}), clock=None, journal=None, admission=None)
+    parts = SimpleNamespace(settings=Settings.from_env({}), clock=None, journal=None, admission=None, quotas=None)
     return Partition(0, cast("Services", parts), cast("Firing", None))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.process.acl import Acl, consumer_acls, producer_acls, worker_acls
+from app.process.acl import Acl, consumer_acls, gateway_acls, producer_acls, worker_acls
 from app.settings import Settings
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/operate.md"
@@ -71,3 +71,22 @@ def test_who_sends_writes_to_inputs_alone_and_who_reads_writes_nothing() -> None
         ("topic", "orders", ("Read",)),
         ("group", "mail", ("Read",)),
     }
+
+
+def test_the_page_has_a_gateways_rights() -> None:
+    page = (PAGE.parent / "gateway-tokens.md").read_text()
+    section = page[page.index("## Rights") :]
+    rows = re.findall(r"^\| (.+?) \| ([A-Z][A-Za-z, ]+) \|", section, re.MULTILINE)
+    said = {(names.partition("`<id>-")[2].partition("`")[0] or names, operations) for names, operations in rows}
+    granted = {
+        (acl.name.removeprefix("shop-"), ", ".join(acl.operations))
+        for acl in gateway_acls(settings(DELAY_DESTINATIONS="orders"))
+    }
+    assert said == {(name if name != "orders" else "each destination", operations) for name, operations in granted}
+
+
+def test_a_gateway_writes_to_no_destination() -> None:
+    granted = gateway_acls(settings(DELAY_INPUTS="extra=native"))
+
+    writes = {acl.name for acl in granted if "Write" in acl.operations}
+    assert writes == {"shop-requests", "extra", "shop-receipts", "shop-dead-letters"}

@@ -8,6 +8,8 @@ import pytest
 from app.errors import DataDirectoryForeign, DataDirectoryTaken, DataDirectoryUnusable
 from app.process.datadir import belongs, check, claim, member_id
 
+FIRST, NEXT = "delay-delays-changelog", "delay-p24-delays-changelog"
+
 
 def test_a_directory_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
     data = tmp_path / "a" / "b"
@@ -60,13 +62,42 @@ def test_a_full_disk_leaves_no_empty_member_id(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_directory_belongs_to_the_installation_that_used_it_first(tmp_path: Path) -> None:
-    belongs(tmp_path, "delay", "cluster-1")
-    belongs(tmp_path, "delay", "cluster-1")
+    belongs(tmp_path, "delay", "cluster-1", FIRST)
+    belongs(tmp_path, "delay", "cluster-1", FIRST)
     for app_id, cluster_id in (("delay", "cluster-2"), ("other", "cluster-1")):
         with pytest.raises(DataDirectoryForeign) as raised:
-            belongs(tmp_path, app_id, cluster_id)
+            belongs(tmp_path, app_id, cluster_id, FIRST)
         assert str(raised.value) == (
             f"the data directory {tmp_path} belongs to delay on cluster cluster-1, this worker serves {app_id} on "
             f"cluster {cluster_id}. Give it a data directory of its own (DATADIR or PORT). If the other one is no "
             "more, remove this directory: it is only a copy of the changelog."
         )
+
+
+def databases(path: Path) -> list[str]:
+    return sorted(found.name for found in path.rglob("delays-*.db"))
+
+
+def with_databases(path: Path) -> None:
+    for number in range(2):
+        (path / "v1/tables" / f"delays-{number}.db").mkdir(parents=True)
+
+
+def test_databases_of_before_the_number_of_partitions_changed_are_removed(tmp_path: Path) -> None:
+    with_databases(tmp_path)
+    belongs(tmp_path, "delay", "cluster-1", FIRST)
+    assert databases(tmp_path) == ["delays-0.db", "delays-1.db"]
+
+    belongs(tmp_path, "delay", "cluster-1", NEXT)
+    assert databases(tmp_path) == []
+
+    with_databases(tmp_path)
+    belongs(tmp_path, "delay", "cluster-1", NEXT)
+    assert databases(tmp_path) == ["delays-0.db", "delays-1.db"]
+
+
+def test_databases_of_an_attempt_that_was_given_up_are_removed(tmp_path: Path) -> None:
+    belongs(tmp_path, "delay", "cluster-1", NEXT)
+    with_databases(tmp_path)
+    belongs(tmp_path, "delay", "cluster-1", FIRST)
+    assert databases(tmp_path) == []

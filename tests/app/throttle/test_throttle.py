@@ -2,6 +2,7 @@
 
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,3 +200,63 @@ def test_only_backlog_is_held_back_to_catch_up_and_only_where_there_is_no_cap() 
     assert take_all(throttle, BACKLOG_MS + 1) == 10
     assert throttle.room(EMAILS, BACKLOG_MS, 0) == math.inf
     assert throttle.rates.get((None, "sms")) == Rate(5.0)
+
+
+def together(tmp_path: Path, clock: SimulatedClock, rate: str, owned: Any = range(PARTITIONS), **env: str) -> Throttle:
+    """A throttle of an installation whose cluster `other` has a cap."""
+    file = tmp_path / "clusters.toml"
+    file.write_text(
+        f'[clusters.other]\nbootstrap_servers = "h:1"\nrate = "{rate}"\n[clusters.free]\nbootstrap_servers = "h:2"'
+    )
+    return made(clock, owned, DELAY_CLUSTERS=str(file), **env)
+
+
+def test_all_topics_of_a_cluster_share_its_cap(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    throttle = together(tmp_path, clock, "100/s", DELAY_RATES="other/slow=1/s")
+    slow, a, b = ("other", "slow"), ("other", "a"), ("other", "b")
+    taken = dict.fromkeys((slow, a, b), 0)
+    for _ in range(1_000):
+        clock.pass_by(10)
+        for to in taken:
+            if throttle.room(to, 0, 0, 0) >= 1:
+                throttle.spend(to, 0)
+                taken[to] += 1
+
+    assert 950 <= sum(taken.values()) <= 1_030
+    assert 8 <= taken[slow] <= 11
+    assert throttle.shares(a)
+    assert throttle.limits(a, 0)
+    for free in (EMAILS, ("free", "a")):
+        assert not throttle.throttles(free, 0)
+        assert throttle.room(free, 0, 1_000) == math.inf
+        assert throttle.until_s(free, 0) == 0
+
+
+def test_what_is_on_its_way_to_a_cluster_counts_for_its_cap_whatever_the_topic(tmp_path: Path) -> None:
+    def after_a_while(answered: int) -> float:
+        clock = SimulatedClock()
+        throttle = together(tmp_path, clock, "10/s burst 50")
+        for sent in range(0, 150, 50):
+            clock.pass_by(11_000)
+            throttle.room(("other", "a"), 0, 0, sent - sent * answered)
+            for _ in range(50):
+                throttle.spend(("other", "b"), 0)
+        clock.pass_by(11_000)
+        return throttle.room(("other", "a"), 0, 0, 150 - 150 * answered)
+
+    assert after_a_while(answered=1) == 50
+    assert after_a_while(answered=0) < 5
+
+
+def test_a_cluster_s_cap_is_shared_by_workers(tmp_path: Path) -> None:
+    clock = SimulatedClock()
+    both = [together(tmp_path, clock, "100/s", range(first, PARTITIONS, 2)) for first in (0, 1)]
+    taken = 0
+    for _ in range(1_000):
+        clock.pass_by(10)
+        for throttle in both:
+            while throttle.room(("other", "a"), 0, 0, 0) >= 1:
+                throttle.spend(("other", "a"), 0)
+                taken += 1
+    assert 950 <= taken <= 1_030

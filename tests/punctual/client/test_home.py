@@ -1,10 +1,14 @@
 """Every client and every worker must name the same home for an id."""
 
+from datetime import timedelta
+
 import pytest
 from aiokafka.partitioner import murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from punctual.client.connection import Connection
+from punctual.client.errors import InvalidIdError
 from punctual.contract.home import home_partition, key_partition
 
 INPUTS = frozenset({"delay-requests", "orders"})
@@ -72,3 +76,14 @@ def test_text_and_bytes_of_an_id_have_one_home_within_range(message_id: str, par
 
 def test_a_topic_with_numbers_in_its_name_is_read_from_the_right_end() -> None:
     assert home_partition("shop-1-7-42", {"shop-1", "shop"}, 16) == 7
+
+
+def test_ids_on_a_teams_input_go_home_by_their_full_names() -> None:
+    team = Connection("127.0.0.1:1", "orders-delays", ("orders-more",), timedelta(seconds=1), {}, "orders")
+
+    assert [team.full(id_) for id_ in (b"42", b"orders/42", b"orders-delays-3-7", b"orders-more-3-7")] == [
+        *(b"orders/42", b"orders/42", b"orders-delays-3-7", b"orders-more-3-7")
+    ]
+    assert Connection("127.0.0.1:1", "delay-requests", (), timedelta(seconds=1), {}).full(b"42") == b"42"
+    with pytest.raises(InvalidIdError, match="delay-id has 257 bytes with its namespace, orders/, it can have 256"):
+        team.full(b"x" * 250)

@@ -75,6 +75,7 @@ def test_the_reason_codes_are_frozen() -> None:
         "missing-destination",
         "missing-due",
         "not-allowed",
+        "quota",
         "too-far",
         "too-large",
         "too-late",

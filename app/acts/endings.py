@@ -1,0 +1,33 @@
+"""How messages had ended before an order came for them."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from app.acts.writing import PATIENCE_S
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.reader import PartitionReader
+
+#: Events before an order that are looked through for how its message had ended.
+_BEFORE: Final = 5_000
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return how the last life of an event's id has ended, if that is among the last events of a partition.
+
+    Raises TimeoutError if the brokers do not answer.
+    """
+    reader = PartitionReader(cluster, topic, home)
+    found = None
+    async with asyncio.timeout(PATIENCE_S):
+        end = await reader.end()
+        start = max(await reader.begin(), end - _BEFORE)
+        async for record in PartitionReader(cluster, topic, home, start).up_to(end):
+            told = _decode(record.value or b"{}")
+            if told["id"] == event["id"] and told["event"] in ("delivered", "cancelled", "dropped", "rejected"):
+                found = told
+    return found

@@ -1,0 +1,33 @@
+"""Acts and jobs as whoever asks may see them: what was asked for may say what keys and headers say."""
+
+import msgspec
+
+from app.access.roles import Asker
+from app.acts.audit import Act
+from app.acts.job import Job, Standing
+from app.search.asked import filter_shown
+from app.search.filter import Filter
+
+
+def is_theirs(job: Job, asker: Asker) -> bool:
+    """Whether a job is about somebody's namespaces alone, or about all, which are theirs."""
+    return asker.namespaces is None or (bool(job.namespaces) and job.namespaces <= set(asker.namespaces))
+
+
+def job_shown(standing: Standing, asker: Asker) -> Standing:
+    """Return how a job stands as somebody may see it: what it tells of others' messages is not theirs to know."""
+    job = msgspec.structs.replace(standing.job, filter=filter_shown(standing.job.filter, asker))
+    if not asker.bound:
+        return msgspec.structs.replace(standing, job=job)
+    parts = [msgspec.structs.replace(part, after="") for part in standing.parts]
+    return msgspec.structs.replace(standing, job=msgspec.structs.replace(job, ends=[]), parts=parts)
+
+
+def act_shown(act: Act, asker: Asker) -> Act:
+    """Return an act as somebody may see it."""
+    asked = act.asked.get("filter")
+    if not isinstance(asked, dict):
+        return act
+    wanted = filter_shown(Filter(key=asked.get("key", ""), header=asked.get("header", "")), asker)
+    masked = {name: getattr(wanted, name) for name in ("key", "header") if name in asked}
+    return msgspec.structs.replace(act, asked={**act.asked, "filter": {**asked, **masked}})

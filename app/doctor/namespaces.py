@@ -1,0 +1,47 @@
+"""Checks what keeps teams apart, and how much of their quotas is used."""
+
+from collections.abc import Iterator
+
+from app.doctor.facts import Facts
+from app.doctor.finding import Finding
+from app.quotas import of_all
+from app.settings import Settings
+from app.web.overview import Namespace, namespace_rows
+
+CHECK = "namespaces"
+#: From this share of a quota on there is something to say.
+_MUCH = 0.9
+
+
+def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield how namespaces stand, if there are any."""
+    if not settings.namespaces:
+        return
+    trusted = [topic for topic in settings.inputs if not settings.namespaces.of_topic(topic)]
+    closed = ", ".join([*trusted, settings.forwards, settings.controls])
+    if settings.security_protocol == "PLAINTEXT":
+        sentence = (
+            f"whoever reaches the brokers at {settings.bootstrap} may write anything anywhere, so that namespaces keep "
+            "teams from accidents alone. Have users sign in (KAFKA_SECURITY_PROTOCOL), and let no team write to "
+            f"{closed}."
+        )
+        yield Finding("warning", CHECK, settings.requests, sentence)
+    else:
+        sentence = f"see to it by ACLs that no team may write to {closed}: what comes there may name every id."
+        yield Finding("ok", CHECK, settings.requests, sentence)
+    for row in namespace_rows(facts.reports.values(), of_all(settings.quotas, settings.namespaces)):
+        yield _used(row)
+
+
+def _used(row: Namespace) -> Finding:
+    for number, limit, what in (
+        (row.messages, row.messages_limit, "messages"),
+        (row.bytes, row.bytes_limit, "bytes of messages"),
+    ):
+        if limit is not None and number >= _MUCH * limit:
+            sentence = (
+                f"{number:,} {what} of the namespace {row.namespace} wait, and {limit:,} may: what is beyond is "
+                "refused as quota. Find out why so many wait, or raise DELAY_QUOTAS."
+            )
+            return Finding("warning", CHECK, row.namespace, sentence)
+    return Finding("ok", CHECK, row.namespace, f"{row.messages:,} messages of the namespace {row.namespace} wait.")

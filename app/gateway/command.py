@@ -1,0 +1,52 @@
+"""`faust -A app gateway`: takes messages over HTTP, also while Kafka is down."""
+
+import asyncio
+import logging
+import sys
+
+import click
+
+from app.errors import PunctualError
+from app.faust_host.library_logs import LibraryLogFilter
+from app.process.fatal import end_process
+from app.process.json_log import JsonFormatter
+from app.process.rate_limit_filter import RateLimitFilter
+from app.settings import Settings
+
+_HELP = """Take messages over HTTP until SIGTERM or Ctrl-C, and write them as requests to Kafka, or to a spool while
+Kafka is down.
+
+Environment variables say all but how it logs: KAFKA_BOOTSTRAP_SERVERS, DELAY_APP_ID and DELAY_PARTITIONS as the workers
+have them, and those that begin with DELAY_GATEWAY_; docs/reference/settings.md. docs/how-to/gateway.md says how.
+"""
+_LEVELS = ("debug", "info", "warning", "error")
+_FORMAT = "[%(asctime)s] [%(process)s] [%(levelname)s] %(message)s"
+
+
+@click.command("gateway", help=_HELP)
+@click.option("-l", "--loglevel", type=click.Choice(_LEVELS), default="info", show_default=True)
+def gateway(loglevel: str) -> None:
+    """Run a gateway with the settings of the environment."""
+    settings = Settings.from_env()
+    _log(loglevel, settings.log_format)
+    # Loaded by who runs a gateway alone: `faust -A app worker` has no use for them.
+    import uvloop  # noqa: PLC0415
+
+    from app.gateway.gateway import serve  # noqa: PLC0415
+    from app.kafka.patches import lost_connections  # noqa: PLC0415
+
+    lost_connections.install()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
+    except PunctualError as error:
+        end_process(error)
+
+
+def _log(level: str, form: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_FORMAT))
+    handler.addFilter(RateLimitFilter())
+    if level != "debug":
+        handler.addFilter(LibraryLogFilter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,99 @@
+"""Puts a gateway together from its settings, runs it until it is to stop, and ends it in order."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from app.gateway import access, browsers, error_answers, health, limits, routes
+from app.gateway.connection import Connection
+from app.gateway.connections import Runner
+from app.gateway.errors import GatewayPortUnusable
+from app.gateway.intake import Intake
+from app.gateway.keys import once
+from app.gateway.parts import Parts
+from app.gateway.receipts import Receipts
+from app.gateway.spool import Spool
+from app.gateway.tally import Tally, TallyCollector
+from app.process.fatal import end_process
+from app.process.tasks import telling
+from app.settings import Settings
+from app.version import VERSION
+
+log = logging.getLogger(__name__)
+
+#: What adds its routes, middlewares and metrics to the application, in this order.
+REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (
+    error_answers.register,
+    browsers.register,
+    access.register,
+    once.register,
+    health.register,
+    routes.register,
+)
+_FAREWELL_S: Final = 10.0
+
+
+class Gateway:
+    """A gateway from its start to its end; of one event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open the spool. Raises SpoolTaken or SpoolUnusable."""
+        self._settings = settings
+        self._connection, self._spool, tally = Connection(settings), Spool(settings, end_process), Tally()
+        self.intake = Intake(settings, self._connection, self._spool, tally, end_process)
+        metrics = CollectorRegistry()
+        metrics.register(TallyCollector(tally, self.intake, settings.gateway_spool_bytes))
+        receipts = Receipts(settings.requests, settings.partitions)
+        self._parts = Parts(settings, self._connection, self.intake, receipts, metrics)
+        self._runner: web.AppRunner | None = None
+        self._connecting: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen, and connect to Kafka as soon as it is there. Raises GatewayPortUnusable."""
+        self._connecting = asyncio.get_running_loop().create_task(self._connection.run(self.intake.is_down))
+        self._connecting.add_done_callback(telling(end_process))
+        settings = self._settings
+        web_app = web.Application(client_max_size=settings.gateway_max_body)
+        for register in REGISTER:
+            register(web_app, self._parts)
+        self._runner = Runner(
+            web_app,
+            settings.gateway_connections,
+            settings.gateway_connections_of_one,
+            shutdown_timeout=_FAREWELL_S,
+        )
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, settings.host, settings.gateway_port, backlog=limits.BACKLOG).start()
+        except OSError as error:
+            raise GatewayPortUnusable(settings.host, settings.gateway_port, error) from error
+        waiting = self._spool.count
+        log.info("listening on http://%s:%d, %d records in the spool", settings.host, settings.gateway_port, waiting)
+
+    async def stop(self) -> None:
+        """Accept nothing more, answer what is under way, leave the spool to the next start."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self.intake.close()
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait({self._connecting})
+        await self._connection.close()
+        log.info("stopped; %d records stay in the spool", self._spool.count)
+
+
+async def serve(settings: Settings) -> None:
+    """Run a gateway until SIGTERM or SIGINT."""
+    log.info("Punctual %s: gateway of %s, Kafka at %s", VERSION, settings.app_id, settings.bootstrap)
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    gateway = Gateway(settings)
+    await gateway.start()
+    await stopped.wait()
+    await gateway.stop()

@@ -1,0 +1,55 @@
+"""Whether a gateway lives, whether it takes records, and what it has counted."""
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+
+from app.gateway import refusals
+from app.gateway.parts import Parts
+from app.web.answers import as_json
+
+
+def register(web_app: web.Application, parts: Parts) -> None:
+    """Add /live, /ready and /metrics to an application that has not started yet."""
+    health = Health(parts)
+    web_app.add_routes(
+        [
+            web.get("/live", health.show_live),
+            web.get("/ready", health.show_ready),
+            web.get("/metrics", health.show_metrics),
+        ]
+    )
+
+
+class Health:
+    """Answers from what is known anyway, without waiting for anything."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def show_live(self, _request: web.Request) -> web.Response:
+        """Answer GET /live: 200 while the event loop turns."""
+        return web.Response(text="alive\n")
+
+    async def show_ready(self, _request: web.Request) -> web.Response:
+        """Answer GET /ready: 200 while records are taken, into Kafka or the spool, else 503; how it stands, as JSON."""
+        intake = self._parts.intake
+        reasons = (intake.not_ready, *self._parts.unready)
+        missing = next(filter(None, (reason() for reason in reasons)), None)
+        state = {
+            "ready": missing is None,
+            "state": intake.state,
+            "connected": self._parts.connection.up,
+            "spool_records": intake.spool_records,
+            "spool_bytes": intake.spool_bytes,
+            "spool_age_s": round(intake.spool_age_s, 3),
+            "missing": missing,
+            "trouble": intake.trouble(),
+        }
+        answer = as_json(state)
+        answer.set_status(200 if missing is None else 503)
+        return answer
+
+    async def show_metrics(self, _request: web.Request) -> web.Response:
+        """Answer GET /metrics in Prometheus' text format."""
+        shown = b"".join(map(generate_latest, (self._parts.metrics, refusals.METRICS, REGISTRY)))
+        return web.Response(body=shown, headers={"Content-Type": CONTENT_TYPE_LATEST})

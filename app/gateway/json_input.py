@@ -1,0 +1,82 @@
+"""JSON that comes in: read as structs, with problems that say where in it something is wrong."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+import msgspec
+
+from app.gateway.problem import Fault, Problem, pointer
+
+T = TypeVar("T")
+
+_PATH: Final = re.compile(r" - at `(key in )?\$(.*)`$")
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+#: What JSON leaves out between its parts.
+SPACE: Final = b" \t\r\n"
+
+
+def decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    """Return what JSON says. Raises Problem, with the place of what is wrong."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        raise of_validation(error) from error
+    except msgspec.DecodeError as error:
+        raise Problem("bad-json", f"The body is no JSON: {error}.") from error
+    except RecursionError as error:
+        raise Problem("bad-json", "The body is JSON in too many layers.") from error
+
+
+def check_text(raw: bytes) -> None:
+    """Refuse bytes that are no UTF-8: what is passed over unread need not be for msgspec. Raises Problem."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise Problem("bad-json", f"The body is not UTF-8, and JSON is: {error}.") from error
+
+
+class Once:
+    """Refuses objects that have a field twice, of which msgspec takes the last."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Look for these fields."""
+        self._names = {name: b'"%s"' % name.encode() for name in names}
+
+    def check(self, raw: bytes) -> None:
+        """Look at JSON that has been read as an object. Raises Problem."""
+        count = raw.count
+        for quoted in self._names.values():
+            if count(quoted) > 1:  # deeper inside, perhaps
+                _check_once(raw, self._names)
+                return
+
+
+def _check_once(raw: bytes, names: Iterable[str]) -> None:
+    try:
+        pairs: list[tuple[str, object]] = json.loads(raw, object_pairs_hook=list, parse_int=str, parse_float=str)
+    except RecursionError as error:
+        raise Problem("bad-json", "The body is JSON in too many layers.") from error
+    given = [name for name, _ in pairs]
+    for name in names:
+        if given.count(name) > 1:
+            sentence = f"{name} is there twice. Send it once."
+            raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
+
+
+def of_validation(error: msgspec.ValidationError) -> Problem:
+    """Return the problem that msgspec has found, whose text ends with where it is."""
+    said = str(error)
+    match = _PATH.search(said)
+    path = (
+        ()
+        if match is None
+        else tuple(name or int(number) for name, number in _STEP.findall(match[2].partition("[...]")[0]))
+    )
+    sentence = said if match is None else said[: match.start()]
+    if sentence.startswith("Object contains unknown field `"):
+        path = (*path, sentence.split("`")[1])
+    where = ".".join(str(part) for part in path)
+    detail = f"{where}: {sentence}." if where else f"{sentence}."
+    return Problem("malformed", detail, [Fault(pointer(*path), f"{sentence}.")])

@@ -1,0 +1,125 @@
+"""Follows the topic of receipts into the store, from where it was left, through outages."""
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+
+from app.gateway.keys.receipt import decode
+from app.gateway.keys.store import Store, Written
+from app.process.foreign_records import passed_over
+
+log = logging.getLogger(__name__)
+
+_DIGEST_BYTES: Final = 32
+#: Brokers that do not answer within that time at the start are taken to be down.
+_BEGIN_S: Final = 5.0
+_AGAIN_S: Final = 0.5
+_WAIT_MS: Final = 500
+_RECORDS: Final = 500
+
+
+class Follower:
+    """Reads all partitions; it belongs to no consumer group, and never creates the topic."""
+
+    def __init__(
+        self, topic: str, store: Store, ensure: Callable[[], Awaitable[int]], options: Mapping[str, Any]
+    ) -> None:
+        """Read into `store`; `ensure` sees that the topic is there, and gives the number of its partitions."""
+        self.caught_up = asyncio.Event()
+        #: Whether brokers have answered, or have had the time to.
+        self.begun = asyncio.Event()
+        #: Whether they answered when they were last asked.
+        self.connected = False
+        #: How many partitions the topic has, 0 if that is not known yet.
+        self.partitions = 0
+        self._topic, self._store, self._ensure = topic, store, ensure
+        self._options = {"enable_auto_commit": False, "auto_offset_reset": "earliest"} | dict(options)
+        self._next: dict[int, int] = {}
+        self._waiting = defaultdict[int, list[tuple[int, int, asyncio.Future[None]]]](list)
+        self._count = 0
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        failing = False
+        asyncio.get_running_loop().call_later(_BEGIN_S, self.begun.set)
+        while True:
+            try:
+                partitions = await self._ensure()
+                await self._follow([TopicPartition(self._topic, number) for number in range(partitions)])
+            except Exception as error:  # noqa: BLE001 - whatever a cluster does to its client
+                self.connected = False
+                self.begun.set()
+                if not failing:
+                    log.warning("%s cannot be read, trying on: %s", self._topic, error)
+                failing = True
+            await asyncio.sleep(_AGAIN_S)
+
+    async def passed(self, partition: int, offset: int) -> None:
+        """Wait until a record has been read, or was read already."""
+        if self._next.get(partition, 0) > offset:
+            return
+        self._count += 1
+        there = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting[partition], (offset, self._count, there))
+        await there
+
+    async def _follow(self, partitions: list[TopicPartition]) -> None:
+        consumer = AIOKafkaConsumer(
+            fetch_max_wait_ms=_WAIT_MS, fetch_min_bytes=1, max_poll_records=_RECORDS, **self._options
+        )
+        try:
+            await consumer.start()
+            self._assign(consumer, partitions)
+            self.partitions, self.connected = len(partitions), True
+            self.begun.set()
+            ends = await consumer.end_offsets(partitions)
+            while True:
+                turn = await consumer.getmany(timeout_ms=_WAIT_MS, max_records=_RECORDS)
+                for tp, records in turn.items():
+                    self._take(tp.partition, records)
+                if not self.caught_up.is_set():
+                    await self._look_whether_caught_up(consumer, ends)
+                await asyncio.sleep(0)
+        finally:
+            with contextlib.suppress(Exception):
+                await consumer.stop()
+
+    def _assign(self, consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -> None:
+        consumer.assign(partitions)
+        for tp in partitions:
+            offset = self._store.next_offset(tp.partition)
+            if offset is not None:
+                consumer.seek(tp, offset)
+
+    async def _look_whether_caught_up(self, consumer: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> None:
+        for tp, end in ends.items():
+            if await consumer.position(tp) < end:
+                return
+        self.caught_up.set()
+        log.info("%s has been read: keys are known", self._topic)
+
+    def _take(self, partition: int, records: list[ConsumerRecord]) -> None:
+        next_offset = records[-1].offset + 1
+        self._store.take(partition, filter(None, map(self._read, records)), next_offset)
+        self._next[partition] = next_offset
+        waiting = self._waiting[partition]
+        while waiting and waiting[0][0] < next_offset:
+            there = heapq.heappop(waiting)[2]
+            if not there.done():
+                there.set_result(None)
+
+    def _read(self, record: ConsumerRecord) -> Written | None:
+        key, why = record.key or b"", "its key is no digest"
+        if len(key) == _DIGEST_BYTES:
+            try:
+                return Written(key, record.timestamp, decode(record.value))
+            except ValueError as error:
+                why = str(error)
+        passed_over(self._topic, record.partition, record.offset, why)
+        return None

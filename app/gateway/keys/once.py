@@ -1,0 +1,120 @@
+"""Has requests with an Idempotency-Key carried out once: around all addresses that take something."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from app.gateway.caller import caller_of
+from app.gateway.gate import place_of
+from app.gateway.keys.digests import Asked, KeyedOrigin, request_digest
+from app.gateway.keys.errors import KeyRefused
+from app.gateway.keys.field import HEADER, key_of
+from app.gateway.keys.keys import Keys
+from app.gateway.keys.receipt import Answer
+from app.gateway.keys.service import KeyService
+from app.gateway.origin import ORIGIN
+from app.gateway.parts import Parts
+from app.gateway.problem import Problem
+from app.process.fatal import end_process
+from app.process.tasks import telling
+from app.settings import Settings
+from app.web.guard import SAFE
+
+#: Where a handler says that something of the request was not done that may be when it comes again.
+AGAIN: Final = web.RequestKey("again", bool)
+#: Whether an answer is one that was given before.
+REPLAYED: Final = "Idempotency-Replayed"
+
+#: What takes something, and answers at once.
+_PLACES: Final = frozenset(
+    {
+        "POST /v1/messages",
+        "POST /v1/messages/{id}/deliver-now",
+        "PATCH /v1/messages/{id}",
+        "DELETE /v1/messages/{id}",
+    }
+)
+#: Headers that belong to an answer.
+_KEPT: Final = ("Content-Type", "Location", "ETag")
+_LAST_SUCCESS: Final = 299
+
+
+class Once:
+    """Looks whether a request has a key, and what has become of it."""
+
+    def __init__(self, keys: Keys, settings: Settings) -> None:
+        """Ask these keys."""
+        self._keys, self._settings = keys, settings
+
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, once for its key. Raises the Problem that says why not."""
+        if HEADER not in request.headers or request.method in SAFE:
+            return await handler(request)
+        if place_of(request) not in _PLACES:
+            raise Problem("idempotency-key", f"{request.path} takes no {HEADER}. Give each record a header delay-id.")
+        try:
+            return await self._once(request, handler)
+        except KeyRefused as refused:
+            headers = {} if refused.retry_after_s is None else {"Retry-After": str(refused.retry_after_s)}
+            raise Problem(
+                refused.problem, f"{str(refused)[:1].upper()}{str(refused)[1:]}.", headers=headers
+            ) from refused
+
+    async def _once(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        key = key_of(request.headers.getall(HEADER))
+        assert key is not None, "the header is there"
+        digest = request_digest(request.method, request.path_qs, await request.read())
+        given: list[web.StreamResponse] = []
+
+        async def submit(asked: Asked) -> tuple[Answer, bool]:
+            request[ORIGIN] = KeyedOrigin(asked, self._settings.requests, self._settings.partitions)
+            answer = await handler(request)
+            given.append(answer)
+            return _kept(answer), answer.status <= _LAST_SUCCESS and not request.get(AGAIN, False)
+
+        answer, old = await self._keys.once(caller_of(request).name, key, digest, submit)
+        return given[0] if given and not old and _kept(given[0]) == answer else _replayed(answer)
+
+
+def _kept(answer: web.StreamResponse) -> Answer:
+    assert isinstance(answer, web.Response), "what takes something answers at once"
+    body = answer.body if isinstance(answer.body, bytes | bytearray) else b""
+    headers = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
+    return Answer(answer.status, bytes(body).decode(), headers)
+
+
+def _replayed(answer: Answer) -> web.Response:
+    return web.Response(body=answer.body.encode(), status=answer.status, headers={**answer.headers, REPLAYED: "true"})
+
+
+def middleware(once: Once) -> Middleware:
+    """Return it as aiohttp takes it."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await once.check(request, handler)
+
+    return check
+
+
+def register(web_app: web.Application, parts: Parts) -> None:
+    """Have an application that has not started yet know keys, as long as it runs.
+
+    Raises a TableError or DataDirectoryUnusable if the disk does not do what it is asked.
+    """
+    service = KeyService(parts.settings, parts.settings.gateway_path, parts.receipts.moment_ms)
+    parts.unready.append(service.keys.unread)
+    web_app.middlewares.append(middleware(Once(service.keys, parts.settings)))
+
+    async def run(_: web.Application) -> AsyncIterator[None]:
+        running = asyncio.get_running_loop().create_task(service.run(parts.connection.sender()))
+        running.add_done_callback(telling(end_process))
+        yield
+        running.cancel()
+        await asyncio.wait({running})
+        service.close()
+
+    web_app.cleanup_ctx.append(run)

@@ -1,0 +1,47 @@
+"""Puts the parts together that know keys, and runs them beside a gateway."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from app.gateway.keys.follower import Follower
+from app.gateway.keys.keys import Keys
+from app.gateway.keys.receipt import Known
+from app.gateway.keys.store import Store
+from app.gateway.keys.writer import ReceiptWriter
+from app.kafka.produce.sender import Sender
+from app.process.datadir import kept
+from app.settings import Settings
+from app.topics import ensure_receipts
+
+
+class KeyService:
+    """The keys of a gateway, with all that they need; `keys` answers at once, with Kafka or without."""
+
+    def __init__(self, settings: Settings, path: Path, now_ms: Callable[[], int]) -> None:
+        """Open what is in the gateway's data directory.
+
+        Raises a TableError or DataDirectoryUnusable if that is not possible.
+        """
+        self._topic, self._now_ms = settings.receipts, now_ms
+        self._store = Store(path / "keys")
+        options: Mapping[str, Any] = {"bootstrap_servers": settings.bootstrap, **settings.kafka_options()}
+        self.follower = Follower(self._topic, self._store, lambda: ensure_receipts(settings), options)
+        self.keys = Keys(kept(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms)
+
+    async def run(self, sender: Awaitable[Sender]) -> None:
+        """Follow the topic, and write to it by `sender` as soon as there is one, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.follower.run())
+            tasks.create_task(self.keys.run())
+            self.keys.connected(ReceiptWriter(await sender, self._topic, self._now_ms))
+
+    def known(self, digest: bytes) -> Known | None:
+        """Return what is known of a key now."""
+        return self._store.known(digest, self._now_ms())
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()

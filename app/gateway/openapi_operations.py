@@ -1,0 +1,282 @@
+"""What can be asked of a gateway: each address with what it takes, and what it answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from punctual.contract.request import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A part of an address, or a header of a request."""
+
+    name: str
+    where: str
+    description: str
+    example: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer: `body` names the structures that it may be."""
+
+    status: int
+    description: str
+    body: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    media_type: str = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one address; `takes` names the structures that its body may be."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    description: str
+    answers: tuple[Answer, ...]
+    parameters: tuple[Parameter, ...] = ()
+    takes: tuple[str, ...] = ()
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    media_types: tuple[str, ...] = ("application/json",)
+    problems: tuple[str, ...] = ()
+
+
+_REASONS: Final = tuple(reason.value for reason in Reason)
+_ANY: Final = (
+    "bad-request",
+    "unauthorized",
+    "forbidden",
+    "timeout",
+    "uri-too-long",
+    "misdirected",
+    "rate",
+    "headers-too-large",
+    "internal",
+)
+_BODY: Final = ("bad-json", "malformed", "body-too-large", "unsupported-media-type", "busy")
+_TAKEN: Final = ("spool-full",)
+_KEYED: Final = ("idempotency-key", "idempotency-key-reused", "in-progress", "keys-unread")
+_NOBODY: Final = ("unreachable",)
+_ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "changed", *_REASONS, *_TAKEN, *_KEYED)
+
+_ID: Final = Parameter("id", "path", "The message's id; slashes may stand as they are.", "order-42", {"minLength": 1})
+_MATCH: Final = Parameter(
+    "If-Match",
+    "header",
+    "Only if the message is due exactly then: its entity tag.",
+    '"1924992000000"',
+    {"pattern": r'^(\*|"[0-9]{1,15}")$'},
+)
+_KEY: Final = Parameter(
+    "Idempotency-Key",
+    "header",
+    "A string in double quotes: within a day the same request gets the same answer, whichever gateway it comes to.",
+    '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
+    {"pattern": '^"[A-Za-z0-9-]{1,64}"$'},
+)
+_ETAG: Final = {"ETag": "The due time in epoch milliseconds, in quotes."}
+_RETRY: Final = {"Retry-After": "Seconds."}
+
+_SHORT: Final = {
+    "to": "reminders",
+    "after": "PT15M",
+    "key": "customer-7",
+    "value": {"order": 42},
+    "headers": {"trace": "4bf92f"},
+    "id": "order-42",
+}
+_AT: Final = {"to": "reminders", "at": "2031-01-31T08:00:00+01:00", "value": "Good morning", "max-late": "PT1H"}
+_RECORD: Final = {
+    "key": {"type": "STRING", "data": "customer-7"},
+    "value": {"type": "JSON", "data": {"order": 42}},
+    "headers": [
+        {"name": "delay-to", "value": "cmVtaW5kZXJz"},
+        {"name": "delay-after", "value": "UFQxNU0="},
+        {"name": "trace", "value": "NGJmOTJm"},
+    ],
+}
+_BINARY: Final = {
+    "partition_id": 1,
+    "value": {"type": "BINARY", "data": "AAH/"},
+    "headers": [
+        {"name": "delay-to", "value": "cmVtaW5kZXJz"},
+        {"name": "delay-at", "value": "MTkyNDk5MjAwMDAwMA=="},
+        {"name": "delay-id", "value": "b3JkZXItNDM="},
+    ],
+}
+_DONE: Final = {
+    "status": 201,
+    "id": "order-42",
+    "due": "2031-01-01T00:00:00.000Z",
+    "due_ms": 1924992000000,
+    "to": "reminders",
+    "source": "delay-requests-3-17",
+}
+
+OPERATIONS: Final = (
+    Operation(
+        "POST",
+        "/v1/messages",
+        "sendMessages",
+        "Have messages delivered later",
+        "One message (an object), or a batch (an array), each in the short form, or in the record form of Confluent's "
+        "REST proxy v3 with the native headers. A batch has an outcome for each of its messages.",
+        (
+            Answer(
+                201,
+                "Kafka has it, or all of the batch.",
+                ("Message", "Messages"),
+                {"Location": "The message's address.", **_ETAG},
+                {"one": _DONE, "batch": {"results": [_DONE]}},
+            ),
+            Answer(
+                202,
+                "It is on this gateway's disk until Kafka takes it; of a batch, some messages are.",
+                ("Message", "Messages"),
+                {"Location": "The message's address.", **_ETAG},
+            ),
+            Answer(207, "Of a batch, some messages were refused.", ("Messages",)),
+        ),
+        (_KEY,),
+        takes=("ShortForm", "RecordForm", "[ShortForm|RecordForm]"),
+        examples={
+            "short": _SHORT,
+            "at": _AT,
+            "series": {"to": "reminders", "cron": "0 8 * * 1-5", "zone": "Europe/Berlin", "value": "stand up"},
+            "bytes": {
+                "to": "reminders",
+                "after": 60_000,
+                "value": {"base64": "AAH/"},
+                "headers": [["h", "1"], ["h", "2"]],
+            },
+            "record": _RECORD,
+            "binary record": _BINARY,
+            "batch": [_SHORT, _RECORD],
+        },
+        problems=(*_ANY, *_BODY, "too-many-messages", *_REASONS, *_TAKEN, *_KEYED),
+    ),
+    Operation(
+        "GET",
+        "/v1/messages/{id}",
+        "getMessage",
+        "See a message that is pending",
+        "A worker is asked. What is on this gateway's disk yet, or on its way to the worker, is not pending.",
+        (Answer(200, "The message.", ("Pending",), _ETAG),),
+        (_ID,),
+        problems=(*_ANY, "unknown-message", "bad-id", *_NOBODY),
+    ),
+    Operation(
+        "DELETE",
+        "/v1/messages/{id}",
+        "cancelMessage",
+        "Cancel a message",
+        "The answer waits a moment for what comes of it.",
+        (
+            Answer(200, "It is cancelled: it will not be delivered.", ("Order",)),
+            Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
+        ),
+        (_ID, _MATCH, _KEY),
+        problems=(*_ANY, *_ORDERED),
+    ),
+    Operation(
+        "PATCH",
+        "/v1/messages/{id}",
+        "rescheduleMessage",
+        "Give a message another due time",
+        "Its content stays. The answer waits a moment for what comes of it.",
+        (
+            Answer(200, "It is due then.", ("Order",), _ETAG),
+            Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
+        ),
+        (_ID, _MATCH, _KEY),
+        ("Reschedule",),
+        {"after": {"after": "PT1H"}, "at": {"at": 1924992000000, "jitter": 1000}},
+        ("application/json", "application/merge-patch+json"),
+        (*_ANY, *_BODY, *_ORDERED),
+    ),
+    Operation(
+        "POST",
+        "/v1/messages/{id}/deliver-now",
+        "deliverNow",
+        "Deliver a message now",
+        "It is due at once. The answer waits a moment for what comes of it, not for the delivery.",
+        (
+            Answer(200, "It is delivered now.", ("Order",), _ETAG),
+            Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
+        ),
+        (_ID, _MATCH, _KEY),
+        problems=(*_ANY, *_ORDERED),
+    ),
+    Operation(
+        "POST",
+        "/kafka/v3/clusters/{cluster}/topics/{topic}/records",
+        "produceRecord",
+        "Produce records to an input, as to Confluent's REST proxy",
+        "One record, or a stream of them, one JSON object after another. Each has a report of its own, in their order, "
+        "as soon as it is known; `error_code` is 200 of what is safe. The topic is one of the installation's inputs, "
+        "and records are in its dialect.",
+        (Answer(200, "A report for each record, one JSON object after another.", ("Report", "ConfluentError")),),
+        (
+            Parameter("cluster", "path", "Anything: there is one cluster.", "any"),
+            Parameter("topic", "path", "An input topic.", "delay-requests"),
+        ),
+        ("RecordForm",),
+        {"record": _RECORD, "binary record": _BINARY},
+        problems=(*_ANY, *_BODY, "not-found", "idempotency-key", "spool-full"),
+    ),
+    Operation(
+        "GET",
+        "/problems/{name}",
+        "getProblemType",
+        "See what a type of problem means",
+        "The address that `type` of a problem has.",
+        (Answer(200, "What it means.", ("Meaning",)),),
+        (Parameter("name", "path", "The type's name.", "missing-due", {"minLength": 1}),),
+        problems=(*_ANY, "not-found"),
+    ),
+    Operation(
+        "GET",
+        "/openapi.json",
+        "getDocument",
+        "Get this document",
+        "It is made from what reads and writes messages.",
+        (Answer(200, "This document.", ("anything",)),),
+        problems=_ANY,
+    ),
+    Operation(
+        "GET",
+        "/live",
+        "isLive",
+        "Whether the process answers",
+        "For whoever restarts it.",
+        (Answer(200, "It does.", ("text",), media_type="text/plain"),),
+        problems=_ANY,
+    ),
+    Operation(
+        "GET",
+        "/ready",
+        "isReady",
+        "Whether messages are taken",
+        "Into Kafka, or onto this gateway's disk.",
+        (
+            Answer(200, "They are.", ("anything",)),
+            Answer(503, "They are not.", ("anything",), _RETRY),
+        ),
+        problems=_ANY,
+    ),
+    Operation(
+        "GET",
+        "/metrics",
+        "getMetrics",
+        "Metrics in Prometheus' text format",
+        "Of this gateway alone.",
+        (Answer(200, "The metrics.", ("text",), media_type="text/plain"),),
+        problems=_ANY,
+    ),
+)

@@ -1,0 +1,26 @@
+"""What the routes of a gateway work with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry
+
+from app.gateway.connection import Connection
+from app.gateway.intake import Intake
+from app.gateway.receipts import Receipts
+from app.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a gateway; whoever has metrics registers a collector with `metrics`.
+
+    Each of `unready` says what the gateway waits for before it is to be asked for something, None for nothing.
+    """
+
+    settings: Settings
+    connection: Connection
+    intake: Intake
+    receipts: Receipts
+    metrics: CollectorRegistry
+    unready: list[Callable[[], str | None]] = field(default_factory=list)

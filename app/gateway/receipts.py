@@ -1,0 +1,44 @@
+"""When an order came, and ids for messages that have none."""
+
+import random
+import secrets
+
+from app.clock import Clock
+from punctual.contract.home import key_partition
+
+_RANDOM, _RANDOM_BITS = 10**18, 59
+_STEP = 10**9
+
+
+class Receipts:
+    """Moments that never go back, and ids that sort by them; of one gateway."""
+
+    def __init__(self, requests: str, partitions: int) -> None:
+        """Make ids for the requests topic of an installation with so many partitions."""
+        self._requests, self._partitions = requests, partitions
+        self._moment_ms = self._number = 0
+        # Nobody need fail to guess an id, and asking the system for each costs as much as all the rest of it.
+        self._chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311 - the same
+
+    def moment_ms(self) -> int:
+        """Return the time (epoch ms), for `delay-asked-at`: never before an earlier answer, or orders would be stale.
+
+        Across a restart it can go back, if the machine's clock did.
+        """
+        self._moment_ms = max(self._moment_ms, Clock.wall_ms())
+        return self._moment_ms
+
+    def id(self, key: bytes | None) -> str:
+        """Return an id that nobody has had, and that lives in the partition of `key`, or in any if there is none.
+
+        Messages of one key so keep their order although each has another id: ids decide over partitions, and order is
+        kept within one. It has the shape of automatic ids, which say where they live (records.md#commands); its number
+        is the time and 59 random bits, far larger than any offset. Ids of one gateway sort by time, as text too.
+        """
+        chance = self._chance(_RANDOM_BITS)
+        number = self.moment_ms() * _RANDOM + chance
+        if number <= self._number:
+            number = self._number + 1 + chance % _STEP
+        self._number = number
+        home = number % self._partitions if key is None else key_partition(key, self._partitions)
+        return f"{self._requests}-{home}-{number}"

@@ -1,0 +1,71 @@
+"""The addresses at which a gateway takes messages, and orders for them."""
+
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+from aiohttp import web
+
+from app.clock import Clock
+from app.gateway import by_id, confluent, messages
+from app.gateway.acceptance import Acceptance
+from app.gateway.admission import Admission
+from app.gateway.desk import Desk
+from app.gateway.openapi import document
+from app.gateway.outcomes import Outcomes
+from app.gateway.parts import Parts
+from app.gateway.problem import Problem
+from app.gateway.problem_types import PATH, TYPES, Meaning
+from app.gateway.workers import Workers
+from app.ingest.quotas import Quotas
+
+
+def register(web_app: web.Application, parts: Parts) -> None:
+    """Add the addresses to an application that has not started yet; what they start ends with it."""
+    settings = parts.settings
+    acceptance = Acceptance(settings)
+    outcomes, workers = Outcomes(settings, parts.connection), Workers(settings)
+    quotas = Quotas(settings, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
+    desk = Desk(acceptance, Admission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
+    many = messages.View(settings, desk, settings.gateway_batch)
+    one = by_id.View(settings, desk, outcomes, workers)
+    records = confluent.View(settings, desk)
+    web_app.cleanup_ctx.append(_lasting(outcomes, workers))
+    web_app.add_routes(
+        [
+            web.post("/v1/messages", many.post),
+            web.get("/v1/messages/{id:.+}", one.get, allow_head=False),
+            web.delete("/v1/messages/{id:.+}", one.delete),
+            web.patch("/v1/messages/{id:.+}", one.patch),
+            web.post("/v1/messages/{id:.+}/deliver-now", one.deliver_now),
+            web.post("/kafka/v3/clusters/{cluster}/topics/{topic}/records", records.post),
+            web.get("/openapi.json", _document, allow_head=False),
+            web.get(PATH + "{name}", _meaning, allow_head=False),
+        ]
+    )
+
+
+def _lasting(outcomes: Outcomes, workers: Workers) -> Callable[[web.Application], AsyncIterator[None]]:
+    """Return what runs as long as the application."""
+
+    async def last(_: web.Application) -> AsyncIterator[None]:
+        await workers.start()
+        yield
+        outcomes.close()
+        await workers.close()
+
+    return last
+
+
+async def _document(_request: web.Request) -> web.Response:
+    """Answer GET /openapi.json."""
+    return web.Response(body=msgspec.json.encode(document()), content_type="application/json")
+
+
+async def _meaning(request: web.Request) -> web.Response:
+    """Answer GET /problems/{name}: what a type means."""
+    name = request.match_info["name"]
+    kind = TYPES.get(name)
+    if kind is None:
+        raise Problem("not-found", f"There is no type {name[:64]!r}; docs/reference/problems.md has all.")
+    body = msgspec.json.encode(Meaning(kind.uri, kind.title, kind.status))
+    return web.Response(body=body, content_type="application/json")

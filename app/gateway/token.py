@@ -1,0 +1,64 @@
+"""Tokens of those who use the gateway, and the command that makes one: python -m app.gateway.token NAME.
+
+A token is 256 random bits. What is kept of it is its SHA-256: nobody can try out 2^256 of them, however fast each try
+is, so that the slow hashes that passwords need, and a salt, would only cost time.
+"""
+
+import argparse
+import hashlib
+import hmac
+import re
+import secrets
+import sys
+from typing import Final
+
+#: With this in front a token is found by whatever looks for secrets in code and logs.
+PREFIX: Final = "pgw_"
+_BYTES: Final = 32
+_FORM: Final = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def new_token() -> str:
+    """Return a token that nobody has had."""
+    return PREFIX + secrets.token_urlsafe(_BYTES)
+
+
+def digest_of(token: str) -> bytes:
+    """Return what is kept of a token."""
+    return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+
+
+def is_token(text: str) -> bool:
+    """Whether a text has the form of a token."""
+    return _FORM.fullmatch(text) is not None
+
+
+def same(one: bytes, other: bytes) -> bool:
+    """Whether two digests are the same, in a time that does not tell where they differ."""
+    return hmac.compare_digest(one, other)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write a new token to stdout, and lines for DELAY_GATEWAY_TOKENS_FILE to stderr."""
+    parser = argparse.ArgumentParser(
+        prog="python -m app.gateway.token",
+        description="Makes a token for the gateway: the token goes to stdout and is kept nowhere, what belongs into "
+        "DELAY_GATEWAY_TOKENS_FILE goes to stderr.",
+    )
+    parser.add_argument("name", help="who is going to use it: letters, digits, - and _")
+    given = parser.parse_args(arguments)
+    if not NAME.fullmatch(given.name):
+        parser.error("a name has 1 to 64 letters, digits, hyphens or underscores, the first a letter or a digit")
+    token = new_token()
+    sys.stderr.write(
+        f"[{given.name}]\n"
+        'destinations = ["*"]  # better: the topics that it may deliver to\n'
+        f'tokens = [{{ sha256 = "{digest_of(token).hex()}" }}]\n'
+    )
+    sys.stdout.write(token + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""How much room namespaces have: what waits here is counted exactly, what waits elsewhere as reports have it."""
+
+from collections.abc import Callable, Container, Mapping
+from typing import Protocol
+
+from app.ingest.request_rates import RequestRates
+from app.quotas import Quota, by_namespace
+from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
+from punctual.contract.request import Reason, Refusal
+from tables import Share, Whose
+
+#: What other workers report is looked at so often, and what is admitted meanwhile is counted down.
+_COUNT_EVERY_S = 0.5
+_ENDLESS = 1 << 62
+_NONE = Share()
+
+
+class _Shares(Protocol):
+    @property
+    def known(self) -> Mapping[str, Share]: ...
+
+
+class Store(Protocol):
+    """A partition of the table."""
+
+    @property
+    def offset(self) -> int:
+        """Another one after each step."""
+        ...
+
+    @property
+    def shares(self) -> _Shares | None:
+        """What waits there per namespace."""
+        ...
+
+
+class _Waiting(Protocol):
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
+
+class _Progress(Protocol):
+    @property
+    def namespaces(self) -> Mapping[str, _Waiting]: ...
+    @property
+    def requests(self) -> Mapping[str, Mapping[str, int]]: ...
+
+
+class Report(Protocol):
+    """What another worker has told of a partition."""
+
+    @property
+    def progress(self) -> _Progress:
+        """What it says."""
+        ...
+
+
+class _Room:
+    """What a namespace may still get, as it was counted at a time."""
+
+    __slots__ = ("bytes", "counted_s", "messages")
+
+    def __init__(self, messages: int, size: int, counted_s: float) -> None:
+        self.messages, self.bytes, self.counted_s = messages, size, counted_s
+
+
+class Quotas:
+    """Refuses what is beyond the quotas of namespaces.
+
+    Beyond a quota goes at most what other workers admit until their reports are here: some three seconds of it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        stores: Mapping[int, Store],
+        restoring: Container[int],
+        reports: Mapping[int, Report],
+        now: Callable[[], float],
+    ) -> None:
+        """Go by the settings; `stores` are the worker's own but those `restoring`, `now` has seconds.
+
+        `reports` are those of all partitions.
+        """
+        self._restoring = restoring
+        self._limits = by_namespace(settings.quotas, settings.namespaces)
+        self._of_id, self._stores, self._reports, self._now = settings.namespaces.of_id, stores, reports, now
+        self._room: dict[str, _Room] = {}
+        #: By partition, what was admitted since a step, of which the table knows nothing yet.
+        self._admitted: dict[int, tuple[int, dict[str, list[int]]]] = {}
+        rates = {name: quota.rate for name, quota in self._limits.items() if quota.rate is not None}
+        self.rates = RequestRates(settings.namespaces, rates, stores, reports) if rates else None
+
+    def admit(self, number: int, id_: str, size: int, before: int | None = None) -> None:
+        """Count a message of so many bytes in a partition, or that it takes the place of one of `before` bytes.
+
+        What replaces another is not refused for their number, but for bytes that it has more. Raises Refusal.
+        """
+        name = self._of_id(id_)
+        quota = self._limits.get(name)
+        messages, size = (1, size) if before is None else (0, size - before)
+        if quota is None or (not messages and size <= 0):
+            return
+        room = self._room.get(name)
+        if (
+            room is None
+            or messages > room.messages
+            or size > room.bytes
+            or self._now() - room.counted_s >= _COUNT_EVERY_S
+        ):
+            room = self._room[name] = self._count(name, quota)
+        if messages > room.messages:
+            raise Refusal(Reason.QUOTA, _sentence(name, f"{quota.messages:,} messages"))
+        if size > room.bytes:
+            raise Refusal(Reason.QUOTA, _sentence(name, f"messages of {quota.bytes:,} bytes"))
+        room.messages -= messages
+        room.bytes -= size
+        self._note(number, name, messages, size)
+
+    def is_full(self, name: str) -> bool:
+        """Return whether a namespace may get nothing more."""
+        quota = self._limits.get(name)
+        if quota is None:
+            return False
+        room = self._count(name, quota)
+        return room.messages <= 0 or room.bytes <= 0
+
+    def _note(self, number: int, name: str, messages: int, size: int) -> None:
+        offset = self._stores[number].offset
+        since, admitted = self._admitted.get(number, (-1, {}))
+        if since != offset:
+            admitted = {}
+            self._admitted[number] = offset, admitted
+        noted = admitted.setdefault(name, [0, 0])
+        noted[0] += messages
+        noted[1] += size
+
+    def _count(self, name: str, quota: Quota) -> _Room:
+        """Return how much room there is, by all that is known."""
+        messages = size = 0
+        for number, store in self._stores.items():
+            if number in self._restoring:
+                continue
+            share = store.shares.known.get(name, _NONE) if store.shares is not None else _NONE
+            messages, size = messages + share.messages, size + share.bytes
+            since, admitted = self._admitted.get(number, (-1, {}))
+            if since == store.offset and name in admitted:
+                messages, size = messages + admitted[name][0], size + admitted[name][1]
+        for number, report in self._reports.items():
+            if number not in self._stores or number in self._restoring:
+                told = report.progress.namespaces.get(name, _NONE)
+                messages, size = messages + told.messages, size + told.bytes
+        most = _ENDLESS if quota.messages is None else quota.messages
+        largest = _ENDLESS if quota.bytes is None else quota.bytes
+        return _Room(most - messages, largest - size, self._now())
+
+
+def whose(namespaces: Namespaces) -> Whose | None:
+    """Return what tells the table whose messages are, None if nobody wants to know."""
+    return Whose(namespaces.of_id, str(namespaces)) if namespaces else None
+
+
+def _sentence(name: str, what: str) -> str:
+    return (
+        f"{what} of the namespace {name} may wait, by DELAY_QUOTAS, and they do. Send it again when some of them have "
+        "been delivered or cancelled, or raise the quota."
+    )

@@ -1,0 +1,57 @@
+"""`faust -A app repartition`: another number of partitions, offline and checked."""
+
+import asyncio
+import sys
+
+import click
+from aiokafka.errors import KafkaError
+
+from app.errors import ClusterUnusable, PunctualError
+from app.faust_host.library_logs import silent
+from app.repartition import render
+from app.repartition.ground import ground
+from app.repartition.run import Repartition, Report
+from app.settings import Settings
+from tables import TableError
+
+_HELP = """Give the installation more partitions: the changelog is written anew, checked and switched to.
+
+All workers must be stopped; producers can go on. Run it with a worker's environment, as it was. It can be cut off at
+any point and run again. Exit codes: 0 done, or with --dry-run ready; 1 not done, with a sentence that says why;
+2 wrong use; 3 the cluster cannot be reached. docs/how-to/repartition.md shows it.
+"""
+_NOT_DONE, _UNREACHABLE = 1, 3
+
+
+@click.command("repartition", help=_HELP)
+@click.option("--to", "after", type=click.IntRange(min=1), required=True, help="How many partitions there are to be.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and whether it can be. Nothing is changed.")
+@click.option("--abandon", is_flag=True, help="Leave all as it was, if the new changelog does not hold yet.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def repartition(after: int, form: str, *, dry_run: bool, abandon: bool) -> None:
+    """Change the number of partitions of the environment's installation."""
+    if dry_run and abandon:
+        raise click.UsageError("--dry-run and --abandon are not for the same run")
+    settings = Settings.from_env()
+    try:
+        with silent("aiokafka"):
+            report = asyncio.run(_run(settings, after, dry_run=dry_run, abandon=abandon))
+    except (PunctualError, TableError) as error:
+        _end(str(error), _NOT_DONE)
+    except KafkaError as error:
+        _end(str(ClusterUnusable(settings.bootstrap, error)), _UNREACHABLE)
+    click.echo(render.as_json(report) if form == "json" else render.table(report))
+    sys.exit(_NOT_DONE if report.hindrances else 0)
+
+
+async def _run(settings: Settings, after: int, *, dry_run: bool, abandon: bool) -> Report:
+    async with ground(settings, after) as made:
+        change = await Repartition.begun(made)
+        if abandon:
+            return await change.abandon()
+        return await (change.look() if dry_run else change.run())
+
+
+def _end(sentence: str, code: int) -> None:
+    click.echo(f"punctual: {sentence}", err=True)
+    sys.exit(code)

@@ -1,0 +1,45 @@
+"""Dialects of inputs that belong to a namespace: all that comes by them speaks of its ids, and of no others."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+
+from punctual.contract import headers as names
+from punctual.contract.dialects import Dialect
+from punctual.contract.namespaces import Namespaces
+from punctual.contract.native import Record
+from punctual.contract.request import Headers, Reason, Refusal, Request
+
+
+@lru_cache(maxsize=1_000)
+def with_namespace(dialect: Dialect, namespaces: Namespaces, namespace: str) -> Dialect:
+    """Return a dialect whose requests, and dead letters, have full names of a namespace for ids."""
+
+    def full(id_: str) -> str:
+        return namespaces.full(namespace, id_)
+
+    kept = partial(_kept, dialect.kept, full, f"{namespace}/".encode())
+    return replace(dialect, decode=partial(_decode, dialect.decode, full), kept=kept)
+
+
+def _decode(decode: Callable[[Record], Request], full: Callable[[str], str], record: Record) -> Request:
+    asked = decode(record)
+    if asked.parked is not None:  # it says of an id what its partition remembers, and is believed
+        sentence = f"{names.PARKED} is what the cold tier sends to the requests topic, and this is a team's own input."
+        raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
+    asked.id = full(asked.id)
+    return asked
+
+
+def _kept(kept: Callable[[Record], Headers], full: Callable[[str], str], prefix: bytes, record: Record) -> Headers:
+    """Return the headers of a dead letter, which means the same message wherever it is sent again."""
+    return [(name, _named(full, prefix, value) if name == names.ID else value) for name, value in kept(record)]
+
+
+def _named(full: Callable[[str], str], prefix: bytes, value: bytes | None) -> bytes | None:
+    if not value:
+        return value
+    try:
+        return full(value.decode()).encode()
+    except (UnicodeDecodeError, Refusal):  # it is no id, perhaps that is why; no other namespace's in any case
+        return value if value.startswith(prefix) else prefix + value

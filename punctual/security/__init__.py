@@ -1,0 +1,23 @@
+"""How brokers are shown who asks: the settings `KAFKA_…` of TLS and SASL, for all programs that speak Kafka.
+
+    from punctual.security import kafka_options
+
+    async with DelayClient("kafka:9093", **kafka_options()) as client:
+        ...
+
+Secrets and certificates that are in files are read again when they change: connections that are opened then use them.
+"""
+
+from punctual.security.errors import LoginInvalid, TokenError
+from punctual.security.login import Login, login_from_env, login_of
+from punctual.security.options import confluent_options, kafka_options
+
+__all__ = [
+    "Login",
+    "LoginInvalid",
+    "TokenError",
+    "confluent_options",
+    "kafka_options",
+    "login_from_env",
+    "login_of",
+]

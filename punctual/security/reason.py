@@ -1,0 +1,30 @@
+"""Why brokers do not let somebody in: what aiokafka logs when it connects, and then leaves out of its error."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+_TIMEOUT_MS: Final = 5_000
+_OF_A_LOGIN: Final = ("security_protocol", "ssl_context", "sasl_")
+
+
+async def reason(servers: str | Sequence[str], options: Mapping[str, Any]) -> str:
+    """Return why none of these servers can be connected to now, nothing if one can.
+
+    Of aiokafka's `options` those of security count.
+    """
+    from aiokafka.conn import collect_hosts, create_conn  # noqa: PLC0415 - a tenth of a second
+    from aiokafka.errors import KafkaError  # noqa: PLC0415
+
+    shown = {name: value for name, value in options.items() if name.startswith(_OF_A_LOGIN)}
+    why = "no server is named"
+    for host, port, _ in collect_hosts(servers):
+        try:
+            connection = await create_conn(host, port, request_timeout_ms=_TIMEOUT_MS, **shown)
+        except TimeoutError:
+            return f"{host}:{port} has not answered within {_TIMEOUT_MS / 1000:g} s"  # nobody waits for the others, too
+        except (KafkaError, OSError) as error:
+            why = f"{host}:{port}: {str(error) or type(error).__name__}"
+        else:
+            connection.close()
+            return ""
+    return why

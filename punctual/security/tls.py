@@ -1,0 +1,131 @@
+"""A TLS context that goes by its files as they are: certificates are changed without a restart."""
+
+import logging
+import os
+import ssl
+import threading
+from functools import lru_cache
+from typing import Any, Final, Self
+
+from punctual.security.errors import LoginInvalid
+from punctual.security.login import Login
+
+log = logging.getLogger(__name__)
+
+#: More than there are clusters.
+_KEPT: Final = 64
+
+
+class WatchedContext(ssl.SSLContext):
+    """Begins each connection with the certificates that its files have then; those that are open stay.
+
+    Files that cannot be used are told in the log, and what they had before goes on being used: somebody is just
+    writing them, or has made a mistake that must not end what works.
+    """
+
+    def __new__(cls, _login: Login) -> Self:
+        """Make a context of clients that check who they talk to."""
+        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+
+    def __init__(self, login: Login) -> None:
+        """Read the files of a login. Raises OSError, which ssl.SSLError is too."""
+        self._login, self._lock = login, threading.Lock()
+        self._seen = self._told = self._state()
+        self._current = self._read()
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        """Begin a connection."""
+        return self.current().wrap_socket(*args, **options)
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """Begin a connection, of asyncio."""
+        return self.current().wrap_bio(*args, **options)
+
+    def current(self) -> ssl.SSLContext:
+        """Return a context with the certificates of now."""
+        with self._lock:
+            state = self._state()
+            if state != self._seen:
+                self._look(state)
+            return self._current
+
+    def _look(self, state: list[tuple[int, ...]]) -> None:
+        try:
+            self._current = self._read()
+        except OSError as error:
+            if state != self._told:  # and tries again at the next connection
+                self._told = state
+                log.error("%s have changed, and are not used: %s. What they had still holds.", self._named, error)  # noqa: TRY400 - the sentence says it
+        else:
+            self._seen = state
+            log.info("%s have changed: new connections use them", self._named)
+
+    @property
+    def _files(self) -> list[str]:
+        login = self._login
+        return [file for file in (login.cafile, login.certfile, login.keyfile) if file]
+
+    @property
+    def _named(self) -> str:
+        return f"the certificates {', '.join(self._files)}"
+
+    def _read(self) -> ssl.SSLContext:
+        login = self._login
+        made = ssl.create_default_context(cafile=login.cafile or None)
+        if login.certfile:
+            made.load_cert_chain(login.certfile, login.keyfile or None, _no_password)
+        return made
+
+    def _state(self) -> list[tuple[int, ...]]:
+        """Return what shows that a file is another one."""
+        found: list[tuple[int, ...]] = []
+        for file in self._files:
+            try:
+                stat = os.stat(file)  # noqa: PTH116 - for each connection
+                found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            except OSError:
+                found.append(())
+        return found
+
+
+def _no_password() -> str:
+    """Refuse keys that want a password: else OpenSSL asks for it on the terminal."""
+    raise ssl.SSLError("the key is encrypted, which is not supported: protect the file instead")
+
+
+@lru_cache(maxsize=_KEPT)
+def _context(login: Login) -> WatchedContext:
+    return WatchedContext(login)
+
+
+def context_of(login: Login) -> WatchedContext:
+    """Return the context of a login, the same for all who ask.
+
+    Raises LoginInvalid, which names the files that cannot be used.
+    """
+    names = {"SSL_CAFILE": login.cafile, "SSL_CERTFILE": login.certfile, "SSL_KEYFILE": login.keyfile}
+    try:
+        return _context(login)
+    except OSError as error:
+        given = {name: file for name, file in names.items() if file}
+        raise LoginInvalid(", ".join(given), ", ".join(given.values()), str(error)) from error
+
+
+def ends_ms(login: Login) -> dict[str, int]:
+    """Return until when (epoch ms) the certificates in a login's files are good, of several authorities the longest.
+
+    Raises OSError if they cannot be read.
+    """
+    found = {}
+    if login.certfile:
+        said = ssl._ssl._test_decode_cert(login.certfile)  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
+        found[login.certfile] = end_ms(said)
+    if login.cafile:
+        authorities = ssl.create_default_context(cafile=login.cafile).get_ca_certs()
+        found |= {login.cafile: max(map(end_ms, authorities))} if authorities else {}
+    return found
+
+
+def end_ms(certificate: Any) -> int:
+    """Return until when (epoch ms) a certificate is good, as Python's ssl tells of it."""
+    return int(ssl.cert_time_to_seconds(certificate["notAfter"]) * 1000)

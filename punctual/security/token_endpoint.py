@@ -1,0 +1,118 @@
+"""Asks a token endpoint for a token by client credentials (RFC 6749, section 4.4)."""
+
+import base64
+import binascii
+import json
+import re
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, Final, NamedTuple
+
+from punctual.security.errors import TokenError
+from punctual.security.login import OAuthClient
+from punctual.security.secret_file import SecretFile
+
+_TIMEOUT_S: Final = 10.0
+_MOST_BYTES: Final = 1 << 20
+#: Of a token that does not say how long it lasts.
+_LASTS_S: Final = 300.0
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
+_ERROR: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_PARTS_OF_A_JWT: Final = 3
+
+
+class Token(NamedTuple):
+    """A token, and how many seconds it lasts from when it was given."""
+
+    text: str
+    lasts_s: float
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A secret goes nowhere but where the settings say."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none."""
+
+
+def ask(client: OAuthClient) -> Token:
+    """Return a new token; waits for the endpoint. Raises TokenError."""
+    request = urllib.request.Request(client.token_endpoint, _form(client), _headers(client), method="POST")  # noqa: S310 - checked by login_of
+    try:
+        handlers = [_NoRedirects(), *_https(client)]
+        with urllib.request.build_opener(*handlers).open(request, timeout=_TIMEOUT_S) as answer:
+            said = answer.read(_MOST_BYTES)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _refused(client, error.code, error.read(_MOST_BYTES)) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "reason", None) or error
+        raise _error(client, f"does not answer: {why}. Check that it can be reached from here") from None
+    return _token(client, said)
+
+
+def _form(client: OAuthClient) -> bytes:
+    form = {"grant_type": "client_credentials"}
+    if client.scope:
+        form["scope"] = client.scope
+    return urllib.parse.urlencode(form).encode()
+
+
+def _headers(client: OAuthClient) -> dict[str, str]:
+    secret = client.secret
+    try:
+        text = secret.text() if isinstance(secret, SecretFile) else secret
+    except ValueError as error:
+        raise TokenError(f"the file of the client {client.id}'s secret is not usable: {error}.") from error
+    # Both are encoded as in forms, before they are joined (RFC 6749, section 2.3.1).
+    joined = f"{urllib.parse.quote_plus(client.id)}:{urllib.parse.quote_plus(text)}"
+    return {
+        "Authorization": f"Basic {base64.b64encode(joined.encode()).decode()}",
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Accept": "application/json",
+    }
+
+
+def _https(client: OAuthClient) -> list[urllib.request.HTTPSHandler]:
+    if not client.token_endpoint.startswith("https:"):
+        return []
+    return [urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=client.cafile or None))]
+
+
+def _token(client: OAuthClient, said: bytes) -> Token:
+    try:
+        answer = json.loads(said)
+        text, lasts = answer["access_token"], answer.get("expires_in")
+        if not isinstance(text, str) or not _TOKEN.fullmatch(text):
+            raise _error(client, "gives no token that a header can have")
+        return Token(text, float(lasts) if lasts is not None else _lasts_s(text))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise _error(client, "answers no token (RFC 6749, section 5.1). Check its address") from None
+
+
+def _lasts_s(token: str) -> float:
+    """Return how long a JWT lasts by its own word; a little while for other tokens."""
+    parts = token.split(".")
+    if len(parts) != _PARTS_OF_A_JWT:
+        return _LASTS_S
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        return float(claims["exp"]) - float(claims["iat"])
+    except (ValueError, TypeError, KeyError, binascii.Error):
+        return _LASTS_S
+
+
+def _refused(client: OAuthClient, status: int, body: bytes) -> TokenError:
+    """Return the error of an endpoint that refuses; of its words the code alone is told (RFC 6749, section 5.2)."""
+    try:
+        code = json.loads(body)["error"]
+    except (ValueError, TypeError, KeyError):
+        code = ""
+    word = f" {code}" if isinstance(code, str) and _ERROR.fullmatch(code) else ""
+    return _error(client, f"answers {status}{word}. Check the client, its secret and its scope")
+
+
+def _error(client: OAuthClient, what: str) -> TokenError:
+    return TokenError(f"the token endpoint {client.token_endpoint}, asked by the client {client.id}, {what}.")

@@ -1,0 +1,83 @@
+"""A gateway without Kafka: its real parts, all that is taken goes to the spool."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import CollectorRegistry
+
+from app.gateway.connection import Connection
+from app.gateway.gateway import REGISTER
+from app.gateway.intake import Intake
+from app.gateway.parts import Parts
+from app.gateway.receipts import Receipts
+from app.gateway.spool import Spool
+from app.gateway.submission import Submission
+from app.gateway.tally import Tally, TallyCollector
+from app.settings import Settings
+
+ENV = {
+    "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+    "DELAY_DESTINATIONS": "orders*,reminders",
+    "DELAY_HTTP_DESTINATIONS": "https://example.com/*",
+    "DELAY_INPUTS": "countdowns=countdown,scheduler=etf1,team-a=native",
+    "DELAY_NAMESPACES": "team-a=a,b",
+    "DELAY_PARTITIONS": "4",
+    "DELAY_GATEWAY_PATIENCE": "0",
+    "DELAY_GATEWAY_MIN_FREE_DISK": "0",
+    "DELAY_GATEWAY_BATCH": "5",
+}
+
+
+@dataclass
+class Stage:
+    """A gateway, and somebody who asks it."""
+
+    client: TestClient[web.Request, web.Application]
+    spool: Spool
+    settings: Settings
+    web_app: web.Application
+
+    async def ask(self, method: str, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
+        """Ask with a body in JSON; return the status, and the answer read from JSON."""
+        async with self.client.request(method, path, json=body, **options) as answer:
+            return answer.status, await answer.json(content_type=None)
+
+    async def spooled(self) -> list[Submission]:
+        """Return the records in the spool, by place."""
+        return [held.submission for place in sorted(self.spool.places()) for held in await self.spool.read(place)]
+
+
+def crash(error: BaseException) -> None:
+    raise error
+
+
+def parts_of(settings: Settings, spool: Spool) -> Parts:
+    connection, tally, metrics = Connection(settings), Tally(), CollectorRegistry()
+    intake = Intake(settings, connection, spool, tally, crash)
+    metrics.register(TallyCollector(tally, intake, settings.gateway_spool_bytes))
+    receipts = Receipts(settings.requests, settings.partitions)
+    return Parts(settings, connection, intake, receipts, metrics)
+
+
+@pytest.fixture
+def env() -> dict[str, str]:
+    return {}
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, env: dict[str, str]) -> AsyncIterator[Stage]:
+    settings = Settings.from_env(ENV | {"DELAY_GATEWAY_DATADIR": str(tmp_path)} | env)
+    spool = Spool(settings, crash)
+    parts = parts_of(settings, spool)
+    web_app = web.Application()
+    for register in REGISTER:
+        register(web_app, parts)
+    async with TestClient(TestServer(web_app)) as client:
+        yield Stage(client, spool, settings, web_app)
+    await parts.intake.close()
+    await parts.connection.close()

@@ -1,0 +1,229 @@
+"""A request is carried out once for its key: two gateways on one real Kafka."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from app.clock import Clock
+from app.gateway.keys.digests import Asked, key_digest, request_digest
+from app.gateway.keys.errors import KeyInProgress, KeyReused
+from app.gateway.keys.receipt import Answer
+from app.gateway.keys.service import KeyService
+from app.gateway.keys.store import DAY_MS
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.produce.sender import Sender
+from app.settings import Settings
+from tests.integration.installation import new_app_id, topics_removed
+
+REQUEST = request_digest("POST", "/v1/messages", b"{}")
+OTHER = request_digest("POST", "/v1/messages", b"[]")
+
+
+class Crash(Exception):
+    """The gateway ends here."""
+
+
+class Gateway:
+    """What a gateway has of keys, and a clock that can be set ahead."""
+
+    def __init__(self, settings: Settings, path: Path) -> None:
+        path.mkdir(exist_ok=True)
+        self.ahead_ms = 0
+        self.service = KeyService(settings, path, lambda: Clock.wall_ms() + self.ahead_ms)
+        self.orders: list[Asked] = []
+
+    async def ask(
+        self, key: str = "1", request: bytes = REQUEST, *, end: Exception | None = None, stays: bool = True
+    ) -> tuple[Answer, bool]:
+        async def submit(asked: Asked) -> tuple[Answer, bool]:
+            self.orders.append(asked)
+            await asyncio.sleep(0.01)
+            if end is not None:
+                raise end
+            return Answer(201, f"{asked.asked_ms}"), stays
+
+        return await self.service.keys.once("shop", key, request, submit)
+
+    def knows(self, key: str) -> bool:
+        known = self.service.known(key_digest("shop", key))
+        return known is not None and known.answer is not None
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - it is another gateway's
+            await asyncio.sleep(0.02)
+
+
+class Gateways:
+    """Gateways of one installation; each is connected when it is asked to be."""
+
+    def __init__(self, settings: Settings, path: Path, sender: Sender) -> None:
+        self._settings, self._path, self._sender = settings, path, sender
+        self._opened, self._tasks = list[Gateway](), list[asyncio.Task[None]]()
+
+    def open(self, name: str) -> Gateway:
+        """Open one for which brokers are down."""
+        self._opened.append(Gateway(self._settings, self._path / name))
+        self._opened[-1].service.follower.begun.set()
+        return self._opened[-1]
+
+    async def connect(self, gateway: Gateway) -> Gateway:
+        """Give one its connection, and wait until it has read what there is."""
+
+        async def sender() -> Sender:
+            return self._sender
+
+        self._tasks.append(asyncio.create_task(gateway.service.run(sender())))
+        await asyncio.wait_for(gateway.service.follower.caught_up.wait(), 20)
+        return gateway
+
+    async def start(self, name: str) -> Gateway:
+        """Open and connect one."""
+        return await self.connect(self.open(name))
+
+    async def close(self) -> None:
+        """End all."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for gateway in self._opened:
+            gateway.service.close()
+
+
+@pytest.fixture
+async def gateways(bootstrap: str, tmp_path: Path) -> AsyncIterator[Gateways]:
+    app_id = new_app_id("keys")
+    env = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_APP_ID": app_id, "DELAY_REPLICATION_FACTOR": "1"}
+    settings = Settings.from_env(env)
+    cluster = Cluster(bootstrap)
+    await cluster.start(settings.requests)
+    sender = Sender(cluster, recalls=True)
+    await sender.start()
+    with topics_removed(bootstrap, app_id):
+        gateways = Gateways(settings, tmp_path, sender)
+        try:
+            yield gateways
+        finally:
+            await gateways.close()
+            await sender.stop()
+            await cluster.stop()
+
+
+async def test_of_two_gateways_at_once_one_carries_a_request_out(gateways: Gateways) -> None:
+    one, two = await gateways.start("one"), await gateways.start("two")
+    keys = [f"key-{number}" for number in range(50)]
+
+    asked = [gateway.ask(key) for key in keys for gateway in (one, two)]
+    came = await asyncio.gather(*asked, return_exceptions=True)
+
+    for first, second in zip(came[::2], came[1::2], strict=True):
+        answers = [outcome for outcome in (first, second) if not isinstance(outcome, BaseException)]
+        later = [outcome for outcome in (first, second) if isinstance(outcome, BaseException)]
+        assert len(answers) == 1, (first, second)
+        assert all(isinstance(outcome, KeyInProgress) for outcome in later)
+    assert len(one.orders) + len(two.orders) == len(keys)
+    await until(lambda: all(gateway.knows(key) for gateway in (one, two) for key in keys))
+    for key in keys:
+        (first_answer, first_old), (second_answer, second_old) = await one.ask(key), await two.ask(key)
+        assert first_answer == second_answer
+        assert first_old
+        assert second_old
+    assert len(one.orders) + len(two.orders) == len(keys)
+
+
+async def test_another_request_with_the_key_is_refused_by_both(gateways: Gateways) -> None:
+    one, two = await gateways.start("one"), await gateways.start("two")
+    await one.ask()
+
+    await until(lambda: two.knows("1"))
+    for gateway in (one, two):
+        with pytest.raises(KeyReused):
+            await gateway.ask(request=OTHER)
+
+
+async def test_what_a_gateway_left_undone_another_completes_as_the_same_message(gateways: Gateways) -> None:
+    one, two = await gateways.start("one"), await gateways.start("two")
+    with pytest.raises(Crash):
+        await one.ask(end=Crash())
+
+    with pytest.raises(KeyInProgress):
+        await two.ask()
+    two.ahead_ms = 11_000
+    answer, old = await two.ask()
+
+    assert not old
+    assert one.orders == two.orders
+    await until(lambda: one.knows("1"))
+    assert (await one.ask())[0] == answer
+    assert len(one.orders) == 1
+
+
+async def test_after_an_error_the_same_gateway_takes_the_request_again(gateways: Gateways) -> None:
+    one = await gateways.start("one")
+    with pytest.raises(Crash):
+        await one.ask(end=Crash())
+
+    await one.ask()
+
+    assert one.orders[0] == one.orders[1]
+
+
+async def test_an_answer_that_does_not_stay_is_not_kept(gateways: Gateways) -> None:
+    one = await gateways.start("one")
+
+    assert (await one.ask(stays=False))[1] is False
+    assert (await one.ask())[1] is False
+
+    assert one.orders[0] == one.orders[1]
+
+
+async def test_a_key_is_new_after_a_day(gateways: Gateways) -> None:
+    one = await gateways.start("one")
+    await one.ask()
+    one.ahead_ms = DAY_MS - 60_000
+    await one.ask()
+    assert len(one.orders) == 1
+
+    one.ahead_ms = DAY_MS + 1_000
+    await one.ask(request=OTHER)
+
+    assert len(one.orders) == 2
+    assert one.orders[1].order != one.orders[0].order
+
+
+async def test_a_gateway_that_starts_knows_what_others_have_taken(gateways: Gateways) -> None:
+    answer, _ = await (await gateways.start("one")).ask()
+
+    late = await gateways.start("late")
+
+    assert await late.ask() == (answer, True)
+
+
+async def test_without_kafka_a_key_is_taken_once_and_others_are_told_later(gateways: Gateways) -> None:
+    alone, other = gateways.open("alone"), await gateways.start("other")
+    answer, old = await alone.ask()
+    assert not old
+    assert await alone.ask() == (answer, True)
+    with pytest.raises(KeyReused):
+        await alone.ask(request=OTHER)
+
+    await gateways.connect(alone)
+    await until(lambda: other.knows("1"))
+
+    assert await other.ask() == (answer, True)
+    assert len(alone.orders) == 1
+
+
+async def test_two_that_could_not_ask_each_other_have_one_id(gateways: Gateways) -> None:
+    one, two = gateways.open("one"), gateways.open("two")
+    first, second = (await one.ask())[0], (await two.ask())[0]
+
+    await gateways.connect(one)
+    await gateways.connect(two)
+
+    assert one.orders[0].order == two.orders[0].order
+    assert (await one.ask())[0] == first, "each stays with what it has said"
+    assert (await two.ask())[0] == second

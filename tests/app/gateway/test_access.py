@@ -1,0 +1,249 @@
+"""Which address is for whom: every route, with every kind of token."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from prometheus_client import CollectorRegistry
+
+from app.gateway import access, error_answers, health, routes
+from app.gateway.connection import Connection
+from app.gateway.errors import TokensMissing
+from app.gateway.intake import Intake
+from app.gateway.needs import NEEDS
+from app.gateway.parts import Parts
+from app.gateway.receipts import Receipts
+from app.gateway.spool import Spool
+from app.gateway.tally import Tally
+from app.gateway.token import digest_of
+from app.settings import Settings
+
+#: As tokens look, and the same in each process of the suite: they name tests.
+SHOP, MAIL, ROOT, OLD, SLOW, SMALL, NOBODY = (f"pgw_{letter * 43}" for letter in "ABCDEFG")
+
+
+def tokens() -> str:
+    """Return the file: two teams, one that names ids in full, one token that is over, one that is slow."""
+
+    def table(name: str, token: str, *lines: str, more: str = "") -> str:
+        said = "\n".join(lines)
+        return f'[{name}]\n{said}\ntokens = [{{ sha256 = "{digest_of(token).hex()}"{more} }}]\n'
+
+    return "\n".join(
+        [
+            table("shop", SHOP, 'namespace = "shop"', 'destinations = ["orders"]', "rate = 100_000"),
+            table("mail", MAIL, 'namespace = "mail"', 'destinations = ["mails"]', "rate = 100_000"),
+            table("root", ROOT, 'destinations = ["*"]', "rate = 100_000"),
+            table("old", OLD, 'destinations = ["*"]', more=", expires = 2020-01-01T00:00:00Z"),
+            table("slow", SLOW, 'destinations = ["*"]', "rate = 1", "burst = 2"),
+            table("small", SMALL, 'destinations = ["*"]', "max_message_bytes = 10", "rate = 100_000"),
+        ]
+    )
+
+
+class Site:
+    """A gateway's routes behind its gate, and a Kafka that is away: what is taken goes to the spool."""
+
+    def __init__(self, url: str, session: ClientSession, spooled: Callable[[], list[Any]]) -> None:
+        self.url, self.session, self.spooled = url, session, spooled
+
+    async def ask(self, place: str, token: str | None = None, **options: Any) -> tuple[int, dict[str, Any]]:
+        method, path = place.split(" ")
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        async with self.session.request(method, self.url + path, headers=headers, **options) as answer:
+            body = await answer.json() if "json" in answer.content_type else {}
+            return answer.status, body if isinstance(body, dict) else {}
+
+
+class Noted(Intake):
+    """An intake that notes what it is given."""
+
+    given: list[Any]
+
+    async def submit(self, batch: Any) -> Any:
+        self.given.extend(batch)
+        return await super().submit(batch)
+
+
+def _crash(error: BaseException) -> None:
+    pytest.fail(repr(error))
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    (tmp_path / "tokens").write_text(tokens())
+    settings = Settings.from_env(
+        {
+            "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+            "DELAY_DESTINATIONS": "*",
+            "DELAY_NAMESPACES": "shop,mail",
+            "DELAY_GATEWAY_DATADIR": str(tmp_path / "data"),
+            "DELAY_GATEWAY_TOKENS_FILE": str(tmp_path / "tokens"),
+            "DELAY_GATEWAY_PATIENCE": "1",
+            "DELAY_GATEWAY_MIN_FREE_DISK": "0",
+        }
+    )
+    connection, spool, tally = Connection(settings), Spool(settings, _crash), Tally()
+    intake = Noted(settings, connection, spool, tally, _crash)
+    intake.given = []
+    parts = Parts(settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry())
+    web_app = web.Application()
+    for register in (error_answers.register, access.register, health.register, routes.register):
+        register(web_app, parts)
+    web_app.add_routes([web.get("/v1/forgotten", health.Health(parts).show_live)])
+    runner = web.AppRunner(web_app)
+    await runner.setup()
+    tcp = web.TCPSite(runner, "127.0.0.1", 0)
+    await tcp.start()
+    try:
+        async with ClientSession() as session:
+            yield Site(f"http://127.0.0.1:{runner.addresses[0][1]}", session, lambda: intake.given)
+    finally:
+        await runner.cleanup()
+        await intake.close()
+        await connection.close()
+
+
+def places(web_app: web.Application) -> set[str]:
+    """Return the addresses that an application has."""
+    found = {(route.method, route.resource.canonical) for route in web_app.router.routes() if route.resource}
+    return {f"{method} {path}" for method, path in found if method != "HEAD"}
+
+
+def concrete(place: str, id_: str = "shop/1") -> str:
+    """Return an address of a place."""
+    for name, value in {"id": id_, "cluster": "any", "topic": "delay-requests", "name": "rate"}.items():
+        place = place.replace(f"{{{name}}}", value)
+    return place
+
+
+OPEN = {place for place, need in NEEDS.items() if need == "open"}
+NAMED = sorted(NEEDS.keys() - OPEN)
+
+
+@pytest.mark.parametrize("place", sorted(OPEN))
+async def test_what_is_open_needs_no_token(site: Site, place: str) -> None:
+    assert (await site.ask(concrete(place)))[0] != 401
+
+
+@pytest.mark.parametrize("place", NAMED)
+@pytest.mark.parametrize("token", [None, "", "x", NOBODY, OLD, SHOP[:-1], SHOP + "A", f"{SHOP} {SHOP}"])
+async def test_everything_else_needs_one_that_is_known_and_not_over(site: Site, place: str, token: str | None) -> None:
+    assert (await site.ask(concrete(place), token))[0] == 401
+    assert not site.spooled()
+
+
+@pytest.mark.parametrize("place", NAMED)
+@pytest.mark.parametrize("token", [SHOP, MAIL, ROOT])
+async def test_whoever_has_one_gets_past_the_gate(site: Site, place: str, token: str) -> None:
+    assert (await site.ask(concrete(place), token, json={}))[0] not in (401, 403)
+
+
+async def test_what_is_not_in_the_table_is_refused_whoever_asks(site: Site) -> None:
+    for token in (None, SHOP, ROOT):
+        status, body = await site.ask("GET /v1/forgotten", token)
+        assert (status, body["type"]) == (403, "/problems/forbidden")
+
+
+async def test_strangers_do_not_learn_what_there_is(site: Site) -> None:
+    assert (await site.ask("GET /nothing"))[0] == 401
+    assert (await site.ask("GET /nothing", SHOP))[0] == 404
+    assert (await site.ask("PUT /v1/messages", SHOP))[0] == 405
+
+
+async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: Path) -> None:
+    del site
+    settings = replace(Settings.from_env({}), gateway_datadir=str(tmp_path / "other"))
+    web_app, connection = web.Application(), Connection(settings)
+    parts = Parts(settings, connection, None, Receipts("delay-requests", 16), CollectorRegistry())  # type: ignore[arg-type]
+    health.register(web_app, parts)
+    routes.register(web_app, parts)
+
+    assert places(web_app) == set(NEEDS)
+
+
+MESSAGE = {"after": "PT1H", "value": "x"}
+#: Whose token, the id in its body or address, and its full name.
+IDS = [
+    (SHOP, "1", "shop/1"),
+    (SHOP, "shop/1", "shop/1"),
+    (SHOP, "mail/1", "shop/mail/1"),
+    (MAIL, "1", "mail/1"),
+    (MAIL, "shop/1", "mail/shop/1"),
+    (ROOT, "1", "1"),
+    (ROOT, "shop/1", "shop/1"),
+]
+
+
+@pytest.mark.parametrize(("token", "id_", "full"), IDS)
+async def test_whatever_a_team_names_is_its_own(site: Site, token: str, id_: str, full: str) -> None:
+    to = "mails" if token == MAIL else "orders"
+    asked = [
+        site.ask("POST /v1/messages", token, json={**MESSAGE, "to": to, "id": id_}),
+        site.ask(f"DELETE /v1/messages/{id_}", token),
+        site.ask(f"PATCH /v1/messages/{id_}", token, json={"after": "PT2H"}),
+        site.ask(f"POST /v1/messages/{id_}/deliver-now", token),
+        site.ask(
+            "POST /kafka/v3/clusters/any/topics/delay-requests/records",
+            token,
+            json={
+                "headers": [
+                    {"name": "delay-to", "value": to_base64(to)},
+                    {"name": "delay-after", "value": to_base64("3600000")},
+                    {"name": "delay-id", "value": to_base64(id_)},
+                ]
+            },
+        ),
+    ]
+
+    answers = await asyncio.gather(*asked)
+
+    assert all(status in (200, 202) for status, _ in answers), answers
+    assert [one.id for one in site.spooled()] == [full] * 5
+
+
+def to_base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("token", "to", "expected"), [(SHOP, "orders", 202), (SHOP, "mails", 403), (ROOT, "mails", 202)]
+)
+async def test_a_token_delivers_to_its_destinations_alone(site: Site, token: str, to: str, expected: int) -> None:
+    status, body = await site.ask("POST /v1/messages", token, json={**MESSAGE, "to": to})
+
+    assert status == expected, body
+
+
+async def test_a_message_may_be_as_large_as_its_token_says(site: Site) -> None:
+    allowed = await site.ask("POST /v1/messages", SMALL, json={**MESSAGE, "to": "orders", "value": "x" * 10})
+    refused = await site.ask("POST /v1/messages", SMALL, json={**MESSAGE, "to": "orders", "value": "x" * 11})
+
+    assert (allowed[0], refused[0]) == (202, 413)
+
+
+async def test_more_requests_than_the_rate_have_to_wait(site: Site) -> None:
+    url, headers = f"{site.url}/v1/messages", {"Authorization": f"Bearer {SLOW}"}
+
+    async def ask() -> tuple[int, str | None, str | None]:
+        async with site.session.post(url, headers=headers, json={**MESSAGE, "to": "orders"}) as answer:
+            return answer.status, answer.headers.get("Retry-After"), answer.headers.get("RateLimit")
+
+    answers = [await ask() for _ in range(3)]
+
+    assert [status for status, _, _ in answers] == [202, 202, 429]
+    assert answers[2][1:] == ("1", '"requests";r=0;t=2')
+    assert (await site.ask("GET /metrics", SLOW))[0] == 200, "whoever watches is not counted"
+
+
+async def test_without_tokens_others_are_not_let_near(tmp_path: Path) -> None:
+    settings = Settings.from_env({"HOST": "0.0.0.0", "DELAY_GATEWAY_DATADIR": str(tmp_path)})  # noqa: S104
+    parts = Parts(settings, None, None, None, CollectorRegistry())  # type: ignore[arg-type]
+
+    with pytest.raises(TokensMissing, match="DELAY_GATEWAY_TOKENS_FILE"):
+        access.register(web.Application(), parts)

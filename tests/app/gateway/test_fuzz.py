@@ -1,0 +1,163 @@
+"""Whatever comes, the gateway answers as its OpenAPI says, and never with 500.
+
+schemathesis makes requests of the document, right ones and wrong ones; hypothesis makes what no document describes.
+FUZZ_EXAMPLES makes it try more.
+"""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from app.gateway import record_form, short_form
+from app.gateway.acceptance import Acceptance
+from app.gateway.caller import ANYONE, Caller
+from app.gateway.draft import Draft
+from app.gateway.problem import Problem
+from app.settings import Settings
+from punctual.contract.native import PlainRecord
+from tests.app.gateway.conftest import ENV
+from tests.app.gateway.test_openapi import operations
+from tests.harness.gateway import GatewayProcess
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "15"))
+#: What holds of each answer: what the document says of statuses, types and bodies. 503 says that Kafka is away.
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+NOW_MS = 1_795_600_000_000
+SETTINGS = Settings.from_env(ENV)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=6,
+)
+SPANS = st.sampled_from(["PT1M", "P1D", "PT0.0001S", "P99999999D", "1", "", "x", "P"]) | st.integers() | JSON
+TEXTS = st.sampled_from(["orders", "reminders", "https://example.com/x", "delay-events", "@daily", "* * * * *", "UTC"])
+FIELDS = {
+    name: (
+        SPANS if name in ("at", "after", "every", "jitter", "max-late", "until", "no-later", "dedupe") else TEXTS | JSON
+    )
+    for name in (*short_form.FIELDS, "key", "value", "headers")
+}
+SHORT = st.fixed_dictionaries({}, optional={**FIELDS, "unknown": JSON})
+NAMES = st.sampled_from(
+    [*short_form.FIELDS.values(), "delay-op", "delay-if-due", "delay-parked", "h", "scheduler-epoch"]
+)
+VALUES = st.sampled_from([b"orders", b"1795600001000", b"PT1M", b"cancel", b"reschedule", b"", b"\xff"]) | st.binary(
+    max_size=8
+)
+HEADERS = st.lists(st.tuples(NAMES, VALUES | st.none()), max_size=6)
+
+
+class Origin:
+    moment_ms = NOW_MS
+
+    def id(self, number: int, _key: bytes | None) -> str:
+        return f"new-{number}"
+
+
+def is_readable_later(draft: Draft, caller: Caller) -> None:
+    """See that a draft is refused with a problem, or that a worker reads the same in it, whenever Kafka gets it."""
+    try:
+        one = Acceptance(SETTINGS).read(draft, caller, Origin(), 0)
+    except Problem:
+        return
+    sent = one.submission
+    for wait_ms in (0, 3_600_000):
+        late = PlainRecord(sent.topic, sent.partition or 0, 1, NOW_MS + wait_ms, sent.key, sent.value, sent.headers)
+        read = SETTINGS.dialect(sent.topic).decode(late)
+        assert SETTINGS.namespaces.full(SETTINGS.namespaces.of_topic(sent.topic), read.id) == sent.id
+        if read.op == "schedule" and not any(name == "delay-retry" for name, _ in sent.headers):
+            assert read.due_ms == one.asked.due_ms
+        assert read.op != "schedule" or read.to not in SETTINGS.internal_topics
+
+
+@examples(max_examples=EXAMPLES * 8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(SHORT, st.sampled_from([ANYONE, Caller("a", "a", ("orders",))]))
+def test_a_short_form_is_a_problem_or_what_a_worker_reads(said: dict[str, Any], caller: Caller) -> None:
+    try:
+        draft = short_form.draft(json.dumps(said).encode(), "delay-requests")
+    except Problem:
+        return
+    is_readable_later(draft, caller)
+
+
+@examples(max_examples=EXAMPLES * 8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(list(SETTINGS.inputs)),
+    HEADERS,
+    st.none() | st.binary(max_size=6),
+    st.none() | JSON | st.fixed_dictionaries({"topic": TEXTS, "message": JSON, "countdown": SPANS}),
+    st.sampled_from([ANYONE, Caller("a", "a", ("orders",))]),
+)
+def test_a_record_is_a_problem_or_what_a_worker_reads(
+    topic: str, headers: list[tuple[str, bytes | None]], key: bytes | None, value: Any, caller: Caller
+) -> None:
+    raw = None if value is None else json.dumps(value).encode()
+    is_readable_later(Draft(topic, key, raw, headers), caller)
+
+
+RECORD = st.fixed_dictionaries({}, optional=dict.fromkeys(record_form.NAMES, JSON))
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> bytes:
+    """Give JSON of a message of which a part is there twice, or missing."""
+    text = json.dumps(draw(SHORT | RECORD)).encode()
+    place = st.integers(0, len(text))
+    return text[: draw(place)] + text[draw(place) :]
+
+
+@examples(max_examples=EXAMPLES * 16, deadline=None)
+@given(st.binary(max_size=60) | JSON.map(lambda one: json.dumps(one).encode()) | broken())
+def test_whatever_comes_as_json_is_a_problem_or_a_draft(raw: bytes) -> None:
+    for read in (short_form.draft, record_form.draft):
+        try:
+            read(raw, "delay-requests")
+        except Problem:
+            continue
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
+    """A gateway whose Kafka never comes."""
+    env = {"DELAY_GATEWAY_PATIENCE": "0", "DELAY_HTTP_DESTINATIONS": "*"}
+    with GatewayProcess("127.0.0.1:1", "delay", tmp_path / "gateway", env=env) as process:
+        yield process
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("schemathesis") is None, reason="schemathesis is not installed (test extra)"
+)
+def test_no_request_gets_an_answer_that_the_document_does_not_know(gateway: GatewayProcess, tmp_path: Path) -> None:
+    config = tmp_path / "schemathesis.toml"
+    config.write_text('[checks.not_a_server_error]\nexpected-statuses = ["2xx", "4xx", "503"]\n')
+    command = [
+        sys.executable,
+        "-m",
+        "schemathesis.cli",
+        "--config-file",
+        str(config),
+        "run",
+        f"{gateway.url}/openapi.json",
+    ]
+    options = ["--checks", CHECKS, "--max-examples", str(EXAMPLES), "--phases", "examples,coverage,fuzzing"]
+    ran = subprocess.run(
+        [*command, *options, "--no-color"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ran.returncode == 0, ran.stdout[-6_000:] + ran.stderr[-2_000:]
+    tested = re.search(r"Tested: (\d+)", ran.stdout)
+    assert tested is not None, ran.stdout[-2_000:]
+    assert int(tested[1]) == len(operations()) - 1, "all but the document itself"
+    assert "Traceback" not in gateway.log, gateway.log[-5_000:]

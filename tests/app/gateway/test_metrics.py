@@ -1,0 +1,65 @@
+"""The gateway's metrics are those of the reference, and its page on health says how it stands."""
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
+
+if TYPE_CHECKING:
+    from tests.app.gateway.conftest import Stage
+
+_REFERENCE = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text("utf-8")
+_DOCUMENTED = {
+    name: (kind, set(re.findall("`(.+?)`", labels)))
+    for name, kind, labels in re.findall(r"^\| `(delay_gateway_\w+)` \| (\w+) \| (.*?) ?\|", _REFERENCE, re.MULTILINE)
+}
+_MESSAGE = {"to": "orders", "after": "PT1H", "value": "pay", "key": "k"}
+
+
+async def _metrics(stage: "Stage") -> str:
+    async with stage.client.get("/metrics") as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        return await answer.text()
+
+
+async def test_metrics_are_documented_with_their_types_and_labels(stage: "Stage") -> None:
+    shown = {}
+    for family in text_string_to_metric_families(await _metrics(stage)):
+        if family.name.startswith("delay_gateway_") and not family.name.endswith("_created"):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            labels = {label for sample in family.samples for label in sample.labels}
+            labels -= {"le"} if family.type == "histogram" else set()
+            assert labels in (_DOCUMENTED.get(name, ("", set()))[1], set()), name
+            shown[name] = family.type
+    assert shown == {name: kind for name, (kind, _) in _DOCUMENTED.items()}
+
+
+async def test_what_is_spooled_is_counted_and_told(stage: "Stage") -> None:
+    for _ in range(3):
+        assert (await stage.ask("POST", "/v1/messages", _MESSAGE))[0] == 202
+    lines = (await _metrics(stage)).splitlines()
+    assert 'delay_gateway_records_total{outcome="spooled"} 3.0' in lines
+    assert "delay_gateway_spool_records 3.0" in lines
+    assert 'delay_gateway_state{state="spooling"} 1.0' in lines
+    status, said = await stage.ask("GET", "/ready")
+    assert status == 200
+    assert said["state"] == "spooling"
+    assert said["spool_records"] == 3
+    assert said["spool_bytes"] > 0
+    assert not said["connected"]
+
+
+async def test_a_gateway_that_can_take_nothing_is_alive_and_not_ready(stage: "Stage") -> None:
+    assert (await stage.ask("POST", "/v1/messages", _MESSAGE))[0] == 202
+    stage.spool._most_bytes = 0
+    async with stage.client.post("/v1/messages", json=_MESSAGE) as answer:
+        assert answer.status == 503
+        assert int(answer.headers["Retry-After"]) > 0
+        assert "DELAY_GATEWAY_SPOOL_BYTES" in json.loads(await answer.text())["detail"]
+    status, said = await stage.ask("GET", "/ready")
+    assert (status, said["ready"]) == (503, False)
+    assert "Kafka is down" in said["missing"]
+    async with stage.client.get("/live") as answer:
+        assert answer.status == 200

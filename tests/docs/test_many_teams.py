@@ -1,0 +1,20 @@
+"""docs/how-to/many-teams.md: its settings are ones that a worker takes, and its quotas are those that it speaks of."""
+
+import re
+
+from app.quotas import Quota, by_namespace
+from app.settings import Settings
+from punctual.contract.rate import Rate
+from tests.docs.how_to import blocks
+
+
+def test_the_settings_are_taken_as_they_stand() -> None:
+    [exports] = [text for kind, text in blocks("many-teams.md") if kind == "sh"]
+    settings = Settings.from_env(dict(re.findall(r"^export (\w+)='(.*)'$", exports, re.MULTILINE)))
+
+    assert settings.namespaces.inputs == {"orders-delays": "orders", "billing-delays": "billing"}
+    assert set(settings.destinations) == set(settings.namespaces.inputs)
+    assert by_namespace(settings.quotas, settings.namespaces) == {
+        "billing": Quota(100_000),
+        "orders": Quota(1_000_000, 1 << 30, Rate(500.0)),
+    }

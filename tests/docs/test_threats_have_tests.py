@@ -1,0 +1,26 @@
+"""SECURITY.md: each attack that it says was tried has the tests that it names."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def test_each_test_that_is_named_is_there() -> None:
+    named = _NAMED.findall((ROOT / "SECURITY.md").read_text())
+    missing = [f"{file}::{name}" for file, name in named if not _has(ROOT / file, name)]
+    assert len(named) > 40
+    assert missing == []
+
+
+def test_each_attack_names_one() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    tried = text[text.index("### What was tried") : text.index("### What is not defended")]
+    attacks = [line for line in tried.splitlines() if line.startswith("| ") and not line.startswith("| attack")]
+    assert attacks
+    assert [line for line in attacks if not _NAMED.search(line)] == []
+
+
+def _has(file: Path, name: str) -> bool:
+    return file.is_file() and re.search(rf"\bdef {name}\(", file.read_text()) is not None

@@ -1,0 +1,112 @@
+"""Kafka stops, Kafka and the gateway are killed, under load: what was acknowledged is delivered, once and in order."""
+
+import os
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from app.embedded.broker import Broker
+from app.gateway.receipts import Receipts
+from punctual import SyncDelayClient
+from tests.harness.gateway import GatewayProcess
+from tests.harness.gateway_load import Load
+from tests.harness.kafka import create_topic, now_ms, read
+from tests.harness.worker import Worker, eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+PARTITIONS = 4
+_LONG = bool(os.environ.get("GATEWAY_CHAOS"))
+
+
+class Plan(NamedTuple):
+    """How long things last, and how often the gateway is killed in each of three times."""
+
+    stopped_s: float
+    down_s: float
+    between_s: float
+    kills: int
+
+
+PLAN = Plan(60, 20, 5, 4) if _LONG else Plan(4, 1, 1.5, 1)
+
+
+@contextmanager
+def restarting(worker: Worker) -> Iterator[None]:
+    """Start a worker again whenever it ends by itself, as a supervisor does."""
+    over = threading.Event()
+
+    def mind() -> None:
+        while not over.wait(0.2):
+            if worker.failed:
+                worker.start()
+
+    thread = threading.Thread(target=mind)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def killed(gateway: GatewayProcess, times: int, every_s: float) -> None:
+    """Kill a gateway and start it again, so often."""
+    for _ in range(times):
+        time.sleep(every_s)
+        gateway.kill()
+        gateway.start()
+
+
+def delivered(bootstrap: str, topic: str) -> dict[str, list[str]]:
+    """Return the messages of each key in the order in which they were delivered."""
+    found = defaultdict[str, list[str]](list)
+    for record in read(bootstrap, topic):
+        found[(record.key or b"").decode()].append((record.value or b"").decode())
+    return dict(found)
+
+
+def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) -> None:
+    with Broker() as broker:
+        app_id, bootstrap = "gw", broker.bootstrap
+        out = create_topic(bootstrap, "out", 2)
+        worker = Worker(bootstrap, app_id, tmp_path / "worker", partitions=PARTITIONS)
+        gateway = GatewayProcess(bootstrap, app_id, tmp_path / "gateway", partitions=PARTITIONS)
+        with worker, restarting(worker.start()), gateway, SyncDelayClient(bootstrap, app_id=app_id) as client:
+            worker.wait_ready()
+            # Nothing is delivered before the end: what a worker sends twice in a crash of its own says nothing here.
+            client.pause(out, reason="faults")
+            eventually(lambda: worker.metric("delay_destination_paused", destination=out), what="the pause")
+            ids = Receipts(f"{app_id}-requests", PARTITIONS)
+            with Load(gateway.url, out, now_ms(), ids.id, keys=100, per_s=500) as load:
+                time.sleep(PLAN.between_s)
+                assert set(load.answers) == {201}
+                os.kill(broker.pid, signal.SIGSTOP)
+                killed(gateway, PLAN.kills, PLAN.stopped_s / (PLAN.kills + 1))
+                time.sleep(PLAN.stopped_s / (PLAN.kills + 1))
+                assert gateway.ready()["state"] == "spooling"
+                os.kill(broker.pid, signal.SIGCONT)
+                killed(gateway, PLAN.kills, PLAN.between_s / 2)
+                gateway.wait_state("up")
+                time.sleep(PLAN.between_s)
+                os.kill(broker.pid, signal.SIGKILL)
+                broker.stop()
+                killed(gateway, PLAN.kills, PLAN.down_s / PLAN.kills)
+                broker.start()
+                gateway.wait_state("up")
+                time.sleep(PLAN.between_s)
+            assert set(load.answers) == {201, 202}, load.answers
+            assert not gateway.ready()["spool_records"]
+            client.resume(out)
+            eventually(lambda: sum(map(len, delivered(bootstrap, out).values())) >= load.count, 60)
+            time.sleep(1)
+            assert delivered(bootstrap, out) == load.taken
+            said = f"{load.count} acknowledged, {load.lost} requests without an answer, {load.longest_s:.1f} s at most"
+            print(said, dict(load.answers))  # noqa: T201 - `make chaos-gateway` shows it

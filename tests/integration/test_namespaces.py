@@ -1,0 +1,201 @@
+"""Teams on a real Kafka: each with its input, its namespace and its quota, served by two workers.
+
+QUOTA (300) is how many messages of a team may wait. Each of two workers hears within three seconds what the other has
+admitted, so that at PACE (140) messages a second, of which each gets half, so much goes beyond it.
+"""
+
+import json
+import os
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from punctual import DelayClient
+from punctual.cli import main
+from punctual.cli.exits import Exit
+from tests.docs.how_to import blocks, run_program
+from tests.harness.kafka import now_ms, read
+from tests.harness.worker import Worker, eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import PARTITIONS, Installation
+from tests.integration.test_search import ask
+
+QUOTA, PACE = int(os.environ.get("QUOTA", "300")), int(os.environ.get("PACE", "140"))
+BEYOND, ASKED = 3 * PACE // 2, 2 * QUOTA + 100
+HOUR_MS = 3_600_000
+
+
+def teams(app_id: str) -> dict[str, str]:
+    """Return the settings of two teams, `orders` and `billing`, and of one that comes by no input."""
+    return {
+        "DELAY_INPUTS": f"{app_id}-orders=native,{app_id}-billing=native",
+        "DELAY_NAMESPACES": f"{app_id}-orders=orders,{app_id}-billing=billing,gateway",
+        "DELAY_QUOTAS": f"orders=messages:{QUOTA},*=messages:1000000",
+        "DELAY_WEB_SECRET": "between us",
+    }
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run) -> Iterator[Installation]:
+    with run("namespaces", env=teams) as made:
+        yield made
+
+
+def said(op: str, id_: str, **more: object) -> dict[str, str]:
+    return {"delay-op": op, "delay-id": id_, **{f"delay-{name}": str(value) for name, value in more.items()}}
+
+
+def fetched(url: str) -> str:
+    """Return what a worker answers."""
+    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own worker
+        return str(answer.read().decode())
+
+
+def overview(worker: Worker) -> dict[str, Any]:
+    """Return the overview, as soon as the worker has read what others report."""
+    found: dict[str, Any] = {}
+
+    def there() -> bool:
+        status, answer = ask(worker, "/overview")
+        found.update(answer)
+        return status == 200
+
+    eventually(there, what="the overview")
+    return found
+
+
+def waiting(worker: Worker, namespace: str) -> dict[str, Any]:
+    """Return what the overview says of a namespace."""
+    return next(row for row in overview(worker)["namespaces"] if row["namespace"] == namespace)
+
+
+async def test_what_one_team_says_reaches_no_message_of_another(installation: Installation) -> None:
+    app_id, due, to = installation.app_id, now_ms() + HOUR_MS, installation.topic()
+    orders, billing = f"{app_id}-orders", f"{app_id}-billing"
+    async with DelayClient(installation.bootstrap, app_id=app_id, requests_topic=orders, namespace="orders") as client:
+        ids = [await client.delay(to, b"a", at=_moment(due), id=f"x{number}") for number in range(4)]
+        automatic = await client.delay(to, b"a", at=_moment(due))
+    assert ids == [f"orders/x{number}" for number in range(4)]
+    installation.await_event("accepted", *ids, automatic)
+    for id_ in (*ids, *(one.removeprefix("orders/") for one in ids), automatic):
+        for op in ("cancel", "reschedule", "deliver-now"):
+            headers = said(op, id_, at=now_ms())
+            installation.requests.send(headers, partition=0, topic=billing)
+        parked = {"delay-parked": f"{due},{due}", "delay-source": automatic}
+        attempt = {**said("schedule", id_, to=to, at=now_ms()), **parked}
+        installation.requests.send(attempt, partition=0, topic=billing)
+    own = said("schedule", "x0", to=to, at=now_ms())
+    installation.requests.send(own, partition=1, value=b"b", topic=billing)
+    installation.requests.flush()
+
+    [delivered] = installation.wait_for(to, 1)
+    assert (delivered.header("delay-id"), delivered.value) == ("billing/x0", b"b")
+    assert len(installation.dead_letters(9)) == 1  # all without a key
+    status, page = ask(installation.worker, "/messages", namespace="orders")
+    assert status == 200
+    assert {row["id"]: row["due_ms"] for row in page["rows"]} == dict.fromkeys([*ids, automatic], due)
+    assert ask(installation.worker, "/messages/orders/x0")[1]["id"] == "orders/x0"
+    assert "orders/x0" in fetched(f"{installation.worker.url}/messages/orders%2Fx0")
+    assert main.run("show", ["orders/x0", "--url", installation.worker.url]) == Exit.DONE
+    assert main.run("list", ["--namespace", "orders", "--url", installation.worker.url]) == Exit.DONE
+    assert ask(installation.worker, "/messages/count", namespace="billing,gateway")[1]["matching"] == 0
+    _, letters = ask(installation.worker, "/dead-letters", namespace="billing")
+    assert {row["id"] for row in letters["rows"]} >= {"billing/orders/x0", "billing/x0", f"billing/{automatic}"}
+    assert ask(installation.worker, "/dead-letters", namespace="orders")[1]["rows"] == []
+    for id_ in (*ids, automatic):
+        installation.requests.cancel(id_)  # an operator's, in full
+    installation.requests.flush()
+    installation.await_event("cancelled", *ids, automatic)
+
+
+def test_the_program_of_the_how_to_runs(installation: Installation, tmp_path: Path) -> None:
+    topics = {"orders-delays": f"{installation.app_id}-orders", "orders.open": installation.topic()}
+    run_program(blocks("many-teams.md"), installation, tmp_path, **topics)
+
+    installation.await_event("cancelled", "orders/42")
+
+
+def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Path) -> None:
+    app_id, due, to = installation.app_id, now_ms() + HOUR_MS, installation.topic()
+    second = Worker(installation.bootstrap, app_id, tmp_path / "second", env=teams(app_id))
+    with second:
+        second.start().wait_ready()
+        eventually(lambda: len({row["worker"] for row in overview(second)["workers"]}) == 2, what="both")
+        for number in range(ASKED):
+            headers = said("schedule", f"q{number}", to=to, at=due)
+            installation.requests.send(headers, partition=number % PARTITIONS, topic=f"{app_id}-orders")
+            time.sleep(1 / PACE)
+        installation.requests.flush()
+        eventually(lambda: _settled(installation, ASKED), what="all accepted or refused")
+        held = sum(row["messages"] for row in _reported(installation).values())
+        assert QUOTA <= held <= QUOTA + BEYOND
+        assert _reasons(installation)["quota"] == ASKED - held
+
+        # The full namespace takes replacements and commands, and what is cancelled makes room.
+        eventually(lambda: waiting(second, "orders")["messages"] == held, what="reports")
+        free = held - QUOTA + 1
+        taken = [event["id"] for event in installation.events() if event["event"] == "accepted" and "/q" in event["id"]]
+        for id_ in taken[:free]:
+            installation.requests.cancel(id_)
+        installation.requests.flush()
+        installation.await_event("cancelled", *taken[:free])
+        eventually(lambda: waiting(second, "orders")["messages"] == QUOTA - 1, what="room")
+        for number, id_ in enumerate((taken[-1].removeprefix("orders/"), "new-0")):
+            headers = said("schedule", id_, to=to, at=due)
+            installation.requests.send(headers, partition=number, topic=f"{app_id}-orders")
+        installation.requests.flush()
+        installation.await_event("replaced", taken[-1])
+        installation.await_event("accepted", "orders/new-0")
+        assert f'delay_namespace_quota_messages{{namespace="orders"}} {QUOTA}.0' in fetched(f"{second.url}/metrics")
+    eventually(lambda: waiting(installation.worker, "orders")["messages"] == QUOTA, 60, "one worker has all")
+
+
+def test_what_waits_is_counted_anew_when_the_namespaces_change(installation: Installation) -> None:
+    worker = installation.worker
+    before = waiting(worker, "orders")
+    worker.stop()
+    worker.env["DELAY_NAMESPACES"] = worker.env["DELAY_NAMESPACES"].replace("=orders", "=shop")
+    worker.env["DELAY_QUOTAS"] = "*=messages:1"
+    worker.start().wait_ready()
+    assert waiting(worker, "shop")["messages"] == 0  # ids by name are still those of orders
+    worker.stop()
+    worker.env.update(teams(installation.app_id))
+    worker.start().wait_ready()
+    eventually(lambda: waiting(worker, "orders") == before, what="the same as before")
+
+
+def _moment(at_ms: int) -> Any:
+    from punctual.contract.times import moment_of  # noqa: PLC0415 - just here
+
+    return moment_of(at_ms)
+
+
+def _reported(installation: Installation) -> dict[int, dict[str, int]]:
+    return {
+        number: told["namespaces"].get("orders", {"messages": 0}) for number, told in installation.progress().items()
+    }
+
+
+def _reasons(installation: Installation) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for record in read(installation.bootstrap, f"{installation.app_id}-dead-letters"):
+        reason = record.header("delay-reason")
+        found[reason] = found.get(reason, 0) + 1
+    return found
+
+
+def _settled(installation: Installation, count: int) -> bool:
+    """Return whether what was asked for is accepted or refused, and partitions have reported since."""
+    told = [
+        json.loads(record.value or b"")
+        for record in read(installation.bootstrap, f"{installation.app_id}-events")
+        if b"orders" in (record.value or b"")
+    ]
+    quota = sum(event["event"] == "refused" and event["reason"] == "quota" for event in told)
+    accepted = sum(event["event"] == "accepted" and "/q" in event["id"] for event in told)
+    reported = sum(row["messages"] for row in _reported(installation).values())
+    return bool(quota + accepted == count and reported == accepted)

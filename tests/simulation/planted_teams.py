@@ -1,0 +1,57 @@
+"""Bugs in what keeps teams apart and within their quotas, to be planted as those of planted.py."""
+
+from typing import Any
+
+from app.ingest.quotas import Quotas
+from app.quotas import Quota
+from punctual.contract.namespaces import Namespaces
+from tables import Changes
+from tables.shares import Shares
+
+
+def _as_said(_: Any) -> Any:
+    def planted(_: Namespaces, _namespace: str, id_: str) -> str:
+        return id_
+
+    return planted
+
+
+def _of_anybody(full: Any) -> Any:
+    def planted(self: Namespaces, namespace: str, id_: str) -> str:
+        return id_ if self.of_id(id_) else full(self, namespace, id_)
+
+    return planted
+
+
+def _unasked(_: Any) -> Any:
+    def planted(*_: Any) -> None: ...
+
+    return planted
+
+
+def _of_an_empty_table(count: Any) -> Any:
+    def planted(self: Quotas, name: str, quota: Quota) -> Any:
+        stores, self._stores = self._stores, {}
+        try:
+            return count(self, name, quota)
+        finally:
+            self._stores = stores
+
+    return planted
+
+
+def _additions_alone(_: Any) -> Any:
+    def planted(self: Shares, changes: Changes) -> None:
+        for key in changes.fresh:
+            self.add(changes.puts[key][0], 1)
+
+    return planted
+
+
+BUGS: dict[str, list[tuple[Any, str, Any]]] = {
+    "ids of a team are as it says them": [(Namespaces, "full", _as_said)],
+    "a team may name the ids of all others": [(Namespaces, "full", _of_anybody)],
+    "nobody asks whether there is room": [(Quotas, "admit", _unasked)],
+    "what waits here takes no room": [(Quotas, "_count", _of_an_empty_table)],
+    "what leaves the table still counts for its namespace": [(Shares, "apply", _additions_alone)],
+}

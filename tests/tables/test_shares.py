@@ -1,0 +1,123 @@
+"""What waits per namespace is counted with each step, and anew if that was not done."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tables import Changes, Entry, PartitionStore, Share, Whose
+from tables.inspection import Record
+from tables.restore import RestoreProgress, restore
+from tables.shares import size_of
+from tests.tables.rows import NOW, WHOSE, apply, assert_sound, entry, image, key, put
+
+
+class Empty:
+    """A changelog of which all is in the store."""
+
+    async def end(self) -> int:
+        return 0
+
+    async def chunk(self, _limit: int) -> Sequence[Record]:
+        return []
+
+    async def position(self) -> int:
+        return 0
+
+
+def known(store: PartitionStore) -> dict[str, Share]:
+    assert store.shares is not None
+    return dict(store.shares.known)
+
+
+def fill(store: PartitionStore, *ids: str) -> None:
+    changes = Changes()
+    for id_ in ids:
+        put(changes, key(NOW, ord(id_)), entry(id_))
+    apply(store, changes)
+
+
+def test_shares_have_messages_and_what_their_senders_have_chosen_of_them() -> None:
+    assert size_of(Entry("x", "orders", b"key", b"value", [("name", b"12"), ("none", None)], "s-0-0")) == 18
+    assert size_of(Entry("x", "orders", None, None, [], "s-0-0")) == 0
+
+
+def test_shares_are_there_again_when_the_store_is_opened(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "s.db", WHOSE)
+    fill(store, "a", "c")
+    store.close()
+
+    store = PartitionStore(tmp_path / "s.db", WHOSE)
+    assert known(store) == {"team-a": Share(1, 2)}
+    assert_sound(store)
+    store.close()
+
+
+def test_a_store_that_nobody_asks_whose_it_is_has_no_shares(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "s.db")
+    fill(store, "a")
+
+    assert store.shares is None
+    assert not [raw for raw in image(store) if raw.startswith(b"s")]
+    store.close()
+
+
+@pytest.mark.parametrize("steps_between", [0, 1])
+def test_what_others_have_counted_or_nobody_is_counted_anew(tmp_path: Path, steps_between: int) -> None:
+    store = PartitionStore(tmp_path / "s.db", WHOSE)
+    fill(store, "a", "b", "c")
+    store.close()
+    if steps_between:  # by a worker that does not count
+        store = PartitionStore(tmp_path / "s.db")
+        fill(store, "d")
+        store.close()
+        store = PartitionStore(tmp_path / "s.db", WHOSE)
+        assert known(store) == {"team-a": Share(1, 2), "team-b": Share(1, 2), "team-d": Share(1, 2)}
+        assert_sound(store)
+        store.close()
+
+    other = Whose(lambda id_: "all" if id_ != "a" else "", "another")
+    store = PartitionStore(tmp_path / "s.db", other)
+    assert known(store) == {"all": Share(2 + steps_between, 2 * (2 + steps_between))}
+    fill(store, "e")
+    store.close()
+    store = PartitionStore(tmp_path / "s.db", other)
+    assert known(store) == {"all": Share(3 + steps_between, 2 * (3 + steps_between))}
+    assert sorted(raw for raw in image(store) if raw.startswith(b"s")) == [b"sall"]
+    store.close()
+
+
+async def test_counting_anew_leaves_time_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tables.restore.CHUNK", 2)
+    store = PartitionStore(tmp_path / "s.db")
+    fill(store, "a", "b", "c", "d", "e")
+    store.close()
+    store = PartitionStore(tmp_path / "s.db", WHOSE)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    await restore(store, Empty(), RestoreProgress(0, lambda: 0), lambda: NOW)
+    beside.cancel()
+    assert turns >= 2
+    assert known(store) == {f"team-{id_}": Share(1, 2) for id_ in "abde"}
+    assert_sound(store)
+    store.close()
+
+
+def test_a_step_waits_until_all_is_counted(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "s.db")
+    fill(store, "a", "b")
+    store.close()
+    store = PartitionStore(tmp_path / "s.db", WHOSE)
+    fill(store, "d")
+
+    assert known(store) == {f"team-{id_}": Share(1, 2) for id_ in "abd"}
+    assert_sound(store)
+    store.close()
