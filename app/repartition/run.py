@@ -150,7 +150,8 @@ class Repartition:
     async def _begin(self) -> Layout:
         """See that it can be done, and keep workers from starting."""
         self._ground.wipe()
-        await self._ground.before.read("the changelog restored")
+        with self._timed("restore"):
+            await self._ground.before.read("the changelog restored")
         self._assure_whole()
         readiness.assure_numbers(self._ground.before.stores)
         await self._ground.topics.create_layout()
@@ -243,4 +244,4 @@ class Repartition:
         began_ms = Clock.monotonic_ms()
         say(f"{stage} …")
         yield
-        self._seconds[stage] = (Clock.monotonic_ms() - began_ms) / 1_000
+        self._seconds[stage] = self._seconds.get(stage, 0.0) + (Clock.monotonic_ms() - began_ms) / 1_000
