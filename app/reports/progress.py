@@ -143,7 +143,7 @@ class ProgressReporter:
         """Return what waits per namespace, and how much was asked for lately where that has a quota."""
         if store.shares is None:
             return {}
-        known = {name: {"messages": of.messages, "bytes": of.bytes} for name, of in store.shares.known.items()}
+        known = {name: {"messages": of.messages, "bytes": of.bytes} for name, of in sorted(store.shares.known.items())}
         requests = {} if self._rates is None else self._rates.told(number)
         return {"namespaces": known, **({"requests": requests} if requests else {})}
 

@@ -81,7 +81,7 @@ def test_what_a_killed_gateway_has_begun_is_one_message_with_the_first_due_time(
         killed._program = Program(Path(f"{killed.data}.log"), str(CRASH), "-A", "app", "gateway", env=env)
         killed.start()
         eventually(lambda: killed.ready().get("ready") and two.ready().get("ready"))
-        began_ms = time.time() * 1000
+        began_ms = int(time.time() * 1000)
         assert send(killed, "k", body)[0] == 0
 
         status, said = send(two, "k", body)
