@@ -30,6 +30,7 @@ TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactiona
 PATTERNS = {"literal": ResourcePatternType.LITERAL, "prefixed": ResourcePatternType.PREFIXED}
 OPERATIONS = {
     "Create": AclOperation.CREATE,
+    "Describe": AclOperation.DESCRIBE,
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
     "Read": AclOperation.READ,
     "Write": AclOperation.WRITE,
