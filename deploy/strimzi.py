@@ -21,7 +21,7 @@ def resources(settings: Settings, cluster: str, user: str) -> str:
         # Topics of others that are read from too: whoever they are of says how they are.
         if name not in settings.extra_inputs
     ]
-    return "\n---\n".join([*documents, strimzi(settings, f"User:{user}", cluster)])
+    return "\n---\n".join([*documents, strimzi(settings, f"User:{user}", cluster=cluster)])
 
 
 def _topic(settings: Settings, cluster: str, name: str, partitions: int, config: dict[str, str]) -> Iterator[str]:

@@ -1,10 +1,10 @@
-"""The rights that a worker needs, in the forms in which they are granted."""
+"""The rights that a worker or a gateway needs, in the forms in which they are granted."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from app.process.acl import Acl, worker_acls
+from app.process.acl import Acl, gateway_acls, worker_acls
 from app.settings import Settings
 
 _OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
@@ -13,9 +13,10 @@ _STRIMZI = {"topic": "topic", "group": "group", "transactional id": "transaction
 STRIMZI_API: Final = "kafka.strimzi.io/v1"
 
 
-def kafka_acls(settings: Settings, principal: str) -> str:
-    """Return commands of Kafka's own tool, one for each resource."""
-    return "\n".join(shlex.join(_command(settings, principal, acl)) for acl in worker_acls(settings))
+def kafka_acls(settings: Settings, principal: str, acls: Iterable[Acl] | None = None) -> str:
+    """Return commands of Kafka's own tool, one for each resource: of a worker's rights, or of these."""
+    wanted = worker_acls(settings) if acls is None else acls
+    return "\n".join(shlex.join(_command(settings, principal, acl)) for acl in wanted)
 
 
 def _command(settings: Settings, principal: str, acl: Acl) -> Iterator[str]:
@@ -25,8 +26,8 @@ def _command(settings: Settings, principal: str, acl: Acl) -> Iterator[str]:
     yield from (_OPTIONS[acl.resource], acl.name, "--resource-pattern-type", acl.pattern)
 
 
-def strimzi(settings: Settings, principal: str, cluster: str = "my-cluster") -> str:
-    """Return a KafkaUser for Strimzi's operator.
+def strimzi(settings: Settings, principal: str, acls: Iterable[Acl] | None = None, cluster: str = "my-cluster") -> str:
+    """Return a KafkaUser for Strimzi's operator, with a worker's rights, or with these.
 
     It has a certificate if the principal is `User:CN=…`, else a password. `cluster` is the name of the Kafka.
     """
@@ -46,7 +47,7 @@ def strimzi(settings: Settings, principal: str, cluster: str = "my-cluster") -> 
         "    type: simple",
         "    acls:",
     ]
-    for acl in worker_acls(settings):
+    for acl in worker_acls(settings) if acls is None else acls:
         pattern = "prefix" if acl.pattern == "prefixed" else "literal"
         lines += [
             "      - resource:",
@@ -63,4 +64,8 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-FORMS: Final[Mapping[str, Callable[[Settings, str], str]]] = {"kafka-acls": kafka_acls, "strimzi": strimzi}
+FORMS: Final[Mapping[str, Callable[[Settings, str, Iterable[Acl]], str]]] = {
+    "kafka-acls": kafka_acls,
+    "strimzi": strimzi,
+}
+WHOSE: Final[Mapping[str, Callable[[Settings], list[Acl]]]] = {"worker": worker_acls, "gateway": gateway_acls}

@@ -7,7 +7,7 @@ import sys
 import click
 
 from app.doctor import render
-from app.doctor.acl_lines import FORMS
+from app.doctor.acl_lines import FORMS, WHOSE
 from app.doctor.examination import Examination, examine
 from app.faust_host.library_logs import silent
 from app.settings import Settings
@@ -22,13 +22,14 @@ _FOUND, _UNREACHABLE = 1, 3
 
 @click.command("doctor", help=_HELP)
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--acls", type=click.Choice(list(FORMS)), help="Print the rights that a worker needs, and do no more.")
+@click.option("--acls", type=click.Choice(list(FORMS)), help="Print the rights that are needed, and do no more.")
+@click.option("--acls-of", type=click.Choice(list(WHOSE)), default="worker", show_default=True, help="Whose rights.")
 @click.option("--principal", default="", help="Whom --acls is for, such as User:punctual.")
-def doctor(form: str, acls: str | None, principal: str) -> None:
+def doctor(form: str, acls: str | None, acls_of: str, principal: str) -> None:
     """Examine the installation of the environment, and end with a code that says how it stands."""
     settings = Settings.from_env()
     if acls is not None:
-        click.echo(FORMS[acls](settings, _principal(settings, principal)))
+        click.echo(FORMS[acls](settings, _principal(settings, principal), WHOSE[acls_of](settings)))
         return
     with silent("aiokafka"):
         found = asyncio.run(examine(settings, os.environ))

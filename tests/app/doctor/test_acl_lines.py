@@ -6,7 +6,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from app.doctor.acl_lines import kafka_acls, strimzi
-from app.process.acl import worker_acls
+from app.process.acl import gateway_acls, worker_acls
 from app.settings import Settings
 
 SETTINGS = Settings.from_env({"DELAY_DESTINATIONS": "orders.*", "DELAY_GUARANTEE": "exactly_once"})
@@ -21,6 +21,14 @@ def test_the_commands_of_kafkas_tool_grant_each_right() -> None:
         "--topic orders. --resource-pattern-type prefixed"
     ) in lines
     assert any("--transactional-id delay- " in line for line in lines)
+
+
+def test_a_gateways_rights_are_granted_alike() -> None:
+    wanted = gateway_acls(SETTINGS)
+    assert len(kafka_acls(SETTINGS, "User:gateway", wanted).splitlines()) == len(wanted)
+    user = yaml.safe_load(strimzi(SETTINGS, "User:gateway", wanted))
+    named = {one["resource"]["name"] for one in user["spec"]["authorization"]["acls"]}
+    assert named == {acl.name for acl in wanted}
 
 
 def test_a_shell_does_not_expand_what_they_name() -> None:
