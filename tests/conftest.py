@@ -13,18 +13,19 @@ from app.embedded import broker_or_given
 if TYPE_CHECKING:
     from tests.harness.guarded import Guarded
 
-#: What starts Spark takes both of two cores: one process of the suite runs all of it, and begins with it.
-_SPARK = ("tests/pipeline/", "tests/docs/test_documents_run.py")
+#: What takes longest comes first. What starts Spark takes both of two cores: one process of the suite runs all of it.
+_SPARK = "tests/pipeline/"
+_LONGEST = (_SPARK, "tests/docs/test_documents_run.py")
 #: Tests of security have one broker, which takes seconds to start.
 _GUARDED = "tests/integration/test_security"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the broker, so that nobody has to remember to; begin with Spark, which takes longest."""
+    """Mark what needs the broker, so that nobody has to remember to; begin with what takes longest."""
     for item in items:
         if {"bootstrap", "guarded"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
-    items.sort(key=lambda item: not item.nodeid.startswith(_SPARK))
+    items.sort(key=lambda item: (not item.nodeid.startswith(_LONGEST), not item.nodeid.startswith(_SPARK)))
 
 
 class ByFile(LoadScopeScheduling):
