@@ -83,7 +83,8 @@ def test_all_that_match_are_cancelled_though_a_worker_is_killed_and_nothing_else
         assert get(installation, "/messages/order-0")[0] == 200
         assert standing["partitions_over"] == standing["partitions"]
         account = Account.settled(installation.bootstrap, installation.app_id, pending=20_002)
-        assert account.sums["cancelled"] == 20_000 - 1
+        # The job may have come to order-0 before its replacement did.
+        assert account.sums["cancelled"] + account.sums.get("replaced", 0) == 20_000
         assert account.sums["pending"] == 20_002
         # The batch that was on its way is counted too, and nothing twice.
         assert standing["outcomes"]["cancelled"] == account.sums["cancelled"]

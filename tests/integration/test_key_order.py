@@ -35,7 +35,7 @@ def histories(done: Path) -> dict[str, list[int]]:
     """Return the numbers of the events of each key as they were handled."""
     found = defaultdict[str, list[int]](list)
     if done.exists():
-        for line in done.read_text().splitlines():
+        for line in done.read_text().rpartition("\n")[0].splitlines():  # the last one may be half written
             key, number = line.split()
             found[key].append(int(number))
     return found

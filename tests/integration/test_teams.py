@@ -117,7 +117,8 @@ def test_each_team_does_everything_to_its_own(both: Installation, team: str) -> 
     assert asked(both, team, "/messages/two/cancel", {})[1]["outcome"] == "cancelled"
     timeline = asked(both, team, "/timeline")[1]
     assert sum(bucket["total"] for bucket in timeline["buckets"]) == len(ids(both, team))
-    status, told = asked(both, team, "/namespaces")
+    eventually(lambda: asked(both, team, "/namespaces")[0] == 200, what="the reports of all")
+    told = asked(both, team, "/namespaces")[1]
     assert [one["namespace"] for one in told["namespaces"]] == [f"team-{team}"]
     acts = asked(both, team, "/audit")[1]["acts"]
     assert {act["act"] for act in acts} == {"create", "reschedule", "deliver-now", "cancel"}
