@@ -41,7 +41,7 @@ from tables.entry import VERSION
 _GUARANTEES = ("at_least_once", "exactly_once")
 MAX_PARTITIONS = 10_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -246,5 +246,5 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     @property
     def url(self) -> str:
         """The address at which other workers and people reach this worker's web view."""
-        host = socket.gethostname() if self.host in _EVERYWHERE else self.host
+        host = socket.gethostname() if self.host in EVERYWHERE else self.host
         return self.worker_url or f"http://{host}:{self.port}"

@@ -8,11 +8,12 @@ import rocksdict
 from tables import keys
 from tables.database import Database
 from tables.destination import told
-from tables.near_counts import MINUTE_MS, NearCounts, hour_of
+from tables.near_counts import MINUTE_MS, NearCounts
 
 T = TypeVar("T", str, int)
 
 due_of, _HOUR_MS = keys.due_of, keys.BUCKET_MS
+_HOUR_MINUTES = _HOUR_MS // MINUTE_MS
 
 
 class Counts:
@@ -45,7 +46,7 @@ class Counts:
         names, hours = Counter[str](), Counter[int]()
         for (name, unit), number in self._added.items():
             names[told(name)] += number
-            hours[hour_of(unit)] += number
+            hours[_hour_of(unit)] += number
             if unit >= 0:
                 self.near.add(unit, number)
         self._added.clear()
@@ -63,3 +64,8 @@ def _write(batch: rocksdict.WriteBatch, key: bytes, counters: dict[T, int], name
     else:
         del counters[name]
         batch.delete(key)
+
+
+def _hour_of(unit: int) -> int:
+    """Return the hour of a minute, or of what is less than 0, the further the hour is: what has no minute counted."""
+    return unit // _HOUR_MINUTES if unit >= 0 else -1 - unit

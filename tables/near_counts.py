@@ -6,7 +6,6 @@ from tables import keys
 from tables.database import Database
 
 MINUTE_MS = 60_000
-_HOUR_MINUTES = keys.BUCKET_MS // MINUTE_MS
 
 
 class NearCounts:
@@ -51,8 +50,3 @@ class NearCounts:
         """Count nothing any more."""
         self.end = b""
         self.minutes.clear()
-
-
-def hour_of(unit: int) -> int:
-    """Return the hour of a minute, or of what is less than 0, the further the hour is: what has no minute counted."""
-    return unit // _HOUR_MINUTES if unit >= 0 else -1 - unit

@@ -17,10 +17,14 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return how the last life of an event's id has ended, if that is among the last events of a partition.
+    """Return how the last life of an event's id had ended, if its order has come too late for that.
+
+    It is None too if that is not among the last events of a partition.
 
     Raises TimeoutError if the brokers do not answer.
     """
+    if event["event"] not in ("conflict", "unknown"):
+        return None
     reader = PartitionReader(cluster, topic, home)
     found = None
     async with asyncio.timeout(PATIENCE_S):

@@ -7,7 +7,7 @@ import aiokafka.errors
 import msgspec
 
 from app.acts.endings import ending
-from app.acts.outcome import PENDING, SENT, Outcome, of_event
+from app.acts.outcome import PENDING, SENT, Outcome, of_event, tells_of
 from app.acts.writing import PATIENCE_S, write
 from app.engine import Engine
 from app.kafka.errors import SendError
@@ -50,9 +50,7 @@ class Orders:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 event = await _told(reader, source)
-            ended = None
-            if event["event"] in ("conflict", "unknown"):
-                ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
+            ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
         except (TimeoutError, aiokafka.errors.KafkaError):
             sentence = (
                 f"It is sent, and holds, but partition {home} has not taken it up within {PATIENCE_S:g} s: "
@@ -105,5 +103,5 @@ async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:
         for record in await reader.chunk(_CHUNK):
             if source.encode() in (record.value or b""):
                 event = _decode(record.value or b"")
-                if event.get("by", event["source"]) == source:
+                if tells_of(event, source):
                     return event

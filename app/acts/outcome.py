@@ -32,6 +32,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: dict[str, Any] | None = None
 
 
+def tells_of(event: Mapping[str, Any], source: str) -> bool:
+    """Return whether an event tells what came of an order, the record `source`: `topic-partition-offset`."""
+    return bool(event.get("by", event["source"]) == source)
+
+
 def of_event(act: str, source: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> Outcome:
     """Return the outcome of an order by the event that tells of it; `ended` is how the message's life had ended."""
     kind, before = str(event["event"]), None if ended is None else str(ended["event"])

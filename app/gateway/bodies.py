@@ -6,7 +6,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from app.gateway.gate import place_of
+from app.access.needs import place_of
 from app.gateway.limits import BODIES_BYTES, STREAM_BYTES
 from app.gateway.problem import Problem
 from app.gateway.protocol import TooSlow

@@ -7,6 +7,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from app.access.needs import place_of
 from app.clock import Clock
 from app.gateway.caller import ANYONE, CALLER, Caller
 from app.gateway.needs import NEEDS, Need
@@ -77,18 +78,6 @@ class Gate:
         if found is None:
             raise _refused("The token is none that is known here, or it has expired.", "invalid_token")
         return found
-
-
-def place_of(request: web.Request) -> str | None:
-    """Return where a request has arrived, as the table writes it; None if there is no such address or method.
-
-    It is asked of the route that was found, so that no spelling of a path gets around the table.
-    """
-    resource = request.match_info.route.resource
-    if resource is None:
-        return None
-    method = "GET" if request.method == "HEAD" else request.method
-    return f"{method} {resource.canonical}"
 
 
 def middleware(gate: Gate) -> Middleware:

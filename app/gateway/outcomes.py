@@ -10,7 +10,7 @@ import aiokafka.errors
 import msgspec
 
 from app.acts.endings import ending
-from app.acts.outcome import Outcome, of_event
+from app.acts.outcome import Outcome, of_event, tells_of
 from app.gateway.connection import Connection
 from app.kafka.metadata.reader import PartitionReader
 from app.settings import Settings
@@ -39,7 +39,7 @@ class Watch:
         looked = 0
         while True:
             for event in self._events[looked:]:
-                if event.get("by", event["source"]) == source:
+                if tells_of(event, source):
                     return event
             looked = len(self._events)
             self._more.clear()
@@ -120,9 +120,8 @@ class Outcomes:
     async def outcome(self, act: str, home: int, source: str, event: dict[str, Any]) -> Outcome:
         """Return what an event tells of an order, with how the message had ended before, if it had."""
         ended = None
-        if event["event"] in ("conflict", "unknown"):
-            with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
-                ended = await ending(self._connection.cluster, self._settings.events_topic, home, event)
+        with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
+            ended = await ending(self._connection.cluster, self._settings.events_topic, home, event)
         return of_event(act, source, event, ended)
 
     def close(self) -> None:

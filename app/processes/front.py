@@ -76,10 +76,11 @@ class Front:
         refused = next((answer for answer in asked if isinstance(answer, web.Response)), None)
         if refused is not None:
             return refused
-        there = {child.process.number: text for child, text in zip(self._children, asked, strict=True) if text}
+        told = zip(self._children, asked, strict=True)
+        there = {child.process.number: text for child, text in told if isinstance(text, str) and text}
         up = {child.process.number: child.ready for child in self._children}
         restarts = {child.process.number: child.restarts for child in self._children}
-        body = merged({number: str(text) for number, text in there.items()}) + own(up, restarts)
+        body = merged(there) + own(up, restarts)
         return web.Response(body=body.encode(), headers={"Content-Type": _PROMETHEUS})
 
     async def _exposition(self, child: Child, request: web.Request) -> str | web.Response:

@@ -22,16 +22,16 @@ _HELP: Final = (
 def install(settings: Settings) -> None:
     """Give the worker's command the option; with more than one process, a supervisor takes this process's place."""
     command = cli.commands["worker"]
-    command.params.append(click.Option([_OPTION], envvar=NAME, default="1", metavar="N|auto", help=_HELP))
+    command.params.append(click.Option([_OPTION], metavar="N|auto", help=_HELP))
     command.callback = _several(settings, command.callback)
 
 
 def _several(settings: Settings, alone: Callable[..., Any] | None) -> Callable[..., Any]:
     assert alone is not None, "Faust's command runs a worker"
 
-    def start(*args: Any, processes: str, **options: Any) -> Any:
+    def start(*args: Any, processes: str | None, **options: Any) -> Any:
         try:
-            count = _count(processes)
+            count = settings.processes if processes is None else _count(processes)
             if count == 1:
                 return alone(*args, **options)
             plan(count, settings, os.environ)

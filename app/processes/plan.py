@@ -8,7 +8,7 @@ from typing import Final
 from yarl import URL
 
 from app.errors import SettingInvalid
-from app.settings import Settings
+from app.settings import EVERYWHERE, Settings
 
 #: The variable, and how it is shown in sentences.
 NAME: Final = "DELAY_PROCESSES"
@@ -16,7 +16,7 @@ NAME: Final = "DELAY_PROCESSES"
 PORTS_FROM: Final = 10
 _MOST_PORT: Final = 65_535
 #: A host that is all addresses of a machine is this one too.
-_EVERYWHERE: Final = ("0.0.0.0", "::", "localhost")  # noqa: S104 - compared, not listened on
+_THIS: Final = (*EVERYWHERE, "localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +51,5 @@ def _process(number: int, settings: Settings, env: Mapping[str, str]) -> Process
         own["DATADIR"] = str(Path(settings.datadir) / f"process-{number}")
     if settings.worker_url:
         own["WORKER_URL"] = str(URL(settings.worker_url).with_port(port))
-    host = "127.0.0.1" if settings.host in _EVERYWHERE else settings.host
+    host = "127.0.0.1" if settings.host in _THIS else settings.host
     return Process(number, port, str(URL.build(scheme="http", host=host, port=port)), own)

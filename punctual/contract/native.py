@@ -9,7 +9,7 @@ from punctual.contract import recurring, retry
 from punctual.contract.jitter import spread
 from punctual.contract.message import Message
 from punctual.contract.request import ID_BYTES, Headers, Op, Parked, Reason, Refusal, Request
-from punctual.contract.times import parse_duration, parse_time, write_time
+from punctual.contract.times import MAX_DIGITS, parse_duration, parse_time, write_time
 from punctual.contract.usual import usual
 
 _OPS: dict[str, Op] = {
@@ -22,8 +22,6 @@ _OPS: dict[str, Op] = {
 }
 #: What may happen past the lateness that is allowed.
 LATE_POLICIES = ("deliver", "drop", "dead-letter")
-#: As in times.
-_DIGITS = 15
 #: What is looked up for each record.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
 _DUE, _SOURCE, _RETRY, _RECURRENCE = names.DUE, names.SOURCE, names.RETRY, names.RECURRENCE
@@ -265,7 +263,7 @@ def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
 def _number(said: dict[str, str], name: str) -> int | None:

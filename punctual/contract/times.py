@@ -8,9 +8,10 @@ _DURATION = re.compile(
     r"P(?:(\d+)W|(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,12}))?S)?)?)", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_DIGITS = 15
+#: Of times and durations.
+MAX_DIGITS = 15
 #: Milliseconds have had 12 digits since 1973, seconds have 9 to 11 of them between 1973 and the year 5138.
-_DIGITS_OF_SECONDS = range(9, 12)
+DIGITS_OF_SECONDS = range(9, 12)
 #: More than any duration below 10^15 ms needs, and few enough for int() to take.
 _MAX_LETTERS = 128
 
@@ -21,7 +22,7 @@ def parse_time(text: str) -> int:
     A leap second is the second after it. Raises ValueError with a sentence, also for what can only be seconds.
     """
     if text.isdigit() and text.isascii():
-        if len(text) < _DIGITS_OF_SECONDS.stop and len(text) in _DIGITS_OF_SECONDS:
+        if len(text) < DIGITS_OF_SECONDS.stop and len(text) in DIGITS_OF_SECONDS:
             msg = f"{text!r} looks like seconds, and epoch milliseconds are needed: write {text}000 if it is seconds"
             raise ValueError(msg)
         return _digits(text)
@@ -51,7 +52,7 @@ def parse_seconds(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         msg = f"{text[:64]!r} is no time. Write epoch seconds in ASCII digits: 1893456000"
         raise ValueError(msg)
-    if len(text) >= _DIGITS_OF_SECONDS.stop:
+    if len(text) >= DIGITS_OF_SECONDS.stop:
         msg = f"{text[:64]!r} looks like milliseconds or less, and epoch seconds are needed"
         raise ValueError(msg)
     return int(text) * 1000
@@ -68,7 +69,7 @@ def moment_of(at_ms: int) -> datetime:
 def write_time(due_ms: int) -> str:
     """Return epoch milliseconds in digits that parse_time reads: zeros keep old ones from looking like seconds."""
     text = str(due_ms)
-    return text.zfill(_DIGITS_OF_SECONDS.stop) if len(text) in _DIGITS_OF_SECONDS else text
+    return text.zfill(DIGITS_OF_SECONDS.stop) if len(text) in DIGITS_OF_SECONDS else text
 
 
 def parse_duration(text: str) -> int:
@@ -86,7 +87,7 @@ def parse_duration(text: str) -> int:
         )
         raise ValueError(msg)
     if len(text) > _MAX_LETTERS:
-        return bounded(10**_MAX_DIGITS, text)
+        return bounded(10**MAX_DIGITS, text)
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:5])
     whole = (((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds
     return bounded(whole * 1000 + _milliseconds(match[6]), text)
@@ -94,15 +95,15 @@ def parse_duration(text: str) -> int:
 
 def bounded(length_ms: int, text: str) -> int:
     """Return the length of a duration that `text` says. Raises ValueError with a sentence if that is too long."""
-    if length_ms < 10**_MAX_DIGITS:
+    if length_ms < 10**MAX_DIGITS:
         return length_ms
-    msg = f"{text[:64]!r} is too long: durations are below 10^{_MAX_DIGITS} milliseconds, 31,000 years"
+    msg = f"{text[:64]!r} is too long: durations are below 10^{MAX_DIGITS} milliseconds, 31,000 years"
     raise ValueError(msg)
 
 
 def _digits(text: str) -> int:
-    if len(text) > _MAX_DIGITS:
-        msg = f"{text[:64]!r} has more than {_MAX_DIGITS} digits: these are milliseconds, not smaller units"
+    if len(text) > MAX_DIGITS:
+        msg = f"{text[:64]!r} has more than {MAX_DIGITS} digits: these are milliseconds, not smaller units"
         raise ValueError(msg)
     return int(text)
 

@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING
 
 from punctual.contract import headers as names
 from punctual.contract.request import ID_BYTES, Headers, Request
+from punctual.contract.times import DIGITS_OF_SECONDS, MAX_DIGITS
 
 if TYPE_CHECKING:
     from punctual.contract.native import Record
 
 #: What is compared with each header's name.
 _TO, _AT, _ID, _PREFIX = names.TO, names.AT, names.ID, names.PREFIX
-#: As in times: more digits than seconds have, and no more than a time may have.
-_DIGITS, _DIGITS_OF_SECONDS = 15, 11
+#: More digits than seconds have, and no more than a time may have.
+_LEAST, _MOST = DIGITS_OF_SECONDS.stop, MAX_DIGITS
 
 
 def usual(record: "Record") -> Request | None:
@@ -33,7 +34,7 @@ def usual(record: "Record") -> Request | None:
             return None
         else:
             users.append(header)
-    if not to or not at or not at.isdigit() or not _DIGITS_OF_SECONDS < len(at) <= _DIGITS or id_ == b"":
+    if not to or not at or not at.isdigit() or not _LEAST <= len(at) <= _MOST or id_ == b"":
         return None
     if id_ is not None and len(id_) > ID_BYTES:
         return None

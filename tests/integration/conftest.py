@@ -1,13 +1,19 @@
 """Workers on a real broker; each module runs its own installation."""
 
+import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.integration.installation import Installation, running
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 Run = Callable[..., AbstractContextManager[Installation]]
 
 
@@ -27,3 +33,14 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
     name = request.module.__name__.rpartition("test_")[2]
     with run(name) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """Debian's Chromium, for a whole module."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - skipped where there is no browser
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()

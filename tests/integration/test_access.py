@@ -1,8 +1,6 @@
 """Users with passwords, and of a provider, on a real worker: each acts as far as they may; the audit says who."""
 
 import json
-import os
-import shutil
 import socket
 import urllib.error
 import urllib.request
@@ -17,13 +15,12 @@ from app.access.roles import ROLES
 from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.provider import provider
-from tests.integration.conftest import Run
+from tests.integration.conftest import CHROMIUM, Run
 from tests.integration.installation import Installation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 SECRET = "between these workers, and nobody else"  # noqa: S105 - of these tests
 
 
@@ -120,16 +117,6 @@ def test_other_addresses_of_the_machine_are_served_too(installation: Installatio
     with socket.create_connection((socket.gethostname(), installation.worker.port), timeout=5) as connection:
         connection.sendall(f"GET /api/v1/overview HTTP/1.0\r\nHost: {socket.gethostname()}\r\n\r\n".encode())
         assert b" 401 " in connection.recv(100)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - skipped where there is no browser
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM")

@@ -1,7 +1,6 @@
 """The console in a real browser, on a real worker: each page is driven, and looked at by axe in both themes."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import pytest
 from tests.harness.account import Account
 from tests.harness.kafka import now_ms
 from tests.harness.worker import eventually
+from tests.integration.conftest import CHROMIUM
 from tests.integration.console_load import COUNT, USUAL, fill, patience_s
 from tests.integration.test_acts import get
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Run
     from tests.integration.installation import Installation
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 SAVED = os.environ.get("SCREENSHOTS", "")
 #: With many pending every page is saved: what is too long or too wide is seen there first.
 MANY = COUNT > USUAL
@@ -46,16 +45,6 @@ def installation(run: "Run") -> Iterator["Installation"]:
 def topics(installation: "Installation") -> list[str]:
     """Destinations for which messages wait, from minutes to months, and dead letters of an unknown one."""
     return fill(installation)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - skipped where there is no browser
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

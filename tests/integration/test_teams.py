@@ -1,8 +1,6 @@
 """Two teams on a real worker, each bound to a namespace: each does everything to its own, nothing to the other's."""
 
 import json
-import os
-import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,13 +16,12 @@ from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.kafka import create_topic, now_ms
 from tests.harness.worker import Worker, eventually
-from tests.integration.conftest import Run
+from tests.integration.conftest import CHROMIUM, Run
 from tests.integration.installation import Installation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 SECRET = "between these workers, and nobody else"  # noqa: S105 - of these tests
 TEAMS = ("a", "b")
 USERS = {"root": "admin:{}", "look": "viewer:{}:team-a", **{team: f"admin:{{}}:team-{team}" for team in TEAMS}}
@@ -244,16 +241,6 @@ def test_other_workers_keep_to_a_namespace_too(both: Installation, tmp_path: Pat
                 assert sum(one["total"] for one in timeline["buckets"]) == len(before[team])
                 for id_ in before[team]:
                     assert asked(both, team, f"/messages/{quote(id_, safe='')}", url=url)[0] == 200
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - skipped where there is no browser
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM")

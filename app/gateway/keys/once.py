@@ -7,8 +7,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from app.access.needs import place_of
 from app.gateway.caller import caller_of
-from app.gateway.gate import place_of
 from app.gateway.keys.digests import Asked, KeyedOrigin, request_digest
 from app.gateway.keys.errors import KeyRefused
 from app.gateway.keys.field import HEADER, key_of

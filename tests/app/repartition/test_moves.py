@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.repartition.errors import TooManyOrigins
-from app.repartition.moves import Moves, first_forward, numbered, origins_of
+from app.repartition.moves import Moves, _Head, first_forward, numbered, origins_of
 from punctual.contract.home import home_partition
 from tables import Command, Entry, keys
 from tables.entry import VERSION, decode, encode
@@ -24,6 +24,10 @@ Row = tuple[int, bytes, bytes]
 
 def entry(id_: str, *commands: Command) -> Entry:
     return Entry(id_, "to", None, b"value", [], "delay-requests-0-0", commands=commands)
+
+
+def test_what_is_read_of_most_rows_is_how_rows_begin() -> None:
+    assert Entry.__struct_fields__[: len(_Head.__struct_fields__)] == _Head.__struct_fields__
 
 
 @st.composite
