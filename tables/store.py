@@ -12,7 +12,7 @@ from pathlib import Path
 
 import rocksdict
 
-from tables import keys
+from tables import compiled, keys
 from tables.changes import (
     Changes,
     Position,
@@ -118,6 +118,10 @@ class PartitionStore:
         """Return the keys of the rows with these ids, None where there is none, in one read."""
         return self._ids.find_many(ids)
 
+    def find_keys(self, id_keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the same of ids that are index keys already: `keys.ID` before each."""
+        return self._db.get_many(id_keys)
+
     def entry(self, key: bytes) -> Entry | None:
         """Return the row at `key`, or None."""
         raw = self._db.get(key)
@@ -174,9 +178,10 @@ class PartitionStore:
     # writes ----------------------------------------------------------------------------------------------------------
     def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:
         """Apply one step whole: `offset` is the changelog's next offset after it, `now_ms` when that was its end."""
-        self._ahead.forget(itertools.chain(changes.removals, changes.puts))
+        self._ahead.forget(itertools.chain(changes.removed, changes.puts, changes.usual))
         if self.row_version < VERSION:
-            self.row_version = max((self.row_version, *(raw[0] for _, raw in changes.puts.values())))
+            raws = itertools.chain((raw for _, raw in changes.puts.values()), changes.usual.values())
+            self.row_version = max((self.row_version, *(raw[0] for raw in raws)))
         batch, drop = rocksdict.WriteBatch(raw_mode=True), self._ids.drop
         for key, entry in changes.removals.items():
             batch.delete(key)
@@ -190,7 +195,11 @@ class PartitionStore:
                 self.counts.add(entry.to, key, 1)
             elif entry.replaced:
                 drop(batch, key, entry)
-        self._low = min((self._low, *changes.fresh))
+        if changes.gone:
+            self._remove_usual(batch, changes.gone)
+        if changes.usual:
+            self._put_usual(batch, changes.usual)
+        self._low = min((self._low, *changes.added))
         if self.shares is not None:
             self.shares.apply(changes)
         for topic, position in changes.positions.items():
@@ -203,6 +212,25 @@ class PartitionStore:
         self.delivered.write(batch, changes.delivered)
         self.told.write(batch, changes.told)
         self._seal(batch, offset, writer, now_ms)
+
+    def _put_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
+        id_keys, counts = compiled.kernel.places(rows, self.counts.near.end)
+        put = batch.put
+        for (key, raw), id_key in zip(rows.items(), id_keys, strict=True):
+            put(key, raw)
+            put(id_key, key)
+        self.counts.add_all(counts, 1)
+
+    def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
+        id_keys, counts = compiled.kernel.places(rows, self.counts.near.end)
+        delete, clashes = batch.delete, self._ids.clashes
+        for key, id_key in zip(rows, id_keys, strict=True):
+            delete(key)
+            if clashes and key in clashes:
+                self._ids.drop(batch, key, decode(rows[key]))
+            else:
+                delete(id_key)
+        self.counts.add_all(counts, -1)
 
     def replay(self, records: Iterable[tuple[bytes, bytes | None]], offset: int, now_ms: int) -> None:
         """Apply changelog records in their order; `offset` is the next one after them.

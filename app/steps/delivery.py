@@ -1,5 +1,6 @@
 """Deliveries that are part of a step: exactly once, they are in its transaction."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from app.kafka import Batch
@@ -20,6 +21,10 @@ class Delivery(Protocol):
 
     def append(self, row: tuple[Any, bytes], entry: Entry, now_ms: int) -> bool:
         """Add a row; False if it doesn't fit any more."""
+        ...
+
+    def extend(self, owner: Any, rows: Sequence[tuple[bytes, bytes]], begin: int, now_ms: int) -> int:
+        """Add usual rows of a partition, from the one at `begin` on, as far as they fit; return how many."""
         ...
 
     def taken(self) -> None:

@@ -1,6 +1,7 @@
 """What a send's outcome means for its rows: delivered, rejected, dropped, or back to wait (how-it-works.md#firing)."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +16,7 @@ from app.steps.step import Step
 from app.steps.transitions import ended, move
 from app.steps.tries import wait_ms
 from punctual.contract.request import Reason
-from tables import Command, Entry, keys
+from tables import Command, Entry, compiled, keys
 from tables.changes import RememberedDelivery
 from tables.destination import told
 from tables.entry import encode
@@ -84,6 +85,8 @@ class Attempted:
 
 Outcome = Delivered | Rejected | Dropped | Unsent | Called | Attempted
 
+#: Where there is one row that is not usual, so many are looked at one by one.
+_OTHERS = 16
 #: A callback is tried so often: for about twelve hours in all.
 _TRIES = 24
 
@@ -125,7 +128,8 @@ class Outcomes:
         where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
         posted = not outcome.topic
         watermark_ms = self._memory.watermark_ms
-        for row, offset in outcome.rows:
+        rest = outcome.rows if compiled.kernel is None or posted or usual_ms else self._usual(step, outcome, where)
+        for row, offset in rest:
             entry, due = claims[row], keys.due_of(row)
             step.fired.append(row)
             step.remove(row, entry)
@@ -144,6 +148,23 @@ class Outcomes:
             step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, place))
             if entry.commands:
                 self._overtake(step, row, entry)
+
+    def _usual(self, step: Step, outcome: Delivered, where: str) -> Iterable[tuple[bytes, int]]:
+        """Remove delivered rows of which there is nothing else to say; go through those of which there is."""
+        rows, begin, known = outcome.rows, 0, step.ids.keys()
+        watermark_ms = max(0, self._memory.watermark_ms)
+        while begin < len(rows):
+            taken, ids, gone, told = compiled.kernel.delivered(
+                rows, begin, self._claims, where, step.now_ms, outcome.sent_ms, watermark_ms
+            )
+            if taken and not known.isdisjoint(ids):
+                taken = 0
+            if taken:
+                step.remove_usual(ids, gone, told)
+                begin += taken
+            others = begin + (1 if taken else _OTHERS)
+            yield from rows[begin:others]
+            begin = others
 
     def _overtake(self, step: Step, row: bytes, entry: Entry) -> None:
         """Say that the commands on a row came too late: it was delivered."""
