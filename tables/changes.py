@@ -9,6 +9,9 @@ from tables import keys
 from tables.entry import Entry, decode
 from tables.orders import UNKNOWN_MS, Orders
 
+#: Keys and values, of rows or of records.
+Pairs = Sequence[tuple[bytes, bytes]]
+
 
 class Position(msgspec.Struct, array_like=True, frozen=True):
     """How far a source topic has been ingested: the next offset, and the last record's timestamp and CRC-32.
@@ -126,12 +129,12 @@ class Changes:
         self.fresh.add(key)
         self.size += len(raw) + 32
 
-    def put_usual(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def put_usual(self, rows: Pairs) -> None:
         """Add new rows that nobody has decoded."""
         self.usual.update(rows)
         self.size += sum(len(raw) for _, raw in rows) + 32 * len(rows)
 
-    def remove_usual(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def remove_usual(self, rows: Pairs) -> None:
         """Remove rows that nobody has decoded, and no step has touched since they were written."""
         self.gone.update(rows)
         self.size += 32 * len(rows)

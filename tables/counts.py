@@ -43,7 +43,7 @@ class Counts:
         self._added[place] = self._added.get(place, 0) + number
 
     def add_all(self, places: Iterable[tuple[str, int, int]], times: int) -> None:
-        """Count rows, or with -1 `times` fewer, by destination and unit, of which the kernel says how many there are."""
+        """Count rows, or with -1 `times` fewer, by destination and unit, as the kernel has added them up."""
         for destination, unit, number in places:
             place = destination, unit
             self._added[place] = self._added.get(place, 0) + number * times

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import rocksdict
 
-from tables import compiled, keys
+from tables import keys
 from tables.changes import (
     Changes,
     Position,
@@ -33,6 +33,7 @@ from tables.id_index import IdIndex
 from tables.orders import Orders, decode_orders
 from tables.read_ahead import ReadAhead
 from tables.rocksdb_options import rocksdb_options
+from tables.row_writes import RowWrites
 from tables.shares import Shares, Whose
 from tables.step_numbers import StepNumbers
 
@@ -92,6 +93,7 @@ class PartitionStore:
         self._low = b""
         self._ahead = ReadAhead(self._db)
         self._ids = IdIndex(self._db)
+        self._rows = RowWrites(self._ids, self.counts)
         self._steps = StepNumbers(self._db)
         if self._db.cut_off:
             self._steps.assure()
@@ -182,23 +184,8 @@ class PartitionStore:
         if self.row_version < VERSION:
             raws = itertools.chain((raw for _, raw in changes.puts.values()), changes.usual.values())
             self.row_version = max((self.row_version, *(raw[0] for raw in raws)))
-        batch, drop = rocksdict.WriteBatch(raw_mode=True), self._ids.drop
-        for key, entry in changes.removals.items():
-            batch.delete(key)
-            self.counts.add(entry.to, key, -1)
-            drop(batch, key, entry)
-        for key, (entry, raw) in changes.puts.items():
-            batch.put(key, raw)
-            if key in changes.fresh:
-                if entry.url is None:  # a callback bears the id of a message that has ended
-                    batch.put(keys.ID + entry.id.encode(), key)
-                self.counts.add(entry.to, key, 1)
-            elif entry.replaced:
-                drop(batch, key, entry)
-        if changes.gone:
-            self._remove_usual(batch, changes.gone)
-        if changes.usual:
-            self._put_usual(batch, changes.usual)
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        self._rows.write(batch, changes)
         self._low = min((self._low, *changes.added))
         if self.shares is not None:
             self.shares.apply(changes)
@@ -212,25 +199,6 @@ class PartitionStore:
         self.delivered.write(batch, changes.delivered)
         self.told.write(batch, changes.told)
         self._seal(batch, offset, writer, now_ms)
-
-    def _put_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
-        id_keys, counts = compiled.kernel.places(rows, self.counts.near.end)
-        put = batch.put
-        for (key, raw), id_key in zip(rows.items(), id_keys, strict=True):
-            put(key, raw)
-            put(id_key, key)
-        self.counts.add_all(counts, 1)
-
-    def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
-        id_keys, counts = compiled.kernel.places(rows, self.counts.near.end)
-        delete, clashes = batch.delete, self._ids.clashes
-        for key, id_key in zip(rows, id_keys, strict=True):
-            delete(key)
-            if clashes and key in clashes:
-                self._ids.drop(batch, key, decode(rows[key]))
-            else:
-                delete(id_key)
-        self.counts.add_all(counts, -1)
 
     def replay(self, records: Iterable[tuple[bytes, bytes | None]], offset: int, now_ms: int) -> None:
         """Apply changelog records in their order; `offset` is the next one after them.

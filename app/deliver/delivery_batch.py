@@ -2,7 +2,6 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
 
 from app.kafka import Batch
 from app.partition.partition import Partition
@@ -10,6 +9,7 @@ from app.route import Route
 from app.steps.occurrences import occurrence
 from punctual.contract.dialects import OF_ROWS
 from tables import Entry, keys
+from tables.changes import Pairs
 
 _headers = OF_ROWS.delivery
 
@@ -36,7 +36,7 @@ class DeliveryBatch:
         self.rows.append(row)
         return True
 
-    def extend(self, owner: Partition, rows: Sequence[tuple[bytes, bytes]], begin: int, now_ms: int) -> int:
+    def extend(self, owner: Partition, rows: Pairs, begin: int, now_ms: int) -> int:
         """Add usual rows, from the one at `begin` on, as far as they fit; return how many."""
         added = self.batch.deliver(now_ms, rows, begin)
         self.rows += zip(itertools.repeat(owner), (key for key, _ in rows[begin : begin + added]))

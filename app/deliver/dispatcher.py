@@ -18,6 +18,7 @@ from app.steps.outcomes import Delivered, Rejected, reason_of
 from punctual.contract.home import key_partition
 from punctual.contract.request import Reason
 from tables import Entry, compiled
+from tables.changes import Pairs
 
 if TYPE_CHECKING:
     from app.traces.traces import Traces
@@ -69,15 +70,13 @@ class Dispatcher:
                 break
         return cluster, to, number
 
-    def usual_routes(
-        self, rows: Sequence[tuple[bytes, bytes]], begin: int
-    ) -> tuple[int, Sequence[tuple[Route, Sequence[tuple[bytes, bytes]]]]]:
-        """Return how many rows from `begin` on are usual, so that they need not be decoded, and by which routes they go.
+    def usual_routes(self, rows: Pairs, begin: int) -> tuple[int, Sequence[tuple[Route, Pairs]]]:
+        """Return how many rows from `begin` on are usual and need not be decoded, and by which routes they go.
 
-        All are for our own cluster, and topics of which one has been sent to before.
+        All are for our own cluster, and for topics that have been sent to before.
         """
         taken, groups = compiled.kernel.route(rows, begin, self._usual)
-        cluster, found = self._targets[None].cluster, list[tuple[Route, Sequence[tuple[bytes, bytes]]]]()
+        cluster, found = self._targets[None].cluster, list[tuple[Route, Pairs]]()
         for to, number, there in groups:
             partitions = cluster.partitions(to)
             if partitions != self._usual[to]:
@@ -134,7 +133,7 @@ class Dispatcher:
             delivery = self._deliveries[route] = self._new_delivery(route)
             delivery.append(row, entry, now)
 
-    def add_usual(self, partition: Partition, rows: Sequence[tuple[bytes, bytes]], route: Route, now: int) -> None:
+    def add_usual(self, partition: Partition, rows: Pairs, route: Route, now: int) -> None:
         """Add usual rows, which stay undecoded, to this cycle's batch for their route."""
         partition.in_flight.claim_all(rows, route)
         delivery, begin = self._deliveries.get(route), 0

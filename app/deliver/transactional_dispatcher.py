@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from app.deliver.backoff import Backoff
@@ -14,6 +14,7 @@ from app.kafka.transactions.transaction import Untaken
 from app.partition.partition import Partition
 from app.route import Route
 from tables import Entry
+from tables.changes import Pairs
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class TransactionalDispatcher(Dispatcher):
             partition.enqueue(fresh)
         self._failures.trying(route)
 
-    def add_usual(self, partition: Partition, rows: Sequence[tuple[bytes, bytes]], route: Route, now: int) -> None:
+    def add_usual(self, partition: Partition, rows: Pairs, route: Route, now: int) -> None:
         """Add usual rows, which stay undecoded, to the partition's next step."""
         partition.in_flight.claim_all(rows, route)
         delivery, begin = partition.waiting(route), 0

@@ -1,6 +1,5 @@
 """The rows of a partition whose sends are outstanding."""
 
-from collections.abc import ItemsView, ValuesView
 from typing import Any
 
 from tables import Entry
@@ -20,14 +19,14 @@ class Claims(dict[bytes, Entry]):
 
     def get(self, key: bytes, default: Any = None) -> Any:
         """Return the entry of a row, `default` if it is not claimed."""
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401 - it is what this does
 
-    def items(self) -> ItemsView[bytes, Entry]:
+    def items(self) -> Any:
         """Return keys and entries, all of them decoded."""
         self._decode()
         return super().items()
 
-    def values(self) -> ValuesView[Entry]:
+    def values(self) -> Any:
         """Return entries, all of them decoded."""
         self._decode()
         return super().values()

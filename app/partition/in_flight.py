@@ -2,7 +2,8 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from app.partition.claims import Claims
@@ -12,6 +13,7 @@ from app.steps.outcomes import Delivered, Outcome
 from app.steps.step import Step
 from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
+from tables.changes import Pairs
 from tables.entry import decode
 
 
@@ -60,7 +62,7 @@ class InFlight:
             self._routes[key] = route
             self._rows[route] += 1
 
-    def claim_all(self, rows: Sequence[tuple[bytes, bytes]], route: Route) -> list[bytes]:
+    def claim_all(self, rows: Pairs, route: Route) -> list[bytes]:
         """Mark usual rows, which stay undecoded, as being sent on a route; return their keys."""
         self.claims.update(rows)  # type: ignore[arg-type]  # they are decoded when somebody asks
         found = [key for key, _ in rows]
@@ -90,9 +92,8 @@ class InFlight:
         self._unanswered.difference_update(ended)
         for key in ended:
             self.claims.pop(key, None)
-        routes = Counter(map(self._routes.pop, ended, itertools.repeat(None)))
-        del routes[None]
-        self._rows -= routes  # those that have none left go
+        routes = map(self._routes.pop, ended, itertools.repeat(None))
+        self._rows -= Counter(route for route in routes if route is not None)  # those that have none left go
 
     def sending(self, blocked: Callable[[Route], bool]) -> int:
         """Return how many rows are being sent, but for those whose route is blocked: they must not stop the others."""
@@ -208,7 +209,7 @@ class InFlight:
     def untouched(self, keys: Sequence[bytes]) -> bool:
         """Return whether none of these rows is being sent, and the step that is being committed leaves all alone."""
         step = self._step
-        there: list[Set[bytes]] = [self.claims.keys()]
+        there: list[AbstractSet[bytes]] = [self.claims.keys()]
         if step is not None:
             changes = step.changes
             there += [changes.removals.keys(), changes.gone.keys(), changes.puts.keys(), changes.usual.keys()]

@@ -1,6 +1,5 @@
 """Deliveries that are part of a step: exactly once, they are in its transaction."""
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from app.kafka import Batch
@@ -8,6 +7,7 @@ from app.kafka.errors import SendError
 from app.kafka.transactions.transaction import Untaken
 from app.route import Route
 from tables import Entry
+from tables.changes import Pairs
 
 
 class Delivery(Protocol):
@@ -23,7 +23,7 @@ class Delivery(Protocol):
         """Add a row; False if it doesn't fit any more."""
         ...
 
-    def extend(self, owner: Any, rows: Sequence[tuple[bytes, bytes]], begin: int, now_ms: int) -> int:
+    def extend(self, owner: Any, rows: Pairs, begin: int, now_ms: int) -> int:
         """Add usual rows of a partition, from the one at `begin` on, as far as they fit; return how many."""
         ...
 

@@ -1,7 +1,6 @@
 """What a send's outcome means for its rows: delivered, rejected, dropped, or back to wait (how-it-works.md#firing)."""
 
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,8 +14,9 @@ from app.steps.events import Event, Kind
 from app.steps.step import Step
 from app.steps.transitions import ended, move
 from app.steps.tries import wait_ms
+from app.steps.usual_deliveries import UsualDeliveries
 from punctual.contract.request import Reason
-from tables import Command, Entry, compiled, keys
+from tables import Command, Entry, keys
 from tables.changes import RememberedDelivery
 from tables.destination import told
 from tables.entry import encode
@@ -85,8 +85,6 @@ class Attempted:
 
 Outcome = Delivered | Rejected | Dropped | Unsent | Called | Attempted
 
-#: Where there is one row that is not usual, so many are looked at one by one.
-_OTHERS = 16
 #: A callback is tried so often: for about twelve hours in all.
 _TRIES = 24
 
@@ -99,7 +97,7 @@ class Outcomes:
         self._number, self._settings = context.number, context.settings
         self._claims, self._limits = context.claims, context.limits
         self._cold, self._memory = context.cold, context.memory
-        self._bounds = Bounds(context)
+        self._bounds, self._usual = Bounds(context), UsualDeliveries(context)
 
     def apply(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
@@ -128,8 +126,8 @@ class Outcomes:
         where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
         posted = not outcome.topic
         watermark_ms = self._memory.watermark_ms
-        rest = outcome.rows if compiled.kernel is None or posted or usual_ms else self._usual(step, outcome, where)
-        for row, offset in rest:
+        rows = outcome.rows if posted else self._usual.remove(step, outcome.rows, where, outcome.sent_ms)
+        for row, offset in rows:
             entry, due = claims[row], keys.due_of(row)
             step.fired.append(row)
             step.remove(row, entry)
@@ -148,23 +146,6 @@ class Outcomes:
             step.tell(Event("delivered", entry.id, step.now_ms, entry.source, due, entry.to, late, place))
             if entry.commands:
                 self._overtake(step, row, entry)
-
-    def _usual(self, step: Step, outcome: Delivered, where: str) -> Iterable[tuple[bytes, int]]:
-        """Remove delivered rows of which there is nothing else to say; go through those of which there is."""
-        rows, begin, known = outcome.rows, 0, step.ids.keys()
-        watermark_ms = max(0, self._memory.watermark_ms)
-        while begin < len(rows):
-            taken, ids, gone, told = compiled.kernel.delivered(
-                rows, begin, self._claims, where, step.now_ms, outcome.sent_ms, watermark_ms
-            )
-            if taken and not known.isdisjoint(ids):
-                taken = 0
-            if taken:
-                step.remove_usual(ids, gone, told)
-                begin += taken
-            others = begin + (1 if taken else _OTHERS)
-            yield from rows[begin:others]
-            begin = others
 
     def _overtake(self, step: Step, row: bytes, entry: Entry) -> None:
         """Say that the commands on a row came too late: it was delivered."""

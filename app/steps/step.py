@@ -1,15 +1,15 @@
 """One unit of work on a partition: rows to put and remove, records to send, positions (how-it-works.md#a-step)."""
 
-from collections.abc import Sequence  # noqa: TC003 - needed for annotations
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from app.steps import events
 from punctual.contract.request import Reason
 from tables import Changes, Entry
+from tables.changes import Pairs
 from tables.destination import told
 from tables.entry import VERSION
-
 
 _first = itemgetter(0)
 
@@ -103,7 +103,7 @@ class Step:
             self._another(event.event)
         self.events.append((event.id.encode(), events.encode(event)))
 
-    def tell_all(self, kind: events.Kind, told: Sequence[tuple[bytes, bytes]]) -> None:
+    def tell_all(self, kind: events.Kind, told: Pairs) -> None:
         """Add events of one kind that are encoded already."""
         if self._usual is None:
             self._usual = kind
@@ -131,9 +131,7 @@ class Step:
         if entry.url is None:
             self.ids[entry.id] = key
 
-    def put_usual(
-        self, ids: Sequence[str], rows: Sequence[tuple[bytes, bytes]], told: list[tuple[bytes, bytes]]
-    ) -> None:
+    def put_usual(self, ids: Sequence[str], rows: Pairs, told: list[tuple[bytes, bytes]]) -> None:
         """Add new rows with these ids, undecoded, whose acceptance is `told`."""
         self.changes.put_usual(rows)
         self.ids.update(zip(ids, map(_first, rows), strict=True))

@@ -120,8 +120,8 @@ class _Unpacked:
         if not self._batch.compression_type:
             return self._raw[_BODY:]
         whole: Any = _DefaultRecordBatchPy(self._raw)
-        whole._maybe_uncompress()
-        return bytes(whole._buffer)
+        whole._maybe_uncompress()  # noqa: SLF001 - theirs
+        return bytes(whole._buffer)  # noqa: SLF001 - theirs
 
 
 class Fetched(msgspec.Struct, gc=False):

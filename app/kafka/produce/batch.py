@@ -1,11 +1,12 @@
 """One record batch: what a broker appends whole or not at all."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from tables import compiled
+from tables.changes import Pairs
 
 #: What a batch may hold before it is sent. Brokers take 1 MiB by default (message.max.bytes).
 TARGET_BYTES = 512 * 1024
@@ -84,7 +85,7 @@ class Batch:
         added: int = self._builder.extend(timestamp_ms, records)
         return added
 
-    def deliver(self, timestamp_ms: int, rows: Sequence[tuple[bytes, bytes]], begin: int) -> int:
+    def deliver(self, timestamp_ms: int, rows: Pairs, begin: int) -> int:
         """Add usual rows, from the one at `begin` on, as their deliveries, as far as they fit; return how many.
 
         Only with the kernel, which reads them.
