@@ -1,0 +1,51 @@
+//! The usual request (punctual/contract/usual.py): it says where, when in digits, perhaps its id, and nothing else.
+
+use crate::home::digits;
+use crate::section::Headers;
+
+const PREFIX: &[u8] = b"delay-";
+const ID_BYTES: usize = 256;
+
+/// What a usual request says.
+pub struct Usual<'a> {
+    pub to: &'a str,
+    pub due_ms: i64,
+    pub id: Option<&'a str>,
+    /// How many headers are the user's own.
+    pub users: usize,
+}
+
+/// Return what a record's headers say if it is a usual request.
+pub fn read<'a>(headers: Headers<'a>) -> Option<Usual<'a>> {
+    let (mut to, mut at, mut id, mut users) = (None, None, None, 0);
+    for (name, value) in headers {
+        let said = match name {
+            b"delay-to" => &mut to,
+            b"delay-at" => &mut at,
+            b"delay-id" => &mut id,
+            _ if name.starts_with(PREFIX) || !name.is_ascii() => return None,
+            _ => {
+                users += 1;
+                continue;
+            }
+        };
+        if said.replace(value.unwrap_or_default()).is_some() {
+            return None;
+        }
+    }
+    let (to, at) = (std::str::from_utf8(to?).ok()?, at?);
+    let id = match id {
+        Some(raw) if raw.is_empty() || raw.len() > ID_BYTES => return None,
+        Some(raw) => Some(std::str::from_utf8(raw).ok()?),
+        None => None,
+    };
+    if to.is_empty() || to.contains('/') || !(12..=15).contains(&at.len()) {
+        return None;
+    }
+    Some(Usual { to, due_ms: digits(at)?, id, users })
+}
+
+/// Whether a header of a usual request is the user's own.
+pub fn is_users(name: &[u8]) -> bool {
+    !name.starts_with(PREFIX)
+}
