@@ -44,14 +44,15 @@ impl Batch {
 
     /// Take in the record that was begun; false if it does not fit. The first does, whatever its size.
     pub fn end(&mut self, timestamp_ms: i64) -> bool {
-        let length = self.record.len();
-        if self.times.is_some() && self.raw.len() + length + varint_size(length) > self.limit {
+        let before = self.raw.len();
+        varint(&mut self.raw, self.record.len() as i64);
+        if self.times.is_some() && self.raw.len() + self.record.len() > self.limit {
+            self.raw.truncate(before);
             return false;
         }
+        self.raw.extend_from_slice(&self.record);
         let (first_ms, largest_ms) = self.times.unwrap_or((timestamp_ms, timestamp_ms));
         self.times = Some((first_ms, largest_ms.max(timestamp_ms)));
-        varint(&mut self.raw, length as i64);
-        self.raw.extend_from_slice(&self.record);
         self.count += 1;
         true
     }
@@ -70,24 +71,27 @@ impl Batch {
 
     /// Return the batch, numbered for a producer; None if it is too large for any.
     pub fn build(&mut self, producer_id: i64, epoch: i16, sequence: i32) -> Option<&[u8]> {
-        let (first_ms, largest_ms) = self.times.unwrap_or_default();
+        let (first_ms, largest_ms) = self.times.unwrap_or((-1, -1));
         let length = i32::try_from(self.raw.len() - AFTER_LENGTH).ok()?;
         let count = i32::try_from(self.count).ok()?;
-        let mut header = Vec::with_capacity(HEADER);
-        header.extend_from_slice(&0_i64.to_be_bytes()); // the base offset, which the broker sets
-        header.extend_from_slice(&length.to_be_bytes());
-        header.extend_from_slice(&(-1_i32).to_be_bytes()); // the leader's epoch
-        header.push(2); // magic
-        header.extend_from_slice(&[0; 4]); // the checksum
-        header.extend_from_slice(&if self.transactional { TRANSACTIONAL } else { 0 }.to_be_bytes());
-        header.extend_from_slice(&(count - 1).max(0).to_be_bytes()); // the last offset
-        header.extend_from_slice(&first_ms.to_be_bytes());
-        header.extend_from_slice(&largest_ms.to_be_bytes());
-        header.extend_from_slice(&producer_id.to_be_bytes());
-        header.extend_from_slice(&epoch.to_be_bytes());
-        header.extend_from_slice(&sequence.to_be_bytes());
-        header.extend_from_slice(&count.to_be_bytes());
-        self.raw[..HEADER].copy_from_slice(&header);
+        let attributes = if self.transactional { TRANSACTIONAL } else { 0 };
+        let (last, epochless, version) = ((count - 1).max(0), (-1_i32).to_be_bytes(), [2]);
+        let fields: [&[u8]; 13] = [
+            &[0; 8], // the base offset, which the broker sets
+            &length.to_be_bytes(),
+            &epochless,
+            &version,
+            &[0; 4], // the checksum
+            &attributes.to_be_bytes(),
+            &last.to_be_bytes(),
+            &first_ms.to_be_bytes(),
+            &largest_ms.to_be_bytes(),
+            &producer_id.to_be_bytes(),
+            &epoch.to_be_bytes(),
+            &sequence.to_be_bytes(),
+            &count.to_be_bytes(),
+        ];
+        self.raw[..HEADER].copy_from_slice(&fields.concat());
         let sum = crc32c::crc32c(&self.raw[ATTRIBUTES..]);
         self.raw[CRC..ATTRIBUTES].copy_from_slice(&sum.to_be_bytes());
         Some(&self.raw)
@@ -104,19 +108,12 @@ fn nullable(out: &mut Vec<u8>, raw: Option<&[u8]>) {
     }
 }
 
+/// Write a number: zigzag, seven bits a byte, the lowest first.
 fn varint(out: &mut Vec<u8>, number: i64) {
-    let mut left = zigzag(number);
+    let mut left = (number << 1 ^ number >> 63) as u64;
     while left >= 0x80 {
         out.push(left as u8 | 0x80);
         left >>= 7;
     }
     out.push(left as u8);
-}
-
-fn varint_size(length: usize) -> usize {
-    (64 - (zigzag(length as i64) | 1).leading_zeros() as usize).div_ceil(7)
-}
-
-fn zigzag(number: i64) -> u64 {
-    (number << 1 ^ number >> 63) as u64
 }

@@ -1,6 +1,6 @@
 //! Events as JSON (app/steps/events.py).
 
-/// What all events say; `more` is what comes after.
+/// What all events say.
 pub struct Event<'a> {
     pub event: &'static str,
     pub id: &'a str,
@@ -41,11 +41,7 @@ pub fn text(out: &mut Vec<u8>, text: &str) {
         out.extend_from_slice(&left[..place]);
         match left[place] {
             byte @ (b'"' | b'\\') => out.extend_from_slice(&[b'\\', byte]),
-            0x08 => out.extend_from_slice(b"\\b"),
-            0x09 => out.extend_from_slice(b"\\t"),
-            0x0A => out.extend_from_slice(b"\\n"),
-            0x0C => out.extend_from_slice(b"\\f"),
-            0x0D => out.extend_from_slice(b"\\r"),
+            byte @ (0x08..=0x0A | 0x0C | 0x0D) => out.extend_from_slice(&[b'\\', b"btn fr"[usize::from(byte - 8)]]),
             byte => {
                 out.extend_from_slice(b"\\u00");
                 out.extend([byte >> 4, byte & 0x0F].map(|digit| b"0123456789abcdef"[usize::from(digit)]));

@@ -6,6 +6,8 @@
 
 mod batch;
 mod event;
+#[cfg(test)]
+mod fuzzed;
 mod home;
 #[cfg(feature = "python")]
 mod python;

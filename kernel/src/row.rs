@@ -6,13 +6,26 @@ const VERSION: u8 = 4;
 const FIELDS: usize = 21;
 const NIL: u8 = 0xC0;
 
+/// How msgpack says the length of something: `below` a number in its first byte, else behind one of others.
+struct Kind {
+    fixed: u8,
+    below: usize,
+    tiny: Option<u8>,
+    short: u8,
+    long: u8,
+}
+
+const TEXT: Kind = Kind { fixed: 0xA0, below: 32, tiny: Some(0xD9), short: 0xDA, long: 0xDB };
+const BLOB: Kind = Kind { fixed: 0, below: 0, tiny: Some(0xC4), short: 0xC5, long: 0xC6 };
+const ARRAY: Kind = Kind { fixed: 0x90, below: 16, tiny: None, short: 0xDC, long: 0xDD };
+
 /// A usual row: one that waits for its first delivery to a topic of our own cluster, whose commands are none.
 pub struct Row<'a> {
     pub id: &'a str,
     pub to: &'a str,
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,
-    pub headers: Pairs<'a>,
+    pub headers: Headers<'a>,
     pub source: &'a str,
     pub partition: Option<i64>,
     pub dedupe_ms: Option<i64>,
@@ -23,19 +36,17 @@ pub struct Row<'a> {
 
 /// The user's own headers.
 #[derive(Clone, Copy)]
-pub struct Pairs<'a> {
+pub struct Headers<'a> {
     pub count: usize,
     left: Reader<'a>,
 }
 
-impl<'a> Iterator for Pairs<'a> {
+impl<'a> Iterator for Headers<'a> {
     type Item = (&'a str, Option<&'a [u8]>);
 
     fn next(&mut self) -> Option<Self::Item> {
         self.count = self.count.checked_sub(1)?;
-        if self.left.array()? != 2 {
-            return None;
-        }
+        self.left.array_of(2)?;
         Some((self.left.text()?, self.left.blob()?))
     }
 }
@@ -43,191 +54,156 @@ impl<'a> Iterator for Pairs<'a> {
 /// Return the row of a value if it is a usual one.
 pub fn parse(raw: &[u8]) -> Option<Row<'_>> {
     let mut reader = Reader(raw);
-    if reader.byte()? != VERSION || reader.array()? != FIELDS {
-        return None;
-    }
+    (reader.byte()? == VERSION).then_some(())?;
+    reader.array_of(FIELDS)?;
     let (id, to, key, value) = (reader.text()?, reader.text()?, reader.blob()?, reader.blob()?);
-    let count = reader.array()?;
-    let headers = Pairs { count, left: reader };
+    let headers = Headers { count: reader.length(&ARRAY)?, left: reader };
     let mut walked = headers;
-    for _ in 0..count {
+    for _ in 0..headers.count {
         walked.next()?;
     }
     reader = walked.left;
-    let source = reader.text()?;
-    let partition = reader.optional(Reader::int)?;
-    for _ in ["cluster", "max_late_ms", "if_late"] {
-        reader.nil()?;
-    }
+    let (source, partition) = (reader.text()?, reader.optional(Reader::int)?);
+    reader.nils(3)?; // cluster, max_late_ms, if_late
     let dedupe_ms = reader.optional(Reader::int)?;
     reader.optional(Reader::text)?; // on_failure
-    if reader.int()? != 0 || reader.array()? != 0 {
-        return None; // attempts, commands
-    }
-    reader.nil()?; // url
-    let stamp_ms = reader.int()?;
-    let asked_by = reader.optional(Reader::text)?;
+    (reader.int()? == 0).then_some(())?; // attempts
+    reader.array_of(0)?; // commands
+    reader.nils(1)?; // url
+    let (stamp_ms, asked_by) = (reader.int()?, reader.optional(Reader::text)?);
     let moved = reader.optional(Reader::order)?.is_some();
     reader.optional(Reader::bound)?;
-    for _ in ["next_try_ms", "series"] {
-        reader.nil()?;
-    }
+    reader.nils(2)?; // next_try_ms, series
     let usual = reader.0.is_empty() && partition.is_none_or(|number| number >= 0) && !to.contains('/');
     usual.then_some(Row { id, to, key, value, headers, source, partition, dedupe_ms, stamp_ms, asked_by, moved })
 }
 
 impl<'a> Reader<'a> {
-    fn nil(&mut self) -> Option<()> {
-        (self.byte()? == NIL).then_some(())
+    fn nils(&mut self, count: usize) -> Option<()> {
+        self.take(count)?.iter().all(|byte| *byte == NIL).then_some(())
     }
 
     fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
-        if self.0.first() == Some(&NIL) {
-            return self.nil().map(|()| None);
-        }
-        read(self).map(Some)
+        if self.0.first() == Some(&NIL) { self.nils(1).map(|()| None) } else { read(self).map(Some) }
     }
 
-    fn array(&mut self) -> Option<usize> {
-        match self.byte()? {
-            head @ 0x90..=0x9F => Some(usize::from(head & 0x0F)),
-            0xDC => self.length::<2>(),
-            0xDD => self.length::<4>(),
-            _ => None,
+    fn length(&mut self, kind: &Kind) -> Option<usize> {
+        let head = self.byte()?;
+        if let Some(length) = head.checked_sub(kind.fixed).map(usize::from).filter(|length| *length < kind.below) {
+            return Some(length);
         }
+        let length = match head {
+            _ if Some(head) == kind.tiny => self.long::<1>()?,
+            _ if head == kind.short => self.long::<2>()?,
+            _ if head == kind.long => self.long::<4>()?,
+            _ => return None,
+        };
+        usize::try_from(length).ok()
+    }
+
+    fn array_of(&mut self, count: usize) -> Option<()> {
+        (self.length(&ARRAY)? == count).then_some(())
     }
 
     fn text(&mut self) -> Option<&'a str> {
-        let length = match self.byte()? {
-            head @ 0xA0..=0xBF => usize::from(head & 0x1F),
-            0xD9 => self.length::<1>()?,
-            0xDA => self.length::<2>()?,
-            0xDB => self.length::<4>()?,
-            _ => return None,
-        };
+        let length = self.length(&TEXT)?;
         std::str::from_utf8(self.take(length)?).ok()
     }
 
     fn blob(&mut self) -> Option<Option<&'a [u8]>> {
-        let length = match self.byte()? {
-            NIL => return Some(None),
-            0xC4 => self.length::<1>()?,
-            0xC5 => self.length::<2>()?,
-            0xC6 => self.length::<4>()?,
-            _ => return None,
-        };
-        self.take(length).map(Some)
+        self.optional(|reader| {
+            let length = reader.length(&BLOB)?;
+            reader.take(length)
+        })
     }
 
+    /// Read a number; one of those below -32 is not usual.
     fn int(&mut self) -> Option<i64> {
         match self.byte()? {
             head @ (0..=0x7F | 0xE0..) => Some(i64::from(head as i8)),
-            0xCC => self.long::<1>().map(|number| number as i64),
-            0xCD => self.long::<2>().map(|number| number as i64),
-            0xCE => self.long::<4>().map(|number| number as i64),
-            0xCF => i64::try_from(self.long::<8>()?).ok(),
-            0xD0 => self.long::<1>().map(|number| i64::from(number as i8)),
-            0xD1 => self.long::<2>().map(|number| i64::from(number as i16)),
-            0xD2 => self.long::<4>().map(|number| i64::from(number as i32)),
-            0xD3 => self.long::<8>().map(|number| number as i64),
+            0xCC => self.long::<1>()?.try_into().ok(),
+            0xCD => self.long::<2>()?.try_into().ok(),
+            0xCE => self.long::<4>()?.try_into().ok(),
+            0xCF => self.long::<8>()?.try_into().ok(),
             _ => None,
         }
     }
 
     fn order(&mut self) -> Option<()> {
-        if self.array()? != 2 {
-            return None;
-        }
+        self.array_of(2)?;
         self.int()?;
         self.text().map(|_| ())
     }
 
     fn bound(&mut self) -> Option<()> {
-        if self.array()? != 4 {
-            return None;
-        }
+        self.array_of(4)?;
         self.int()?;
         self.optional(Self::int)?;
         self.optional(Self::order)?;
         self.optional(Self::int).map(|_| ())
     }
-
-    fn length<const N: usize>(&mut self) -> Option<usize> {
-        usize::try_from(self.long::<N>()?).ok()
-    }
 }
 
 /// Begin a row: its fields up to the headers, and how many of these follow. None if something is too long for one.
-pub fn begin(
-    out: &mut Vec<u8>,
-    id: &str,
-    to: &str,
-    key: Option<&[u8]>,
-    value: Option<&[u8]>,
-    headers: usize,
-) -> Option<()> {
-    out.extend_from_slice(&[VERSION, 0xDC, 0, FIELDS as u8]);
-    text(out, id.as_bytes())?;
-    text(out, to.as_bytes())?;
-    blob(out, key)?;
-    blob(out, value)?;
-    sized(out, headers, &[(16, 0x90)], [None, Some(0xDC), Some(0xDD)])
+pub fn begin(out: &mut Vec<u8>, id: &str, to: &str, content: [Option<&[u8]>; 2], headers: usize) -> Option<()> {
+    out.push(VERSION);
+    write_length(out, FIELDS, &ARRAY)?;
+    write(out, id.as_bytes(), &TEXT)?;
+    write(out, to.as_bytes(), &TEXT)?;
+    for raw in content {
+        write_blob(out, raw)?;
+    }
+    write_length(out, headers, &ARRAY)
 }
 
 /// Add a header.
 pub fn header(out: &mut Vec<u8>, name: &[u8], value: Option<&[u8]>) -> Option<()> {
-    out.push(0x92);
-    text(out, name)?;
-    blob(out, value)
+    write_length(out, 2, &ARRAY)?;
+    write(out, name, &TEXT)?;
+    write_blob(out, value)
 }
 
 /// End a row: its source, no policies, no attempts, no commands, its stamp.
 pub fn end(out: &mut Vec<u8>, source: &str, stamp_ms: i64) -> Option<()> {
-    text(out, source.as_bytes())?;
+    write(out, source.as_bytes(), &TEXT)?;
     out.extend_from_slice(&[NIL, NIL, NIL, NIL, NIL, NIL, 0, 0x90, NIL]);
+    let raw = stamp_ms.to_be_bytes();
     match stamp_ms {
-        -32..=0x7F => out.push(stamp_ms as u8),
-        0x80..=0xFF => out.extend_from_slice(&[0xCC, stamp_ms as u8]),
-        0x100..=0xFFFF => number(out, 0xCD, &(stamp_ms as u16).to_be_bytes()),
-        0x1_0000..=0xFFFF_FFFF => number(out, 0xCE, &(stamp_ms as u32).to_be_bytes()),
-        0x1_0000_0000.. => number(out, 0xCF, &stamp_ms.to_be_bytes()),
-        _ => return None,
+        -32..=0x7F => out.push(raw[7]),
+        0x80..=0xFF => out.extend_from_slice(&[0xCC, raw[7]]),
+        0x100..=0xFFFF => out.extend_from_slice(&[0xCD, raw[6], raw[7]]),
+        0x1_0000..=0xFFFF_FFFF => out.extend_from_slice(&[0xCE, raw[4], raw[5], raw[6], raw[7]]),
+        _ if stamp_ms < 0 => return None,
+        _ => {
+            out.push(0xCF);
+            out.extend_from_slice(&raw);
+        }
     }
-    out.extend_from_slice(&[NIL, NIL, NIL, NIL, NIL]);
+    out.extend_from_slice(&[NIL; 5]);
     Some(())
 }
 
-fn text(out: &mut Vec<u8>, text: &[u8]) -> Option<()> {
-    sized(out, text.len(), &[(32, 0xA0)], [Some(0xD9), Some(0xDA), Some(0xDB)])?;
-    out.extend_from_slice(text);
-    Some(())
-}
-
-fn blob(out: &mut Vec<u8>, blob: Option<&[u8]>) -> Option<()> {
-    let Some(blob) = blob else {
-        out.push(NIL);
-        return Some(());
-    };
-    sized(out, blob.len(), &[], [Some(0xC4), Some(0xC5), Some(0xC6)])?;
-    out.extend_from_slice(blob);
-    Some(())
-}
-
-/// Write a length in as few bytes as its kind allows: in the `fixed` byte itself, or behind one of the `heads`.
-fn sized(out: &mut Vec<u8>, length: usize, fixed: &[(usize, u8)], heads: [Option<u8>; 3]) -> Option<()> {
-    if let Some((_, head)) = fixed.iter().find(|(limit, _)| length < *limit) {
-        out.push(head | length as u8);
-    } else if let (Some(head), Ok(length)) = (heads[0], u8::try_from(length)) {
-        out.extend_from_slice(&[head, length]);
-    } else if let (Some(head), Ok(length)) = (heads[1], u16::try_from(length)) {
-        number(out, head, &length.to_be_bytes());
-    } else {
-        number(out, heads[2]?, &u32::try_from(length).ok()?.to_be_bytes());
+fn write_blob(out: &mut Vec<u8>, raw: Option<&[u8]>) -> Option<()> {
+    if let Some(raw) = raw {
+        return write(out, raw, &BLOB);
     }
+    out.push(NIL);
     Some(())
 }
 
-fn number(out: &mut Vec<u8>, head: u8, raw: &[u8]) {
-    out.push(head);
+fn write(out: &mut Vec<u8>, raw: &[u8], kind: &Kind) -> Option<()> {
+    write_length(out, raw.len(), kind)?;
     out.extend_from_slice(raw);
+    Some(())
+}
+
+fn write_length(out: &mut Vec<u8>, length: usize, kind: &Kind) -> Option<()> {
+    let raw = u32::try_from(length).ok()?.to_be_bytes();
+    match (length, kind.tiny) {
+        _ if length < kind.below => out.push(kind.fixed | raw[3]),
+        (..=0xFF, Some(head)) => out.extend_from_slice(&[head, raw[3]]),
+        (..=0xFFFF, _) => out.extend_from_slice(&[kind.short, raw[2], raw[3]]),
+        _ => out.extend_from_slice(&[kind.long, raw[0], raw[1], raw[2], raw[3]]),
+    }
+    Some(())
 }

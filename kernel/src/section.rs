@@ -2,13 +2,6 @@
 
 use crate::reader::Reader;
 
-/// What a record begins with, and where its key begins.
-pub struct Head {
-    pub offset: i64,
-    pub timestamp: i64,
-    pub body: usize,
-}
-
 /// A record's headers: names, and values that may be null.
 #[derive(Clone, Copy)]
 pub struct Headers<'a> {
@@ -16,7 +9,7 @@ pub struct Headers<'a> {
     left: Reader<'a>,
 }
 
-/// The rest of a record.
+/// A record from its key on.
 pub struct Body<'a> {
     pub key: Option<&'a [u8]>,
     pub value: Option<&'a [u8]>,
@@ -33,36 +26,30 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Read what follows a head; the headers only as they are asked for.
+/// Read a record from its key on, but its headers only as they are asked for.
 pub fn body(mut reader: Reader) -> Option<Body> {
     let (key, value) = (reader.nullable()?, reader.nullable()?);
     let count = usize::try_from(reader.varint()?).ok()?;
     Some(Body { key, value, headers: Headers { count, left: reader } })
 }
 
-/// Read all records of a section: None unless they are `count` and fill it.
-pub fn heads(
-    section: &[u8],
-    count: usize,
-    base_offset: i64,
-    base_timestamp: i64,
-    mut found: impl FnMut(Head) -> bool,
-) -> Option<()> {
+/// Read a section: of each record the distance of its offset, that of its timestamp, and where its key begins.
+///
+/// None unless there are `count` records that fill it; or as soon as `found` says None.
+pub fn read(section: &[u8], count: usize, mut found: impl FnMut(i64, i64, usize) -> Option<()>) -> Option<()> {
     let mut reader = Reader(section);
     for _ in 0..count {
         let length = usize::try_from(reader.varint()?).ok()?;
         let mut record = Reader(reader.take(length)?);
         record.varint()?; // attributes: there are none
-        let timestamp = base_timestamp.checked_add(record.varint()?)?;
-        let offset = base_offset.checked_add(record.varint()?)?;
-        let at = section.len() - reader.0.len() - record.0.len();
+        let (timestamp, offset) = (record.varint()?, record.varint()?);
+        let begin = section.len() - reader.0.len() - record.0.len();
         let mut headers = body(record)?.headers;
         for _ in 0..headers.count {
             headers.next()?;
         }
-        if !headers.left.0.is_empty() || !found(Head { offset, timestamp, body: at }) {
-            return None;
-        }
+        headers.left.0.is_empty().then_some(())?;
+        found(offset, timestamp, begin)?;
     }
     reader.0.is_empty().then_some(())
 }

@@ -1,7 +1,8 @@
 //! The usual request (punctual/contract/usual.py): it says where, when in digits, perhaps its id, and nothing else.
 
 use crate::home::digits;
-use crate::section::Headers;
+use crate::row;
+use crate::section::{Body, Headers};
 
 const PREFIX: &[u8] = b"delay-";
 const ID_BYTES: usize = 256;
@@ -45,7 +46,13 @@ pub fn read<'a>(headers: Headers<'a>) -> Option<Usual<'a>> {
     Some(Usual { to, due_ms: digits(at)?, id, users })
 }
 
-/// Whether a header of a usual request is the user's own.
-pub fn is_users(name: &[u8]) -> bool {
-    !name.starts_with(PREFIX)
+impl Usual<'_> {
+    /// Write the row of a usual request; None if it is too large for one.
+    pub fn write(&self, out: &mut Vec<u8>, record: &Body, id: &str, source: &str, stamp_ms: i64) -> Option<()> {
+        row::begin(out, id, self.to, [record.key, record.value], self.users)?;
+        for (name, value) in record.headers.filter(|(name, _)| !name.starts_with(PREFIX)) {
+            row::header(out, name, value)?;
+        }
+        row::end(out, source, stamp_ms)
+    }
 }

@@ -1,12 +1,11 @@
 //! Record batches for produce requests.
 
-use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
-use super::rows::{due_of, row_of};
+use super::rows::{known, row_of};
 use crate::batch::Batch;
-use crate::row;
 
 /// Records for one batch; the first is taken whatever its size.
 #[pyclass(module = "punctual_kernel")]
@@ -66,9 +65,7 @@ impl Builder {
         let first = self.batch.count;
         for index in begin..rows.len() {
             let (key, raw) = row_of(&rows.get_item(index)?)?;
-            let (Some(row), Some(due_ms)) = (row::parse(raw.as_bytes()), due_of(key.as_bytes())) else {
-                return Err(PyValueError::new_err("this is no usual row"));
-            };
+            let (row, due_ms) = known(key.as_bytes(), raw.as_bytes())?;
             if !self.batch.deliver(timestamp_ms, due_ms, &row) {
                 break;
             }

@@ -4,12 +4,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::known::Ids;
-use super::requests::pair;
+use super::requests::{Pairs, pair};
 use super::rows::due_of;
 use crate::event::{self, Event};
 use crate::row;
 
-type Found<'py> = (usize, Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
+type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Pairs<'py>, Pairs<'py>);
 
 /// Return how many of `rows[begin:]` are usual up to the first that is not, their ids, keys and values, and events.
 ///
@@ -32,13 +32,12 @@ pub fn delivered<'py>(
     let (mut ids, mut gone, mut events) = (Vec::new(), Vec::new(), Vec::new());
     let (mut seen, mut json) = (Ids::default(), Vec::new());
     for index in begin..rows.len() {
-        let item = rows.get_item(index)?;
-        let item = item.cast::<PyTuple>()?;
+        let item = rows.get_item(index)?.cast_into::<PyTuple>()?;
         let (key, offset) = (item.get_item(0)?, item.get_item(1)?.extract::<i64>()?);
         let Some(claim) = claims.get_item(&key)? else { break };
         let Ok(raw) = claim.cast_exact::<PyBytes>() else { break };
-        let Some(row) = row::parse(raw.as_bytes()) else { break };
-        let Some(due) = due_of(key.cast::<PyBytes>()?.as_bytes()) else { break };
+        let due = due_of(key.cast::<PyBytes>()?.as_bytes());
+        let Some((row, due)) = row::parse(raw.as_bytes()).zip(due) else { break };
         let Some(late) = sent_ms.checked_sub(due) else { break };
         let kept = row.dedupe_ms.is_some() || row.asked_by.is_some() || row.moved;
         if kept || row.stamp_ms >= watermark_ms || !seen.add(row.id) {
@@ -55,5 +54,5 @@ pub fn delivered<'py>(
         events.push(pair(py, row.id.as_bytes(), &json)?);
         gone.push((key, claim).into_pyobject(py)?);
     }
-    Ok((ids.len(), PyList::new(py, ids)?, PyList::new(py, gone)?, PyList::new(py, events)?))
+    Ok((ids.len(), ids, gone, events))
 }

@@ -2,57 +2,54 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::{PyBytes, PyString};
 
 use crate::reader::Reader;
 use crate::section::{self, Body};
 
-#[pyclass(frozen, module = "punctual_kernel")]
+#[pyclass(frozen, get_all, module = "punctual_kernel")]
 pub struct Record {
-    #[pyo3(get)]
     pub topic: Py<PyString>,
-    #[pyo3(get)]
     pub partition: i32,
-    #[pyo3(get)]
     pub offset: i64,
-    #[pyo3(get)]
     pub timestamp: i64,
     section: Py<PyBytes>,
-    body: usize,
+    begin: usize,
 }
 
 impl Record {
-    /// Return the record's parts. There is always something: its bytes have been read before.
-    pub fn parts<'a>(&'a self, py: Python<'a>) -> Option<Body<'a>> {
-        section::body(Reader(self.section.as_bytes(py).get(self.body..)?))
+    /// Return the record from its key on. It is there: it has been read before.
+    pub fn body<'a>(&'a self, py: Python<'a>) -> Option<Body<'a>> {
+        section::body(Reader(self.section.as_bytes(py).get(self.begin..)?))
     }
 }
+
+type Header<'py> = (Bound<'py, PyString>, Option<Bound<'py, PyBytes>>);
 
 #[pymethods]
 impl Record {
     #[getter]
     fn key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.parts(py)?.key.map(|key| PyBytes::new(py, key))
+        self.body(py)?.key.map(|key| PyBytes::new(py, key))
     }
 
     #[getter]
     fn value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.parts(py)?.value.map(|value| PyBytes::new(py, value))
+        self.body(py)?.value.map(|value| PyBytes::new(py, value))
     }
 
     #[getter]
-    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let found = PyList::empty(py);
-        for (name, value) in self.parts(py).into_iter().flat_map(|parts| parts.headers) {
-            let name = match std::str::from_utf8(name) {
-                Ok(name) => PyString::new(py, name),
-                Err(_) => {
-                    PyString::from_encoded_object(&PyBytes::new(py, name), Some(c"utf-8"), Some(c"surrogateescape"))?
-                }
-            };
-            found.append((name, value.map(|value| PyBytes::new(py, value))))?;
-        }
-        Ok(found)
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Header<'py>>> {
+        let pairs = self.body(py).into_iter().flat_map(|body| body.headers);
+        pairs.map(|(name, value)| Ok((text(py, name)?, value.map(|value| PyBytes::new(py, value))))).collect()
+    }
+}
+
+/// Return a header's name; bytes that are no UTF-8 become surrogates (PEP 383).
+fn text<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyString>> {
+    match std::str::from_utf8(raw) {
+        Ok(text) => Ok(PyString::new(py, text)),
+        Err(_) => PyString::from_encoded_object(&PyBytes::new(py, raw), Some(c"utf-8"), Some(c"surrogateescape")),
     }
 }
 
@@ -68,31 +65,18 @@ pub fn unpack<'py>(
     base_timestamp: i64,
     append_ms: i64,
     from_offset: i64,
-) -> PyResult<Bound<'py, PyList>> {
-    let py = topic.py();
+) -> PyResult<Vec<Bound<'py, Record>>> {
     let mut found = Vec::with_capacity(count.min(records.as_bytes().len()));
-    let mut failed = None;
-    let whole = section::heads(records.as_bytes(), count, base_offset, base_timestamp, |head| {
-        if head.offset < from_offset {
-            return true;
+    let whole = section::read(records.as_bytes(), count, |offset, timestamp, begin| {
+        let (offset, timestamp) = (base_offset.checked_add(offset)?, base_timestamp.checked_add(timestamp)?);
+        if offset >= from_offset {
+            let timestamp = if append_ms == -1 { timestamp } else { append_ms };
+            let (topic, section) = (topic.clone().unbind(), records.clone().unbind());
+            let record = Record { topic, partition, offset, timestamp, section, begin };
+            found.push(Bound::new(records.py(), record).ok()?);
         }
-        let record = Record {
-            topic: topic.clone().unbind(),
-            partition,
-            offset: head.offset,
-            timestamp: if append_ms == -1 { head.timestamp } else { append_ms },
-            section: records.clone().unbind(),
-            body: head.body,
-        };
-        match Bound::new(py, record) {
-            Ok(record) => found.push(record),
-            Err(error) => failed = Some(error),
-        }
-        failed.is_none()
+        Some(())
     });
-    match (failed, whole) {
-        (Some(error), _) => Err(error),
-        (None, None) => Err(PyValueError::new_err(format!("these bytes are not {count} whole records"))),
-        (None, Some(())) => PyList::new(py, found),
-    }
+    whole.ok_or_else(|| PyValueError::new_err(format!("these bytes are not {count} whole records")))?;
+    Ok(found)
 }

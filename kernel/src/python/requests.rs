@@ -7,7 +7,7 @@ use super::known::{Ids, Names};
 use super::records::Record;
 use crate::event::Event;
 use crate::home::home_partition;
-use crate::{row, usual};
+use crate::usual;
 
 /// The stamp of a message whose id is its source (tables/orders.py).
 const UNKNOWN_MS: i64 = -1;
@@ -34,46 +34,23 @@ impl Rules {
     }
 }
 
-type Lists<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
-type Found<'py> = (usize, i64, Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>, i64);
+impl Rules {
+    fn is_home_of(&self, id: &str) -> bool {
+        home_partition(id.as_bytes(), &self.inputs, self.partitions) == Some(i64::from(self.partition))
+    }
 
-/// What has been made of records so far.
-struct Made<'py> {
-    ids: Vec<Bound<'py, PyString>>,
-    id_keys: Vec<Bound<'py, PyBytes>>,
-    rows: Vec<Bound<'py, PyTuple>>,
-    events: Vec<Bound<'py, PyTuple>>,
-}
+    fn are_for(&self, py: Python, record: &Record) -> bool {
+        record.partition == self.partition && record.topic.bind(py).to_str().is_ok_and(|topic| topic == self.topic)
+    }
 
-impl<'py> Made<'py> {
-    fn lists(self, py: Python<'py>) -> PyResult<Lists<'py>> {
-        Ok((
-            PyList::new(py, self.ids)?,
-            PyList::new(py, self.id_keys)?,
-            PyList::new(py, self.rows)?,
-            PyList::new(py, self.events)?,
-        ))
+    fn row_key(&self, due_ms: i64, offset: i64) -> Vec<u8> {
+        [&due_ms.to_be_bytes()[..], &offset.to_be_bytes(), &self.crc.to_be_bytes()].concat()
     }
 }
 
-/// What a call may do, and what it writes into.
-struct Reading<'a, 'py> {
-    rules: &'a Rules,
-    allowed: &'a Bound<'py, PySet>,
-    base: i64,
-    latest_ms: i64,
-    furthest_ms: i64,
-    now_ms: i64,
-    topic: Option<Py<PyString>>,
-    names: Names<bool>,
-    ids: Ids,
-    /// The source, of which every record has another offset.
-    source: String,
-    prefix: usize,
-    row: Vec<u8>,
-    event: Vec<u8>,
-    id_key: Vec<u8>,
-}
+/// Tuples of two bytes.
+pub type Pairs<'py> = Vec<Bound<'py, PyTuple>>;
+type Found<'py> = (usize, i64, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyBytes>>, Pairs<'py>, Pairs<'py>, i64);
 
 /// Return what the longest prefix of usual requests among `records[begin:end]` becomes: how many these are, the stamp
 /// of the last, their ids, the ids' keys, rows, events, and the size of it all. It ends where that reaches `room`.
@@ -93,110 +70,48 @@ pub fn requests<'py>(
     room: i64,
 ) -> PyResult<Found<'py>> {
     let (py, rules) = (rules.py(), rules.get());
-    let source = format!("{}-{}-", rules.topic, rules.partition);
-    let mut reading = Reading {
-        rules,
-        allowed,
-        base,
-        latest_ms,
-        furthest_ms,
-        now_ms,
-        topic: None,
-        names: Names::new(),
-        ids: Ids::default(),
-        prefix: source.len(),
-        source,
-        row: Vec::new(),
-        event: Vec::new(),
-        id_key: Vec::new(),
+    let mut source = format!("{}-{}-", rules.topic, rules.partition);
+    let prefix = source.len();
+    let (mut names, mut known) = (Names::new(), Ids::default());
+    let (mut ids, mut id_keys, mut rows, mut events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut row, mut event, mut id_key, mut size) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let mut take = |record: &Record| {
+        let offset = record.offset.checked_add(base).filter(|offset| *offset >= 0)?;
+        let timely = (0..=latest_ms).contains(&record.timestamp) && rules.are_for(py, record);
+        let body = record.body(py).filter(|_| timely)?;
+        let asked = usual::read(body.headers).filter(|asked| asked.due_ms <= furthest_ms)?;
+        let place = names.place(asked.to, || allowed.contains(asked.to)).ok()?;
+        source.truncate(prefix);
+        source.push_str(itoa::Buffer::new().format(offset));
+        let id = asked.id.unwrap_or(&source);
+        let own = id == source;
+        (*names.at(place) && (own || rules.is_home_of(id))).then_some(())?;
+        let latest_ms = stamp_ms.max(record.timestamp);
+        row.clear();
+        asked.write(&mut row, &body, id, &source, if own { UNKNOWN_MS } else { latest_ms })?;
+        (row.len() <= rules.largest_row && known.add(id)).then_some(())?;
+        event.clear();
+        Event { event: "accepted", id, at: now_ms, source: &source, due: asked.due_ms, to: asked.to }.begin(&mut event);
+        event.push(b'}');
+        id_key.clear();
+        id_key.push(b'i');
+        id_key.extend_from_slice(id.as_bytes());
+        rows.push(pair(py, &rules.row_key(asked.due_ms, offset), &row).ok()?);
+        events.push(pair(py, id.as_bytes(), &event).ok()?);
+        ids.push(PyString::new(py, id));
+        id_keys.push(PyBytes::new(py, &id_key));
+        stamp_ms = latest_ms;
+        size += row.len() as i64 + OVERHEAD;
+        Some(size < room)
     };
-    let mut made = Made { ids: Vec::new(), id_keys: Vec::new(), rows: Vec::new(), events: Vec::new() };
-    let mut size = 0;
     for index in begin..end.min(records.len()) {
         let record = records.get_item(index)?;
         let Ok(record) = record.cast_exact::<Record>() else { break };
-        if !reading.take(py, record.get(), stamp_ms, &mut made)? {
-            break;
-        }
-        stamp_ms = stamp_ms.max(record.get().timestamp);
-        size += reading.row.len() as i64 + OVERHEAD;
-        if size >= room {
+        if take(record.get()) != Some(true) {
             break;
         }
     }
-    let taken = made.rows.len();
-    let (ids, id_keys, rows, events) = made.lists(py)?;
-    Ok((taken, stamp_ms, ids, id_keys, rows, events, size))
-}
-
-impl<'py> Reading<'_, 'py> {
-    /// Make a row of a record; false if it is no usual request.
-    fn take(&mut self, py: Python<'py>, record: &Record, stamp_ms: i64, made: &mut Made<'py>) -> PyResult<bool> {
-        let Some(offset) = record.offset.checked_add(self.base).filter(|offset| *offset >= 0) else { return Ok(false) };
-        if !(0..=self.latest_ms).contains(&record.timestamp) || !self.is_of_topic(py, record)? {
-            return Ok(false);
-        }
-        let Some(parts) = record.parts(py) else { return Ok(false) };
-        let Some(asked) = usual::read(parts.headers) else { return Ok(false) };
-        if asked.due_ms > self.furthest_ms {
-            return Ok(false);
-        }
-        let place = self.names.place(asked.to, || self.allowed.contains(asked.to))?;
-        if !self.names.found[place] {
-            return Ok(false);
-        }
-        self.source.truncate(self.prefix);
-        self.source.push_str(itoa::Buffer::new().format(offset));
-        let id = asked.id.unwrap_or(&self.source);
-        let own = id == self.source;
-        let rules = self.rules;
-        if !own && home_partition(id.as_bytes(), &rules.inputs, rules.partitions) != Some(i64::from(rules.partition)) {
-            return Ok(false);
-        }
-        let stamp_ms = if own { UNKNOWN_MS } else { stamp_ms.max(record.timestamp) };
-        self.row.clear();
-        let row = &mut self.row;
-        let written = row::begin(row, id, asked.to, parts.key, parts.value, asked.users)
-            .and_then(|()| {
-                let mut users = parts.headers.filter(|(name, _)| usual::is_users(name));
-                users.try_for_each(|(name, value)| row::header(row, name, value))
-            })
-            .and_then(|()| row::end(row, &self.source, stamp_ms));
-        if written.is_none() || row.len() > rules.largest_row || !self.ids.add(id) {
-            return Ok(false);
-        }
-        let mut key = [0; 20];
-        key[..8].copy_from_slice(&asked.due_ms.to_be_bytes());
-        key[8..16].copy_from_slice(&offset.to_be_bytes());
-        key[16..].copy_from_slice(&rules.crc.to_be_bytes());
-        self.event.clear();
-        let (due, to, source) = (asked.due_ms, asked.to, self.source.as_str());
-        Event { event: "accepted", id, at: self.now_ms, source, due, to }.begin(&mut self.event);
-        self.event.push(b'}');
-        self.id_key.clear();
-        self.id_key.push(b'i');
-        self.id_key.extend_from_slice(id.as_bytes());
-        made.ids.push(PyString::new(py, id));
-        made.id_keys.push(PyBytes::new(py, &self.id_key));
-        made.rows.push(pair(py, &key, row)?);
-        made.events.push(pair(py, id.as_bytes(), &self.event)?);
-        Ok(true)
-    }
-
-    /// Whether a record is of the input that the rules are for: mostly the very object says so.
-    fn is_of_topic(&mut self, py: Python<'py>, record: &Record) -> PyResult<bool> {
-        if record.partition != self.rules.partition {
-            return Ok(false);
-        }
-        if self.topic.as_ref().is_some_and(|topic| topic.is(&record.topic)) {
-            return Ok(true);
-        }
-        let same = record.topic.bind(py).to_str().is_ok_and(|topic| topic == self.rules.topic);
-        if same {
-            self.topic = Some(record.topic.clone_ref(py));
-        }
-        Ok(same)
-    }
+    Ok((ids.len(), stamp_ms, ids, id_keys, rows, events, size))
 }
 
 /// Return a tuple of bytes.
