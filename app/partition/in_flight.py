@@ -62,14 +62,13 @@ class InFlight:
             self._routes[key] = route
             self._rows[route] += 1
 
-    def claim_all(self, rows: Pairs, route: Route) -> list[bytes]:
-        """Mark usual rows, which stay undecoded, as being sent on a route; return their keys."""
+    def claim_all(self, rows: Pairs, route: Route) -> None:
+        """Mark usual rows, which stay undecoded, as being sent on a route."""
         self.claims.update(rows)  # type: ignore[arg-type]  # they are decoded when somebody asks
         found = [key for key, _ in rows]
         self._unanswered.update(found)
         self._routes.update(zip(found, itertools.repeat(route)))
         self._rows[route] += len(found)
-        return found
 
     def answered(self, outcome: Outcome) -> Outcome | None:
         """Return what an outcome says of rows that still wait for one, None if there are none."""
