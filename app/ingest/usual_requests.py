@@ -51,13 +51,12 @@ class UsualRequests:
         topic, broker_ms = records[begin].topic, step.broker_ms
         allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
         while True:
-            taken, latest_ms, ids, id_keys, rows, told, _ = compiled.kernel.requests(
+            taken, latest_ms, ids, id_keys, rows, told, tos = compiled.kernel.requests(
                 rules, records, begin, end, before.base, allowed, stamp_ms, broker_ms + AHEAD_MS, furthest_ms,
                 step.now_ms, room,
             )  # fmt: skip
             if not taken:
                 return 0, stamp_ms
-            tos = {to for to, _, _ in compiled.kernel.places(dict(rows), b"")[1]}
             if not all(partitions_of(to) > 0 and self._policy.is_usual(None, to) for to in tos):
                 return 0, stamp_ms
             known = self._known(step, ids, self._store.find_keys(id_keys))
