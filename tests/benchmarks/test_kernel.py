@@ -1,0 +1,58 @@
+"""Figures say of which path they are, or there are none."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks import kernel
+from benchmarks.errors import KernelMissing
+
+
+@pytest.fixture(autouse=True)
+def _nothing_seen() -> Iterator[None]:
+    kernel.taken(None)
+    yield
+    kernel._seen.clear()
+
+
+def test_workers_are_told_what_they_must_do_and_afterwards_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernel.VARIABLE, "auto")
+    said = []
+    for wanted in ("on", "off", None):
+        with kernel.told(wanted):
+            said.append(os.environ[kernel.VARIABLE])
+
+    assert said == ["require", "off", "auto"]
+    assert os.environ[kernel.VARIABLE] == "auto"
+
+
+def test_what_was_not_set_is_not_set_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(kernel.VARIABLE, raising=False)
+    with kernel.told("off"):
+        pass
+
+    assert kernel.VARIABLE not in os.environ
+
+
+def test_the_path_is_what_workers_say() -> None:
+    kernel.note("on")
+    kernel.note("on")
+
+    assert kernel.taken(None) == "on"
+    assert kernel.taken(None) == "off"
+
+
+def test_without_workers_it_is_what_was_wanted() -> None:
+    assert kernel.taken("on") == "on"
+
+
+def test_another_path_than_was_wanted_or_both_give_no_result() -> None:
+    kernel.note("off")
+    with pytest.raises(KernelMissing, match="to be on in all workers, and they say: off"):
+        kernel.taken("on")
+
+    kernel.note("off")
+    kernel.note("on")
+    with pytest.raises(KernelMissing, match="the same in all workers, and they say: off, on"):
+        kernel.taken(None)
