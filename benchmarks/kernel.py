@@ -15,8 +15,15 @@ _seen = set[Kernel]()
 
 
 def note(said: Kernel) -> None:
-    """Remember what a worker that is measured says of itself."""
+    """Remember what a worker that is measured says of itself.
+
+    Raises KernelMissing if it was told something else, or not all of them say the same.
+    """
     _seen.add(said)
+    asked = os.environ.get(VARIABLE)
+    wanted = next((path for path, word in _TOLD.items() if word == asked), said)
+    if _seen != {wanted}:
+        raise KernelMissing(wanted, sorted(_seen))
 
 
 @contextmanager
@@ -35,12 +42,7 @@ def told(wanted: Kernel | None) -> Iterator[None]:
 
 
 def taken(wanted: Kernel | None) -> Kernel:
-    """Return which path the workers noted since the last call took; without any, what was wanted, else "off".
-
-    Raises KernelMissing if they took another one than was wanted, or not all the same.
-    """
-    seen = sorted(_seen)
+    """Return which path the workers noted since the last call took; without any, what was wanted, else "off"."""
+    path = next(iter(_seen), wanted or "off")
     _seen.clear()
-    if len(seen) > 1 or (seen and wanted not in (None, seen[0])):
-        raise KernelMissing(wanted or "the same", seen)
-    return seen[0] if seen else wanted or "off"
+    return path
