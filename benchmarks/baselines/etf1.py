@@ -15,8 +15,8 @@ from benchmarks.baselines.rival import PARTITIONS, Rival
 from benchmarks.clock import wait_for
 
 _START_S = 30.0
-#: Its own defaults drop what of a burst does not fit into a queue of 100,000, and put the record that ends a schedule into
-#: another partition than the load generator puts the schedule.
+#: Its own defaults drop what of a burst does not fit into a queue of 100,000, and put the record that ends a schedule
+#: into another partition than the load generator puts the schedule.
 _CONFIGURATION = """\
 kafka.producer.configuration:
   queue.buffering.max.messages: 2000000

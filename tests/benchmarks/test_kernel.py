@@ -11,9 +11,9 @@ from benchmarks.errors import KernelMissing
 
 @pytest.fixture(autouse=True)
 def _nothing_seen() -> Iterator[None]:
-    kernel.taken(None)
+    kernel.taken()
     yield
-    kernel._seen.clear()
+    kernel.taken()
 
 
 def test_workers_are_told_what_they_must_do_and_afterwards_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,12 +40,8 @@ def test_the_path_is_what_workers_say(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel.note("on")
     kernel.note("on")
 
-    assert kernel.taken(None) == "on"
-    assert kernel.taken(None) == "off"
-
-
-def test_without_workers_it_is_what_was_wanted() -> None:
-    assert kernel.taken("on") == "on"
+    assert kernel.taken() == "on"
+    assert kernel.taken() is None
 
 
 def test_another_path_than_was_wanted_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
