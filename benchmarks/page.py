@@ -11,7 +11,7 @@ from types import MappingProxyType
 from benchmarks import beside, plots
 from benchmarks.beside import ONE, WHOLE
 from benchmarks.figures import KINDS, Figures, Kind
-from benchmarks.goals import GOALS
+from benchmarks.goals import GOALS, Goal
 from benchmarks.report import shown
 from benchmarks.result import DIRECTORY, Result
 
@@ -107,6 +107,9 @@ def _behind(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
         yield f"Behind, compiled path {same.kernel}, {len(same.runs)} run{'s' * (len(same.runs) > 1)}:"
         yield ""
         yield from beside.behind(same)
+        measured = _measured(_full(results))
+        missed = [goal.label for goal, values in measured if goal.verdict(statistics.median(values)) == "missed"]
+        yield f"- Of what [has to be reached](#results): {'; '.join(missed) or 'nothing'}."
 
 
 def _ratios(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
@@ -140,18 +143,27 @@ def _compiled(python: Mapping[str, tuple[str, Result]], results: dict[str, tuple
 
 def _goals(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of what is to be reached and what has been, in the full form."""
-    full = {group: result for group, (_, result) in results.items() if result.sizes.name == "full"}
+    full = _full(results)
     if full:
         yield from _head("", "floor", "aim", "median", "least … most", "reached")
+    for goal, values in _measured(full):
+        median, kind = statistics.median(values), goal.kind
+        limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (goal.floor, goal.aim))
+        between = f"{shown(min(values), kind)} … {shown(max(values), kind)}"
+        yield _row(goal.label, *limits, shown(median, kind), between, goal.verdict(median))
+
+
+def _full(results: Mapping[str, tuple[str, Result]]) -> dict[str, Result]:
+    return {group: result for group, (_, result) in results.items() if result.sizes.name == "full"}
+
+
+def _measured(full: Mapping[str, Result]) -> Iterator[tuple[Goal, Sequence[float]]]:
+    """Return the goals for which there are figures, with those of each run."""
     for goal in GOALS:
         there = [full[group] for group in goal.groups if group in full]
-        runs = there[0].runs if there else []
-        values = goal.of(runs)
+        values = goal.of(there[0].runs if there else [])
         if values:
-            median, kind = statistics.median(values), goal.kind
-            limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (goal.floor, goal.aim))
-            between = f"{shown(min(values), kind)} … {shown(max(values), kind)}"
-            yield _row(goal.label, *limits, shown(median, kind), between, goal.verdict(median))
+            yield goal, values
 
 
 def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:

@@ -103,6 +103,14 @@ def test_what_is_behind_comes_first(tmp_path: Path) -> None:
 
     assert lines[2] == "Behind, compiled path off, 1 run:"
     assert lines[4].startswith("- Beside Kafka Streams: late, p50: 1.40;")
+    assert lines[5] == "- Of what [has to be reached](#results): nothing."
+
+
+def test_what_is_missed_is_behind_too(tmp_path: Path) -> None:
+    own = group("lateness", 1) | group("ingest", 1) | group("drain", 1)
+    path = save(tmp_path, own | group("streams", 5))
+
+    assert "- Of what [has to be reached](#results): ingest; drain." in with_tables(PAGE, newest([path])).splitlines()
 
 
 def test_results_of_before_there_was_a_compiled_path_are_of_python(tmp_path: Path) -> None:
