@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Sequence
 
 from confluent_kafka import KafkaException
 
@@ -26,21 +27,27 @@ def main() -> int:
         if where.busy:
             _say(f"The load average is {where.load_before:g}: other work disturbs what is measured.")
         with broker_or_given() as bootstrap:
-            now = run(options, bootstrap, where)
+            results = run(options, bootstrap, where)
     except (BenchmarkError, BrokerError, KafkaException) as error:
         _say("\n".join(["", str(error), *getattr(error, "__notes__", [])]))
         return 1
     except KeyboardInterrupt:
         _say("\nStopped; nothing is left running.")
         return _INTERRUPTED
-    print(report.heading(now), report.table(now), sep="\n\n")
-    return _after(options, now, then)
+    for result in results:
+        print(report.heading(result), report.table(result), "", sep="\n\n")
+    if len(results) > 1:
+        without, with_kernel = results
+        print(comparison.table(with_kernel, without, ("compiled", "Python")), end="\n\n")
+    return _after(options, results, then)
 
 
-def _after(options: Options, now: Result, then: Result | None) -> int:
-    """Save and compare; return the exit code."""
-    if options.save:
-        _say(f"Saved to {now.save(options.save)}")
+def _after(options: Options, results: Sequence[Result], then: Result | None) -> int:
+    """Save and compare the last one, which is of the compiled path if both were taken; return the exit code."""
+    now = results[-1]
+    for result in results:
+        if options.save:
+            _say(f"Saved to {result.save(options.save)}")
     if then is None:
         return 0
     print("", comparison.table(now, then), sep="\n")

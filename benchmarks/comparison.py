@@ -41,13 +41,15 @@ def differences(now: Result, then: Result) -> list[str]:
         here, there = now.settings.get(name, "default"), then.settings.get(name, "default")
         if here != there:
             found.append(f"{name}: {here} now, {there} then")
+    if now.kernel != then.kernel:
+        found.append(f"compiled path: {now.kernel} now, {then.kernel} then")
     if now.machine.cores != then.machine.cores:
         found.append(f"cores: {now.machine.cores} now, {then.machine.cores} then")
     found += [f"the machine was busy {when}" for it, when in ((now, "now"), (then, "then")) if it.machine.busy]
     return found
 
 
-def table(now: Result, then: Result) -> str:
+def table(now: Result, then: Result, heads: tuple[str, str] = ("now", "then")) -> str:
     """Return now, then and their ratio, line by line; marked where now is worse by over 30 %."""
     rows = []
     for group, name, kind, ratio in listed(ratios(now.figures, then.figures)):
@@ -55,4 +57,4 @@ def table(now: Result, then: Result) -> str:
         mark = "worse" if worse and kind.better else ""
         pair = (shown(it.figures[group][name], kind) for it in (now, then))
         rows.append((group, kind.label, *pair, f"{ratio:.2f}", mark))
-    return aligned([("", "", "now", "then", "ratio", ""), *rows], right=(2, 3, 4))
+    return aligned([("", "", *heads, "ratio", ""), *rows], right=(2, 3, 4))

@@ -6,9 +6,12 @@ BenchmarkError
 ├── ProcessFailed      the worker or the load generator ended by itself
 ├── BaselineMissing    what a baseline needs is not on this machine
 ├── BaselineFailed     a baseline did not do what it was to do
+├── KernelMissing      workers did not take the path, compiled or not, that was wanted
 ├── ResultUnusable     a file that is no saved result
 └── CommitUnusable     a commit that cannot be compared with
 """
+
+from collections.abc import Iterable
 
 
 class BenchmarkError(Exception):
@@ -45,6 +48,16 @@ class BaselineFailed(BenchmarkError):
 
     def __init__(self, name: str, cause: BenchmarkError) -> None:
         super().__init__(f"The baseline {name} gives no figures: {cause}")
+
+
+class KernelMissing(BenchmarkError):
+    """Figures would be of another path than they say."""
+
+    def __init__(self, wanted: str, seen: Iterable[str]) -> None:
+        super().__init__(
+            f"The compiled path was to be {wanted} in all workers, and they say: {', '.join(seen)}. "
+            "Build the kernel, or leave --kernel out."
+        )
 
 
 class ResultUnusable(BenchmarkError):

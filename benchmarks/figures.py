@@ -128,8 +128,10 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "promote_s": Kind("promote an hour of thirty days", "s", 2),
     },
     "streams": _WHOLE,
+    "streams-two-threads": _WHOLE,
     "streams-exactly-once": _WHOLE,
     "sorted-set": _WHOLE,
+    "etf1": _WHOLE,
     "calibration": {"loop_ms": Kind("CPU of the loop", "ms", 1)},
 }
 

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from benchmarks.clock import now_ms, sleep_until
 from benchmarks.plan import Plan
+from benchmarks.wording import WORDINGS
 
 _FLUSH_S = 120.0
 _POLL_EVERY = 1_000
@@ -25,6 +26,8 @@ class Order:
     bootstrap: str
     topic: str
     plan: Plan
+    wording: str = "native"
+    """One of WORDINGS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def _keep_pace(at_ms: int, producer: Producer) -> int:
 def _send(producer: Producer, order: Order, number: int, due_ms: int) -> None:
     plan = order.plan
     id_ = plan.id(number).encode()
-    headers = [("delay-to", plan.to.encode()), ("delay-at", b"%d" % due_ms), ("delay-id", id_)]
+    headers = WORDINGS[order.wording].headers(plan.to, due_ms, id_)
     while True:
         try:
             producer.produce(order.topic, plan.value(number), id_, headers=headers)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks import topics
+from benchmarks import kernel, topics
 from benchmarks.clock import now_ms, wait_for
 from benchmarks.errors import TooSlow
 from benchmarks.progress import Progress, State
@@ -43,6 +43,7 @@ class Installation(Target):
             worker.start()
         for worker in self.workers:
             worker.wait_ready()
+            kernel.note(worker.kernel())
         self.progress = Progress(self.bootstrap, self.app_id)
         stack.callback(self.progress.close)
         self.send(self.plan("warm", _WARM_UP, now_ms(), spread_ms=1_000))
@@ -56,7 +57,7 @@ class Installation(Target):
     @property
     def pids(self) -> Sequence[int]:
         """The workers'."""
-        return [worker.pid for worker in self.workers]
+        return [pid for worker in self.workers for pid in worker.pids]
 
     def wait_accepted(self) -> int:
         """Return when the workers' group has committed all requests; return the time in epoch milliseconds.

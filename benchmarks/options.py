@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.experiments import NAMES, USUAL
+from benchmarks.experiments import GROUPS, NAMES, USUAL
+from benchmarks.kernel import Kernel
 from benchmarks.result import DIRECTORY
 from benchmarks.sizes import FULL, GUARD, SHORT, SMOKE, Sizes
+
+_KERNELS: dict[str, tuple[Kernel, ...]] = {"on": ("on",), "off": ("off",), "both": ("off", "on")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,8 @@ class Options:
     runs: int
     save: Path | None
     against: Path | None
+    kernels: tuple[Kernel | None, ...] = (None,)
+    """Which paths the workers take, one after the other in each run; None leaves it to the environment."""
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -31,10 +36,11 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     )
     parser.add_argument(
         "--only",
-        action="append",
-        choices=NAMES,
+        action="extend",
+        type=_names,
         metavar="NAME",
-        help=f"one of {', '.join(NAMES)}; again for more. Without: {', '.join(USUAL)}",
+        help=f"one or several, with commas or again for more, of {', '.join((*NAMES, *GROUPS))}. "
+        f"Without: {', '.join(USUAL)}",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
@@ -62,10 +68,25 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metavar="FILE",
         help="compare with a saved result; code 1 if the hot path needs over 30 %% more CPU",
     )
+    parser.add_argument(
+        "--kernel",
+        choices=_KERNELS,
+        metavar="on|off|both",
+        help="whether workers must, or must not, take the compiled path; both: one after the other in each run",
+    )
     given = parser.parse_args(arguments)
     if given.runs < 1:
         parser.error("--runs takes 1 or more")
     sizes: Sizes = given.sizes if given.lead is None else replace(given.sizes, lead_s=given.lead)
-    return Options(
-        tuple(given.only or (NAMES if given.sizes is FULL else USUAL)), sizes, given.runs, given.save, given.against
-    )
+    only = tuple(dict.fromkeys(given.only or (NAMES if given.sizes is FULL else USUAL)))
+    kernels = _KERNELS[given.kernel] if given.kernel else (None,)
+    return Options(only, sizes, given.runs, given.save, given.against, kernels)
+
+
+def _names(text: str) -> Sequence[str]:
+    """Return the names of experiments that a word of the command line stands for."""
+    words = text.split(",")
+    unknown = [word for word in words if word not in (*NAMES, *GROUPS)]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join((*NAMES, *GROUPS))}")
+    return [name for word in words for name in GROUPS.get(word, (word,))]

@@ -3,18 +3,21 @@
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
-from benchmarks import plots
-from benchmarks.experiments import baselines
+from benchmarks import beside, plots
+from benchmarks.beside import ONE, WHOLE
 from benchmarks.figures import KINDS, Figures, Kind
-from benchmarks.goals import GOALS
+from benchmarks.goals import GOALS, Goal
 from benchmarks.report import shown
 from benchmarks.result import DIRECTORY, Result
 
 PAGE = Path(__file__).parents[1] / "docs/explanation/performance.md"
-_BEGIN, _END = "<!-- results: written by `make bench-full` -->\n", "<!-- end of results -->\n"
+_BESIDE = "<!-- beside: written by `make bench-full` -->\n", "<!-- end of beside -->\n"
+_RESULTS = "<!-- results: written by `make bench-full` -->\n", "<!-- end of results -->\n"
 #: The installation that is calculated: how full a worker's core may be, and what a message writes to Kafka.
 _PENDING, _RATE = 1_000_000_000, 100_000
 _BUSY, _RECORDS = 0.6, 6
@@ -23,34 +26,42 @@ _BUSIEST, _LARGEST = "matrix 10,000/s above 10,000,000", "recovery 10,000,000"
 #: Messages a second of an installation whose account is kept; each is three records: a request and two events.
 _KEPT, _EACH = 10_000, 3
 _FORMS = ("short", "full")
-_WHOLE = ("exactly-once", *baselines.NAMES)
-#: Which figures are shown side by side, and where Punctual's own of at least once are found.
-_OWN = {
-    **{f"ingest_{name}": ("ingest", name) for name in ("per_s", "cpu_us")},
-    **{f"drain_{name}": ("drain", name) for name in ("per_s", "cpu_us")},
-    "peak_mib": ("drain", "peak_mib"),
-}
+#: Groups of which the page shows what the compiled path changes, as far as they are there.
+_COMPILED = ("ingest", "drain", "lateness", "exactly-once", ONE)
 
 
 def main() -> None:
     """Write the page's tables anew, and the plots beside it."""
-    results = newest(sorted(DIRECTORY.glob("*.json")))
+    paths = sorted(DIRECTORY.glob("*.json"))
+    results = newest(paths)
     figures = {group: result.figures[group] for group, (_, result) in results.items()}
     plots.draw(figures | _together(results), PAGE.parent)
-    PAGE.write_text(with_tables(PAGE.read_text(), results))
+    PAGE.write_text(with_tables(PAGE.read_text(), results, without_kernel(paths)))
 
 
 def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
     """Return, for each group of figures, the newest full result that has it, else the newest short one, with its file.
 
-    Of one day it is the one with the most runs.
+    Of one day it is one of the compiled path, and of those the one with the most runs.
     """
+    return _newest([(path.name, Result.load(path)) for path in paths])
+
+
+def without_kernel(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
+    """Return the same of results in which workers did not take the compiled path."""
     loaded = [(path.name, Result.load(path)) for path in paths]
+    return _newest([(name, result) for name, result in loaded if result.kernel == "off"])
+
+
+def _newest(loaded: Sequence[tuple[str, Result]]) -> dict[str, tuple[str, Result]]:
     told = [(name, result) for name, result in loaded if result.sizes.name in _FORMS]
-    told.sort(
-        key=lambda pair: (_FORMS.index(pair[1].sizes.name), pair[1].machine.date, len(pair[1].runs), _last(pair[0]))
-    )
+    told.sort(key=lambda pair: _rank(*pair))
     return {group: (name, result) for name, result in told for group in result.figures}
+
+
+def _rank(name: str, result: Result) -> tuple[int, str, bool, int, int]:
+    form = _FORMS.index(result.sizes.name)
+    return form, result.machine.date, result.kernel == "on", len(result.runs), _last(name)
 
 
 def _last(name: str) -> int:
@@ -59,11 +70,22 @@ def _last(name: str) -> int:
     return int(found[1]) if found else 1
 
 
-def with_tables(page: str, results: dict[str, tuple[str, Result]]) -> str:
-    """Put the tables of these results where the page has its tables."""
-    before, rest = page.split(_BEGIN)
-    _, after = rest.split(_END)
-    return f"{before}{_BEGIN}\n{_tables(results)}\n{_END}{after}"
+def with_tables(
+    page: str,
+    results: dict[str, tuple[str, Result]],
+    python: Mapping[str, tuple[str, Result]] = MappingProxyType({}),
+) -> str:
+    """Put the tables of these results where the page has its tables; `python` are those without the compiled path."""
+    together = [*_behind(results), "", *_ratios(results), "", *_beside(results)]
+    page = _put(page, _BESIDE, "\n".join(together).strip())
+    return _put(page, _RESULTS, _tables(results, python))
+
+
+def _put(page: str, marks: tuple[str, str], text: str) -> str:
+    begin, end = marks
+    before, rest = page.split(begin)
+    _, after = rest.split(end)
+    return f"{before}{begin}\n{text}\n{end}{after}"
 
 
 def _together(results: dict[str, tuple[str, Result]]) -> Figures:
@@ -71,41 +93,84 @@ def _together(results: dict[str, tuple[str, Result]]) -> Figures:
 
     At least once is measured as the others are where it is: by `workers`.
     """
-    groups = ("lateness", "ingest", "drain", "workers 1", *_WHOLE)
+    groups = ("lateness", "ingest", "drain", ONE, *WHOLE)
     figures = {group: results[group][1].figures[group] for group in groups if group in results}
-    others = sorted((results[name] for name in baselines.NAMES if name in results), key=lambda it: it[1].machine.date)
-    if others:
-        newest_figures = others[-1][1].figures
-        figures |= {group: newest_figures[group] for group in groups if group in newest_figures}
+    same = beside.same_run(results)
+    if same is not None:
+        figures |= {group: same.figures[group] for group in groups if group in same.figures}
     return figures
 
 
-def _tables(results: dict[str, tuple[str, Result]]) -> str:
-    parts = (_goals, _alone, _beside, _families, _pictures, _growth, _parked, _sources)
+def _behind(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    same = beside.same_run(results)
+    if same is not None:
+        yield f"Behind, compiled path {same.kernel}, {len(same.runs)} run{'s' * (len(same.runs) > 1)}:"
+        yield ""
+        yield from beside.behind(same)
+        measured = _measured(_full(results))
+        missed = [goal.label for goal, values in measured if goal.verdict(statistics.median(values)) == "missed"]
+        yield f"- Of what [has to be reached](#results): {'; '.join(missed) or 'nothing'}."
+
+
+def _ratios(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    same = beside.same_run(results)
+    if same is not None:
+        for number, cells in enumerate(beside.ratios(same)):
+            yield from _head(*cells) if number == 0 else [_row(*cells)]
+
+
+def _tables(results: dict[str, tuple[str, Result]], python: Mapping[str, tuple[str, Result]]) -> str:
+    parts = (_goals, partial(_compiled, python), _alone, _families, _pictures, _growth, _parked, _sources)
     return "\n\n".join(filter(None, ("\n".join(part(results)) for part in parts)))
+
+
+def _compiled(python: Mapping[str, tuple[str, Result]], results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    """Return a table of what the compiled path changes, where both were measured of one commit."""
+    rows = [
+        _row(group, kind.label, *cells, f"{on.figures[group][name] / off.figures[group][name]:.2f}")
+        for group in _COMPILED
+        if group in results and group in python
+        for on, off in [(results[group][1], python[group][1])]
+        if (on.kernel, on.machine.commit, on.sizes) == ("on", off.machine.commit, off.sizes)
+        for name, kind in KINDS[group.split()[0]].items()
+        if kind.better and off.figures[group].get(name) and name in on.figures[group]
+        for cells in [[f"{shown(it.figures[group][name], kind)} {kind.unit}" for it in (on, off)]]
+    ]
+    if rows:
+        yield from _head("", "", "compiled path", "Python alone", "ratio")
+        yield from rows
 
 
 def _goals(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of what is to be reached and what has been, in the full form."""
-    full = {group: result for group, (_, result) in results.items() if result.sizes.name == "full"}
+    full = _full(results)
     if full:
         yield from _head("", "floor", "aim", "median", "least … most", "reached")
+    for goal, values in _measured(full):
+        median, kind = statistics.median(values), goal.kind
+        limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (goal.floor, goal.aim))
+        between = f"{shown(min(values), kind)} … {shown(max(values), kind)}"
+        yield _row(goal.label, *limits, shown(median, kind), between, goal.verdict(median))
+
+
+def _full(results: Mapping[str, tuple[str, Result]]) -> dict[str, Result]:
+    return {group: result for group, (_, result) in results.items() if result.sizes.name == "full"}
+
+
+def _measured(full: Mapping[str, Result]) -> Iterator[tuple[Goal, Sequence[float]]]:
+    """Return the goals for which there are figures, with those of each run."""
     for goal in GOALS:
         there = [full[group] for group in goal.groups if group in full]
-        runs = there[0].runs if there else []
-        values = goal.of(runs)
+        values = goal.of(there[0].runs if there else [])
         if values:
-            median, kind = statistics.median(values), goal.kind
-            limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (goal.floor, goal.aim))
-            between = f"{shown(min(values), kind)} … {shown(max(values), kind)}"
-            yield _row(goal.label, *limits, shown(median, kind), between, goal.verdict(median))
+            yield goal, values
 
 
 def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of all that is measured of one worker."""
     yield from _head("one worker", "", "median", "least … most", "runs")
     for group, kinds in KINDS.items():
-        if group in results and group not in (*_WHOLE, "calibration"):
+        if group in results and group not in (*WHOLE, "calibration"):
             for name, kind in kinds.items():
                 yield from _line(results[group][1], group, name, kind)
 
@@ -121,14 +186,11 @@ def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
 def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of whole systems beside each other."""
     figures = _together(results)
-    there = [name for name in ("workers 1", *_WHOLE) if name in figures]
-    yield from _head("", "at least once", *(name.replace("-", " ") for name in there if name in _WHOLE))
+    there = [ONE, *(name for name in WHOLE if name in figures)]
+    yield from _head("", "at least once", *(name.replace("-", " ") for name in there[1:]))
     for name, kind in KINDS["exactly-once"].items():
-        cells = [figures[one][name] for one in there]
-        if "workers 1" not in figures:
-            group, own = _OWN.get(name, ("lateness", name))
-            cells = [figures[group][own], *cells] if group in figures else cells
-        yield _row(f"{kind.label}, {kind.unit}", *(shown(value, kind) for value in cells))
+        cells = [beside.own_value(figures, one, name) for one in there]
+        yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else shown(value, kind) for value in cells))
 
 
 def _families(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
@@ -200,13 +262,13 @@ def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of the files, and what the machine was like: the loop takes the longer, the slower it is."""
     loop = KINDS["calibration"]["loop_ms"]
-    yield from _head("results", "form", "runs", "commit", "load before", loop.label)
+    yield from _head("results", "form", "runs", "commit", "compiled path", "load before", loop.label)
     for name, result in dict(results.values()).items():
         measured = result.figures.get("calibration", {}).get("loop_ms")
         calibration = f"{shown(measured, loop)} {loop.unit}" if measured is not None else ""
         machine = result.machine
-        cells = (result.sizes.name, str(len(result.runs)), machine.commit, f"{machine.load_before:.2f}", calibration)
-        yield _row(f"`benchmarks/results/{name}`", *cells)
+        cells = (result.sizes.name, str(len(result.runs)), machine.commit, result.kernel)
+        yield _row(f"`benchmarks/results/{name}`", *cells, f"{machine.load_before:.2f}", calibration)
 
 
 def _head(*cells: str) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Plan:
     start_ms: int = 0
     paced: bool = False
     value_bytes: int = 200
+    unit_ms: int = 1
+    """Due times are cut to whole multiples of this."""
 
     def id(self, number: int) -> str:
         """Return a message's id, which is also its key."""
@@ -46,7 +48,8 @@ class Plan:
         leads = random.Random(self.name)  # noqa: S311 - a repeatable load is the point
         for number in range(self.count):
             lead = self.lead_ms + (leads.randint(0, self.spread_ms) if self.spread_ms else 0)
-            yield self.base_ms + number * self.step_us // 1000 + lead
+            due_ms = self.base_ms + number * self.step_us // 1000 + lead
+            yield due_ms - due_ms % self.unit_ms
 
     def send_ms(self, number: int) -> int:
         """Return when a message of a paced plan is to be sent."""

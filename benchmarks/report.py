@@ -42,5 +42,6 @@ def heading(result: Result) -> str:
     commit = f"commit {machine.commit}, " if machine.commit else ""
     return (
         f"{machine.date}, {commit}{sizes.name} form, {len(result.runs)} run{'s' * (len(result.runs) > 1)}; "
-        f"{machine.cores} cores, Kafka {machine.kafka}, {machine.python}"
+        f"{machine.cores} cores, Kafka {machine.kafka}, {machine.python}, "
+        f"compiled path {result.kernel}"
     )

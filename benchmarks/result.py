@@ -8,6 +8,7 @@ import msgspec
 
 from benchmarks.errors import ResultUnusable
 from benchmarks.figures import Figures
+from benchmarks.kernel import Kernel
 from benchmarks.machine import Machine
 from benchmarks.sizes import Sizes
 
@@ -21,6 +22,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     sizes: Sizes
     settings: Mapping[str, str]
     """What the worker was told, places and names left out."""
+    kernel: Kernel = "off"
+    """Whether the workers took the compiled path."""
     figures: Figures
     runs: list[Figures]
 
@@ -28,7 +31,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """What its file is called: the date and what was measured."""
         measured = list(dict.fromkeys(group.split()[0] for group in self.figures if group != "calibration"))
-        what = [self.sizes.name, *(measured if len(measured) < 6 else [])]
+        what = [self.sizes.name, *(measured if len(measured) < 6 else []), *(["kernel"] if self.kernel == "on" else [])]
         return f"{self.machine.date}-{'-'.join(what)}"
 
     def save(self, directory: Path) -> Path:

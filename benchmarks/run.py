@@ -2,44 +2,97 @@
 
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
-from benchmarks import calibration, machine
+from benchmarks import calibration, kernel, machine
 from benchmarks.errors import BaselineFailed, BaselineMissing
-from benchmarks.experiments import EXPERIMENTS
+from benchmarks.experiments import BESIDE, EXPERIMENTS, Experiment, baselines, burst
 from benchmarks.figures import Figures, calibrated, medians
 from benchmarks.installation import worker_settings
 from benchmarks.options import Options
 from benchmarks.result import Result
+from benchmarks.sizes import GUARD
 
 
-def run(options: Options, bootstrap: str, where: machine.Machine) -> Result:
-    """Run what is wanted, so many times, and return the result.
+def run(options: Options, bootstrap: str, where: machine.Machine) -> list[Result]:
+    """Run what is wanted, so many times; return a result for each path that the workers are to take.
+
+    With both paths they take turns, experiment by experiment; other systems are measured once a run, and are in the
+    last of the results.
 
     Raises BenchmarkError if a run gives no result: something was lost or early, or a process failed.
     """
-    runs = [_once(options, bootstrap, number) for number in range(1, options.runs + 1)]
-    return Result(machine=where, sizes=options.sizes, settings=worker_settings(), figures=medians(runs), runs=runs)
+    _warm_up(options, bootstrap)
+    runs = [_Run(options, bootstrap, number) for number in range(1, options.runs + 1)]
+    for one in runs:
+        one.measure()
+    return [
+        Result(
+            machine=where,
+            sizes=options.sizes,
+            settings=worker_settings(),
+            kernel=runs[-1].took.get(path) or path or "off",
+            figures=medians(one.figures[path] for one in runs),
+            runs=[one.figures[path] for one in runs],
+        )
+        for path in options.kernels
+    ]
 
 
-def _once(options: Options, bootstrap: str, number: int) -> Figures:
-    found: Figures = {}
-    loops = [calibration.loop_s()]
-    for experiment, names in EXPERIMENTS.items():
-        wanted = [name for name in names if name in options.only]
+def _warm_up(options: Options, bootstrap: str) -> None:
+    """Have messages go through the broker if lateness is what is measured first: it is slow until it knows its work."""
+    if set(options.only) & set(BESIDE) and not {"ingest", "drain"} & set(options.only):
+        _say("the broker warms up … ")
+        count, lead_s = min(GUARD.burst, options.sizes.burst), min(GUARD.lead_s, options.sizes.lead_s)
+        burst.measure(bootstrap, replace(options.sizes, burst=count, lead_s=lead_s))
+        kernel.taken()
+        _say("done\n")
+
+
+class _Run:
+    """Each experiment once, on each path."""
+
+    def __init__(self, options: Options, bootstrap: str, number: int) -> None:
+        self._options, self._bootstrap, self._number = options, bootstrap, number
+        self.figures: dict[kernel.Kernel | None, Figures] = {path: {} for path in options.kernels}
+        self.took: dict[kernel.Kernel | None, kernel.Kernel] = {}
+
+    def measure(self) -> None:
+        """Do what is wanted, and calibrate it."""
+        loops = [calibration.loop_s()]
+        for experiment, names in EXPERIMENTS.items():
+            wanted = [name for name in names if name in self._options.only]
+            for path in self._paths(wanted):
+                self._take(experiment, wanted, path)
+                loops.append(calibration.loop_s())
+        loop_s = sorted(loops)[len(loops) // 2]
+        for path, found in self.figures.items():
+            self.figures[path] = {**calibrated(found, loop_s), "calibration": {"loop_ms": loop_s * 1_000}}
+
+    def _paths(self, wanted: Sequence[str]) -> Sequence[kernel.Kernel | None]:
+        every = self._options.kernels
         if not wanted:
-            continue
-        _say(f"{number}/{options.runs} {', '.join(wanted)} … ")
+            return ()
+        if wanted[0] in baselines.NAMES:
+            return every[-1:]
+        return every if self._number % 2 else every[::-1]  # neither is always the one that comes later
+
+    def _take(self, experiment: Experiment, wanted: Sequence[str], path: kernel.Kernel | None) -> None:
+        which = f", compiled path {path}" if path and wanted[0] not in baselines.NAMES else ""
+        _say(f"{self._number}/{self._options.runs} {', '.join(wanted)}{which} … ")
         began = time.monotonic()
         try:
-            figures = experiment(bootstrap, options.sizes)
+            with kernel.told(path):
+                found = experiment(self._bootstrap, self._options.sizes)
         except (BaselineMissing, BaselineFailed) as missing:
             _say(f"left out. {missing}\n")
-            continue
-        found |= {group: values for group, values in figures.items() if group.split()[0] in wanted}
-        loops.append(calibration.loop_s())
+            return
+        took = kernel.taken()
+        if took is not None:
+            self.took[path] = took
+        self.figures[path] |= {group: values for group, values in found.items() if group.split()[0] in wanted}
         _say(f"{time.monotonic() - began:.0f} s\n")
-    loop_s = sorted(loops)[len(loops) // 2]
-    return {**calibrated(found, loop_s), "calibration": {"loop_ms": loop_s * 1_000}}
 
 
 def _say(text: str) -> None:

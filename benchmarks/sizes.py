@@ -17,6 +17,9 @@ class Sizes:
     due_from_ms: int = 1_000
     due_to_ms: int = 10_000
     """How far ahead of its request a message of `lateness` is due."""
+    beside_backlog: int = 100_000
+    beside_seconds: int = 15
+    """What is pending, and how long is sent, in the steady load of systems that are measured beside each other."""
     burst: int
     """What `ingest` takes in and `drain` sends."""
     lead_s: float = 20.0
@@ -51,6 +54,8 @@ FULL = Sizes(
     name="full",
     backlog=1_000_000,
     seconds=60,
+    beside_backlog=200_000,
+    beside_seconds=30,
     burst=200_000,
     mixed_burst=500_000,
     mixed_seconds=20,
@@ -72,6 +77,8 @@ SMOKE = Sizes(
     backlog=1_000,
     rate=200,
     seconds=2,
+    beside_backlog=1_000,
+    beside_seconds=2,
     due_to_ms=2_000,
     burst=1_000,
     lead_s=6.0,

@@ -33,11 +33,11 @@ class Tally:
         self._wrong: list[str] = []
 
     def add(self, key: bytes | None, value: bytes | None, at_ms: int, due: bytes | None) -> None:
-        """Count one record: its key, value and append time, and what its `delay-due` header says."""
+        """Count one record: its key, value and append time, and what it says of when it was due."""
         id_ = (key or b"").decode(errors="replace")
         due_ms = self._due.get(id_)
         name, _, number = id_.rpartition("-")
-        if due_ms is None or value != self._plans[name].value(int(number)) or due != b"%d" % due_ms:
+        if due_ms is None or value != self._plans[name].value(int(number)) or due != self._said(name, due_ms):
             self._wrong.append(id_)
             return
         self._early += at_ms < due_ms
@@ -45,6 +45,9 @@ class Tally:
             self._duplicates += 1
         else:
             self._found[id_] = Delivery(id_, due_ms, at_ms)
+
+    def _said(self, name: str, due_ms: int) -> bytes:
+        return b"%d" % (due_ms // self._plans[name].unit_ms)
 
     def deliveries(self, *plans: Plan) -> Sequence[Delivery]:
         """Return the deliveries of these plans, in no order."""

@@ -13,6 +13,7 @@ from benchmarks.generator import Order, Produced
 from benchmarks.load import Load
 from benchmarks.plan import Plan
 from benchmarks.tally import Tally
+from benchmarks.wording import WORDINGS
 
 _HOUR_MS = 3_600_000
 _SLOWEST_PER_S, _PATIENCE_S = 2_000, 60.0
@@ -20,6 +21,11 @@ _SLOWEST_PER_S, _PATIENCE_S = 2_000, 60.0
 
 class Target(ABC):
     """A system with topics of its own, ready and warm inside the `with` block; nothing of it is left afterwards."""
+
+    #: How it is asked: one of WORDINGS.
+    wording = "native"
+    #: Whether it may deliver a message twice though nothing has failed.
+    doubles = False
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self.name, self.bootstrap = name, bootstrap
@@ -63,7 +69,7 @@ class Target(ABC):
     # what is asked of it ---------------------------------------------------------------------------------------------
     def plan(self, name: str, count: int, base_ms: int, **more: Any) -> Plan:
         """Plan messages for its destination."""
-        return Plan(name=name, to=self.out, count=count, base_ms=base_ms, **more)
+        return Plan(name=name, to=self.out, count=count, base_ms=base_ms, unit_ms=self.unit_ms, **more)
 
     def plan_far(self, name: str, count: int, **more: Any) -> Plan:
         """Plan messages that are still pending when all is over: from an hour ahead on, usually one a millisecond."""
@@ -75,13 +81,18 @@ class Target(ABC):
     def sending(self, plan: Plan) -> Iterator[Load]:
         """Send a plan while the block runs; call the load's `wait` in it."""
         self._plans.append(plan)
-        with Load(Order(self.bootstrap, self.requests, plan)) as load:
+        with Load(Order(self.bootstrap, self.requests, plan, self.wording)) as load:
             yield load
 
     def send(self, plan: Plan) -> Produced:
         """Send a plan and wait until Kafka has it."""
         with self.sending(plan) as load:
             return load.wait()
+
+    @property
+    def unit_ms(self) -> int:
+        """The unit of its due times: it knows no finer ones."""
+        return WORDINGS[self.wording].unit_ms
 
     @property
     def sent(self) -> int:
@@ -102,7 +113,7 @@ class Target(ABC):
     def tally(self, *, duplicates_allowed: bool = False) -> Tally:
         """Read the destination back and compare; raises PromiseBroken if anything is wrong."""
         tally = self._look()
-        faults = tally.faults(duplicates_allowed=duplicates_allowed)
+        faults = tally.faults(duplicates_allowed=duplicates_allowed or self.doubles)
         if faults:
             raise PromiseBroken(self.name, faults)
         return tally
@@ -111,5 +122,5 @@ class Target(ABC):
         tally = Tally(plan for plan in self._plans if plan not in self._far)
         for message in topics.read(self.bootstrap, self.out):
             headers = dict(message.headers() or [])
-            tally.add(message.key(), message.value(), message.timestamp()[1], headers.get("delay-due"))
+            tally.add(message.key(), message.value(), message.timestamp()[1], headers.get(WORDINGS[self.wording].due))
         return tally

@@ -1,12 +1,13 @@
 """The worker that is measured: a process of its own, started as anyone starts one, configured by the environment."""
 
 import os
+import re
 import shutil
 import signal
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from app.embedded.ports import free_port
 from app.embedded.process import GuardedProcess
 from benchmarks.clock import now_ms, wait_for
 from benchmarks.errors import ProcessFailed
+from benchmarks.kernel import Kernel
 
 ROOT = Path(__file__).parents[1]
 _READY_S, _STOP_S = 600.0, 60.0
 _LINES = 20
+_KERNEL = re.compile(r'^delay_build_info\{[^}]*\bkernel="on"', re.MULTILINE)
 
 
 def log_end(log: Path) -> str:
@@ -46,6 +49,13 @@ class Worker:
         """Its process id; it must run."""
         assert self._process is not None, "start it first"
         return self._process.pid
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """The process ids of all that it runs: its own, and those of further processes (DELAY_PROCESSES)."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        children = " ".join((task / "children").read_text() for task in tasks)
+        return [self.pid, *map(int, children.split())]
 
     @property
     def url(self) -> str:
@@ -81,6 +91,11 @@ class Worker:
 
         return wait_for(ready, _READY_S, "The worker's readiness")
 
+    def kernel(self) -> Kernel:
+        """Return whether it says that it takes the compiled path; one that does not say so does not."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
+            return "on" if _KERNEL.search(answer.read().decode()) else "off"
+
     def _answers(self) -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/health/ready", timeout=2) as answer:
@@ -111,7 +126,9 @@ class Worker:
     def close(self) -> None:
         """End it in whatever state it is, together with its directory."""
         if self._process is not None:
-            self._process.abandon()
+            # Further processes end in good order, and write till then: they are waited for.
+            end = self._process.abandon if self._settings.get("DELAY_PROCESSES", "1") == "1" else self._process.stop
+            end()
             self._process = None
         shutil.rmtree(self._directory, ignore_errors=True)
 

@@ -23,7 +23,7 @@ import org.apache.kafka.streams.state.Stores;
  * time, and a punctuator that forwards what is due.
  *
  * <p>Arguments: bootstrap servers, application id, requests topic, destination, guarantee, state directory, punctuator
- * interval in milliseconds. No ids, commands, events or account: the least that holds and delivers.
+ * interval in milliseconds, threads. No ids, commands, events or account: the least that holds and delivers.
  */
 public final class DelayStreams {
     private static final String STORE = "delays";
@@ -45,6 +45,7 @@ public final class DelayStreams {
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, args[1]);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, args[4]);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, args[5]);
+        settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, Integer.parseInt(args[7]));
         settings.put(StreamsConfig.POLL_MS_CONFIG, 10);
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");

@@ -15,13 +15,15 @@ from benchmarks.worker import log_end
 
 #: More than Punctual gets: a JVM is slow until it has compiled what runs.
 _WARM_UP = 20_000
-_PARTITIONS = 4
-#: What has not moved for so long has come to its end.
-_QUIET_MS = 1_000
+PARTITIONS = 4
 
 
 class Rival(Target):
     """A system that reads requests as Punctual does; how it goes on is seen from outside."""
+
+    #: What has not moved for so long has come to its end.
+    quiet_ms = 1_000
+    poll_s = 0.02
 
     def __init__(self, bootstrap: str, name: str) -> None:
         super().__init__(bootstrap, name)
@@ -32,7 +34,7 @@ class Rival(Target):
         """Create its topics and start it."""
         stack.callback(topics.delete_all, self.bootstrap, self.app_id)
         for topic in (self.requests, self.out):
-            topics.create(self.bootstrap, topic, _PARTITIONS, 1)
+            topics.create(self.bootstrap, topic, PARTITIONS, 1)
         self.ends = topics.Ends(self.bootstrap)
         stack.callback(self.ends.close)
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="punctual-bench-")))
@@ -63,34 +65,42 @@ class Rival(Target):
 
     def wait_taken(self) -> None:
         """Return when it has taken all requests, and stands still."""
-        self._wait(self.taken, self.sent)
+        self.wait_until((self.taken, self.sent))
 
     def wait_settled(self) -> None:
         """Return when all that is not far ahead is at the destination, and nothing moves."""
-        self._wait(self._delivered, self.sent - self.far)
-        self._wait(self.taken, self.sent)
+        self.wait_until((self.delivered, self.sent - self.far), (self.taken, self.sent))
 
     def durable_ms(self) -> int:
         """Return when what it holds was last seen to move."""
         return self._moved_ms
 
-    def _delivered(self) -> int:
+    def delivered(self) -> int:
+        """Return how many messages are at the destination."""
         return self.ends.total(self.out)
 
-    def _wait(self, count: Callable[[], int], wanted: int) -> None:
-        last = -1
+    def wait_until(self, *counts: tuple[Callable[[], int], int]) -> None:
+        """Return when each has come so far, and none moves; each is looked at when those before it are there."""
+        last = list[int]()
 
         def quiet() -> bool:
             nonlocal last
-            self._check()
-            now, number = now_ms(), count()
-            if number != last:
-                last, self._moved_ms = number, now
-            return number >= wanted and now - self._moved_ms > _QUIET_MS
+            self.check()
+            now, found = now_ms(), list[int]()
+            for count, wanted in counts:
+                found.append(count())
+                if found[-1] < wanted:
+                    break
+            if found != last:
+                last, self._moved_ms = found, now
+            there = len(found) == len(counts) and found[-1] >= counts[-1][1]
+            return there and now - self._moved_ms > self.quiet_ms
 
-        wait_for(quiet, self._limit_s, f"{self.name}: {wanted} messages")
+        wanted = ", ".join(str(wanted) for _, wanted in counts)
+        wait_for(quiet, self._limit_s, f"{self.name}: {wanted} messages", self.poll_s)
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """See that all run. Raises ProcessFailed with the end of a log."""
         for what, process, log in self._processes:
             code = process.exit_code()
             if code is not None:

@@ -18,11 +18,12 @@ class Streams(Rival):
     """At least once, with a punctuator every 10 ms."""
 
     guarantee = "at_least_once"
+    threads = 1
 
     def launch(self, directory: Path, stack: ExitStack) -> None:
         """Compile and start it."""
         command = [*self._java(), str(_SOURCE), self.bootstrap, self.app_id, self.requests, self.out, self.guarantee]
-        self.start("streams", [*command, str(directory / "state"), _EVERY_MS], directory, stack)
+        self.start("streams", [*command, str(directory / "state"), _EVERY_MS, str(self.threads)], directory, stack)
 
     @staticmethod
     def _java() -> list[str]:
@@ -42,6 +43,12 @@ class Streams(Rival):
     def taken(self) -> int:
         """Count what is in its changelog and not at the destination: deliveries are removed there."""
         return self.ends.total(f"{self.app_id}-delays-changelog") - self.ends.total(self.out)
+
+
+class TwoThreads(Streams):
+    """The same with two threads, each with two of the four partitions."""
+
+    threads = 2
 
 
 class ExactStreams(Streams):

@@ -31,15 +31,19 @@ EXPERIMENTS: dict[Experiment, tuple[str, ...]] = {
     mixed.measure: ("mixed",),
     lateness.measure: ("lateness",),
     exactly_once.measure: ("exactly-once",),
+    workers.measure: ("workers",),
+    **{partial(baselines.measure, name): (name,) for name in baselines.NAMES},
     matrix.measure: ("matrix",),
     recovery.measure: ("recovery",),
     values.measure: ("values",),
-    workers.measure: ("workers",),
     soak.measure: ("soak",),
     look.measure: ("look",),
     pipeline.measure: ("pipeline",),
-    **{partial(baselines.measure, name): (name,) for name in baselines.NAMES},
 }
 NAMES = tuple(name for names in EXPERIMENTS.values() for name in names)
 #: What is measured if nothing else is asked for: the rest takes long, or needs what is not everywhere.
 USUAL = ("ingest", "drain", "restore", "footprint", "mixed", "lateness", "exactly-once")
+#: What is measured beside each other, one system right after the other.
+BESIDE = ("exactly-once", "workers", *baselines.NAMES)
+#: Names for several.
+GROUPS: dict[str, tuple[str, ...]] = {"baselines": baselines.NAMES, "beside": BESIDE}

@@ -2,15 +2,22 @@
 
 from functools import partial
 
+from benchmarks.baselines.etf1 import Etf1
 from benchmarks.baselines.rival import Rival
 from benchmarks.baselines.sorted_set import SortedSet
-from benchmarks.baselines.streams import ExactStreams, Streams
+from benchmarks.baselines.streams import ExactStreams, Streams, TwoThreads
 from benchmarks.errors import BaselineFailed, BaselineMissing, BenchmarkError
 from benchmarks.experiments import whole
 from benchmarks.figures import Figures
 from benchmarks.sizes import Sizes
 
-_RIVALS: dict[str, type[Rival]] = {"streams": Streams, "streams-exactly-once": ExactStreams, "sorted-set": SortedSet}
+_RIVALS: dict[str, type[Rival]] = {
+    "streams": Streams,
+    "streams-two-threads": TwoThreads,
+    "streams-exactly-once": ExactStreams,
+    "sorted-set": SortedSet,
+    "etf1": Etf1,
+}
 NAMES = tuple(_RIVALS)
 
 

@@ -33,6 +33,7 @@ def at_once(here: Target, sizes: Sizes) -> Figures:
     """
     with Meter(*here.pids) as meter:
         due = now_ms() + int(sizes.lead_s * 1_000)
+        due -= due % here.unit_ms
         load = here.plan("burst", sizes.burst, due, spread_ms=_SPREAD_MS, value_bytes=sizes.value_bytes)
         produced = here.send(load)
         here.wait_taken()

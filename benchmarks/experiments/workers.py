@@ -1,4 +1,4 @@
-"""The same with several worker processes."""
+"""The same with one process and with two, by the worker's own option `--processes`, or DELAY_PROCESSES."""
 
 from functools import partial
 
@@ -9,7 +9,8 @@ from benchmarks.sizes import Sizes
 
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
-    """Measure one and two workers as a whole."""
+    """Measure a worker of one process, and one of two, as a whole."""
     return {
-        f"workers {count}": whole.measure(partial(Installation, bootstrap, workers=count), sizes) for count in (1, 2)
+        f"workers {count}": whole.measure(partial(Installation, bootstrap, DELAY_PROCESSES=f"{count}"), sizes)
+        for count in (1, 2)
     }

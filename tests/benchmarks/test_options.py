@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments import NAMES, USUAL
+from benchmarks.experiments import NAMES, USUAL, baselines
 from benchmarks.options import Options, parse
 from benchmarks.result import DIRECTORY
 from benchmarks.sizes import FULL, SHORT
@@ -22,6 +22,18 @@ def test_the_full_form_measures_everything() -> None:
 
 def test_only_takes_several_names() -> None:
     assert parse(["--only", "drain", "--only", "mixed"]).only == ("drain", "mixed")
+    assert parse(["--only", "drain,mixed", "--only", "drain"]).only == ("drain", "mixed")
+
+
+def test_only_takes_other_systems_and_what_they_are_compared_with_by_one_name() -> None:
+    assert parse(["--only", "baselines,workers"]).only == (*baselines.NAMES, "workers")
+    assert set(parse(["--only", "beside"]).only) == {*baselines.NAMES, "workers", "exactly-once"}
+
+
+def test_workers_take_the_path_that_is_there_unless_one_is_asked_for_or_both() -> None:
+    assert parse([]).kernels == (None,)
+    assert parse(["--kernel", "on"]).kernels == ("on",)
+    assert parse(["--kernel", "both"]).kernels == ("off", "on")
 
 
 def test_results_go_into_the_repository_unless_told_otherwise(tmp_path: Path) -> None:
@@ -35,7 +47,10 @@ def test_the_lead_changes_and_the_rest_of_the_sizes_stays() -> None:
     assert (sizes.lead_s, sizes.backlog) == (45, FULL.backlog)
 
 
-@pytest.mark.parametrize("wrong", [["--only", "nothing"], ["--runs", "0"], ["--full", "--smoke"]])
+@pytest.mark.parametrize(
+    "wrong",
+    [["--only", "nothing"], ["--only", "drain,"], ["--kernel", "perhaps"], ["--runs", "0"], ["--full", "--smoke"]],
+)
 def test_nonsense_ends_with_code_2(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(wrong)

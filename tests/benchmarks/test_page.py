@@ -3,25 +3,40 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.figures import KINDS, Figures
+from benchmarks.kernel import Kernel
 from benchmarks.machine import Machine
-from benchmarks.page import newest, with_tables
+from benchmarks.page import newest, with_tables, without_kernel
 from benchmarks.result import Result
 from benchmarks.sizes import FULL, SHORT, Sizes
 
 MACHINE = Machine(
     date="2026-01-01", cores=2, system="Linux", python="CPython 3.11", kafka="4.3.0", commit="abc", load_before=0.0
 )
-PAGE = "<!-- results: written by `make bench-full` -->\n<!-- end of results -->\n"
+PAGE = (
+    "<!-- beside: written by `make bench-full` -->\n<!-- end of beside -->\n"
+    "<!-- results: written by `make bench-full` -->\n<!-- end of results -->\n"
+)
 
 
 def group(name: str, value: float) -> Figures:
     return {name: dict.fromkeys(KINDS[name], value)}
 
 
-def save(directory: Path, figures: Figures, *, runs: int = 1, sizes: Sizes = FULL, date: str = "2026-01-01") -> Path:
-    machine = replace(MACHINE, date=date)
-    return Result(machine=machine, sizes=sizes, settings={}, figures=figures, runs=[figures] * runs).save(directory)
+def save(
+    directory: Path,
+    figures: Figures,
+    *,
+    runs: int = 1,
+    sizes: Sizes = FULL,
+    date: str = "2026-01-01",
+    kernel: Kernel = "off",
+) -> Path:
+    machine, every = replace(MACHINE, date=date), [figures] * runs
+    result = Result(machine=machine, sizes=sizes, settings={}, kernel=kernel, figures=figures, runs=every)
+    return result.save(directory)
 
 
 def test_of_one_day_the_result_with_the_most_runs_is_shown_else_the_newest_and_the_full_one(tmp_path: Path) -> None:
@@ -56,3 +71,52 @@ def test_systems_beside_each_other_are_of_one_run_and_measured_in_the_same_way(t
     assert "| late, p99, ms | 1 | 5 | 5 | 9 |" in one
     assert "| late, p99, ms | 7 | 5 | 5 | 9 |" in two
     assert "| ingest | until durable | 1 messages/s | 1 … 1 | 3 |" in two
+
+
+def test_of_one_day_the_compiled_path_is_shown_and_python_alone_beside_it(tmp_path: Path) -> None:
+    python = save(tmp_path, group("ingest", 4), runs=3)
+    compiled = save(tmp_path, group("ingest", 2), runs=2, kernel="on")
+    paths = [python, compiled]
+
+    lines = with_tables(PAGE, newest(paths), without_kernel(paths)).splitlines()
+
+    assert newest(paths)["ingest"][0] == compiled.name == "2026-01-01-full-ingest-kernel.json"
+    assert "| ingest | worker CPU | 2.0 µs/message | 4.0 µs/message | 0.50 |" in lines
+    assert f"| `benchmarks/results/{compiled.name}` | full | 2 | abc | on | 0.00 |  |" in lines
+
+
+def test_results_of_other_commits_do_not_show_what_the_compiled_path_changes(tmp_path: Path) -> None:
+    compiled = save(tmp_path, group("ingest", 2), kernel="on")
+    old = Result.load(save(tmp_path, group("ingest", 4)))
+    other = replace(old.machine, commit="def")
+    python = Result(**{**msgspec.structs.asdict(old), "machine": other}).save(tmp_path)
+
+    page = with_tables(PAGE, newest([compiled]), without_kernel([python]))
+
+    assert "Python alone" not in page
+
+
+def test_what_is_behind_comes_first(tmp_path: Path) -> None:
+    path = save(tmp_path, group("workers", 7) | {"workers 1": group("workers", 7)["workers"]} | group("streams", 5))
+
+    lines = with_tables(PAGE, newest([path])).splitlines()
+
+    assert lines[2] == "Behind, compiled path off, 1 run:"
+    assert lines[4].startswith("- Beside Kafka Streams: late, p50: 1.40;")
+    assert lines[5] == "- Of what [has to be reached](#results): nothing."
+
+
+def test_what_is_missed_is_behind_too(tmp_path: Path) -> None:
+    own = group("lateness", 1) | group("ingest", 1) | group("drain", 1)
+    path = save(tmp_path, own | group("streams", 5))
+
+    assert "- Of what [has to be reached](#results): ingest; drain." in with_tables(PAGE, newest([path])).splitlines()
+
+
+def test_results_of_before_there_was_a_compiled_path_are_of_python(tmp_path: Path) -> None:
+    path = save(tmp_path, group("ingest", 1))
+    said = msgspec.json.decode(path.read_bytes())
+    del said["kernel"]
+    path.write_bytes(msgspec.json.encode(said))
+
+    assert Result.load(path).kernel == "off"

@@ -35,6 +35,12 @@ def test_nothing_is_due_after_the_last_due_time() -> None:
     assert max(it.due_times()) <= it.last_due_ms
 
 
+def test_due_times_are_whole_multiples_of_their_unit() -> None:
+    due = set(plan(count=1_000, base_ms=1_000_700, spread_ms=1_000, unit_ms=1_000).due_times())
+
+    assert due == {1_000_000, 1_001_000}
+
+
 def test_values_have_the_size_asked_for_and_tell_their_message() -> None:
     it = plan(value_bytes=200)
 

@@ -88,6 +88,15 @@ def test_what_was_not_sent_so_is_wrong_and_delivers_nothing() -> None:
         assert len(tally.faults()) == 2, (key, value, due)
 
 
+def test_a_delivery_says_in_the_unit_of_its_plan_when_it_was_due() -> None:
+    plan = Plan(name="whole", to="orders", count=1, base_ms=7_900, unit_ms=1_000)
+    tally = Tally([plan])
+    tally.add(plan.id(0).encode(), plan.value(0), 7_012, b"7")
+
+    assert tally.faults() == []
+    assert [found.late_ms for found in tally.deliveries(plan)] == [12]
+
+
 def test_each_plan_has_its_own_deliveries() -> None:
     other = Plan(name="steady-too", to="orders", count=1, base_ms=1_000)
     tally = Tally([PLAN, other])

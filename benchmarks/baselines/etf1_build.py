@@ -1,0 +1,51 @@
+"""etf1's scheduler, fetched and built with Go when it is first needed; etf1_module pins versions and hashes."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from benchmarks.errors import BaselineMissing
+
+_MODULE = Path(__file__).with_name("etf1_module")
+_PROGRAM = "github.com/etf1/kafka-message-scheduler/cmd/kafka"
+#: Where Go's own installer puts it, which is often not on PATH.
+_USUAL = "/usr/local/go/bin"
+_LIMIT_S = 600
+
+
+def scheduler() -> Path:
+    """Return the program, built at most once for each set of versions. Raises BaselineMissing."""
+    pins = hashlib.sha256((_MODULE / "go.mod").read_bytes() + (_MODULE / "go.sum").read_bytes()).hexdigest()
+    program = _cache() / f"etf1-{pins[:16]}" / "kafka-message-scheduler"
+    if not program.exists():
+        _build(program)
+    return program
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "punctual-benchmarks"
+
+
+def _build(program: Path) -> None:
+    go = shutil.which("go") or shutil.which("go", path=_USUAL)
+    if go is None or shutil.which("gcc") is None:
+        raise BaselineMissing("etf1", "go and gcc, which build it, on PATH")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=program.parent) as directory:
+        made = Path(directory, program.name)
+        # Nothing but what go.sum has is taken. cgo: its Kafka client is one of C, which the module brings along.
+        command = [go, "build", "-mod=readonly", "-trimpath", "-o", str(made), _PROGRAM]
+        env = {**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+        try:
+            done = subprocess.run(  # noqa: S603 - fixed but for where Go is
+                command, cwd=_MODULE, env=env, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise BaselineMissing("etf1", f"its Go modules, which could not be had in {_LIMIT_S} s") from error
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+            raise BaselineMissing("etf1", f"its Go modules, which could not be had or built: {said}")
+        made.replace(program)

@@ -1,0 +1,59 @@
+"""Figures say of which path they are, or there are none."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks import kernel
+from benchmarks.errors import KernelMissing
+
+
+@pytest.fixture(autouse=True)
+def _nothing_seen() -> Iterator[None]:
+    kernel.taken()
+    yield
+    kernel.taken()
+
+
+def test_workers_are_told_what_they_must_do_and_afterwards_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernel.VARIABLE, "auto")
+    said = []
+    for wanted in ("on", "off", None):
+        with kernel.told(wanted):
+            said.append(os.environ[kernel.VARIABLE])
+
+    assert said == ["require", "off", "auto"]
+    assert os.environ[kernel.VARIABLE] == "auto"
+
+
+def test_what_was_not_set_is_not_set_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(kernel.VARIABLE, raising=False)
+    with kernel.told("off"):
+        pass
+
+    assert kernel.VARIABLE not in os.environ
+
+
+def test_the_path_is_what_workers_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(kernel.VARIABLE, raising=False)
+    kernel.note("on")
+    kernel.note("on")
+
+    assert kernel.taken() == "on"
+    assert kernel.taken() is None
+
+
+def test_another_path_than_was_wanted_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kernel.VARIABLE, "require")
+
+    with pytest.raises(KernelMissing, match="to be on in all workers, and they say: off"):
+        kernel.note("off")
+
+
+def test_both_paths_at_once_give_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(kernel.VARIABLE, raising=False)
+    kernel.note("off")
+
+    with pytest.raises(KernelMissing, match="in all workers, and they say: off, on"):
+        kernel.note("on")
