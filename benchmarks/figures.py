@@ -104,6 +104,12 @@ KINDS: Mapping[str, Mapping[str, Kind]] = {
         "due_meanwhile": Kind("fell due meanwhile", "messages", better=""),
         "ingest_per_s": Kind("ingest until committed", "messages/s", better="high"),
     },
+    "kill": {
+        "kills": Kind("kills -9", "", better=""),
+        "twice": Kind("came twice after one, median", "messages"),
+        "twice_most": Kind("came twice after one, most", "messages"),
+        "drain_per_s": Kind("drain until the kill", "messages/s", better="high"),
+    },
     "restore": _RESTORE,
     "footprint": _FOOTPRINT,
     "matrix": {**_LATE, **_SEEN},

@@ -24,6 +24,9 @@ class Sizes:
     mixed_burst: int
     """What is taken in at full speed while a steady load falls due."""
     mixed_seconds: int = 10
+    kill_burst: int = 150_000
+    """What is due at once when `kill` kills a worker."""
+    kills: int = 3
     rows: int
     """What is pending in `restore` and `footprint`."""
     value_bytes: int = 200
@@ -62,6 +65,7 @@ FULL = Sizes(
     looked_at=10_000_000,
     looking_s=10,
     looking_rounds=6,
+    kills=5,
     pipeline_rows=2_000_000,
 )
 #: Just long enough to tell what the hot path costs.
@@ -77,6 +81,8 @@ SMOKE = Sizes(
     lead_s=6.0,
     mixed_burst=1_000,
     mixed_seconds=3,
+    kill_burst=2_000,
+    kills=1,
     rows=1_000,
     rates=(100, 200),
     backlogs=(1_000,),
