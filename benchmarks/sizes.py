@@ -27,6 +27,8 @@ class Sizes:
     kill_burst: int = 150_000
     """What is due at once when `kill` kills a worker."""
     kills: int = 3
+    overload: int = 200_000
+    """What is taken in alone, and as many beside deliveries."""
     rows: int
     """What is pending in `restore` and `footprint`."""
     value_bytes: int = 200
@@ -83,6 +85,7 @@ SMOKE = Sizes(
     mixed_seconds=3,
     kill_burst=2_000,
     kills=1,
+    overload=2_000,
     rows=1_000,
     rates=(100, 200),
     backlogs=(1_000,),
