@@ -27,6 +27,11 @@ class Sizes:
     mixed_burst: int
     """What is taken in at full speed while a steady load falls due."""
     mixed_seconds: int = 10
+    kill_burst: int = 150_000
+    """What is due at once when `kill` kills a worker."""
+    kills: int = 3
+    overload: int = 200_000
+    """What is taken in alone, and as many beside deliveries."""
     rows: int
     """What is pending in `restore` and `footprint`."""
     value_bytes: int = 200
@@ -67,6 +72,7 @@ FULL = Sizes(
     looked_at=10_000_000,
     looking_s=10,
     looking_rounds=6,
+    kills=5,
     pipeline_rows=2_000_000,
 )
 #: Just long enough to tell what the hot path costs.
@@ -84,6 +90,9 @@ SMOKE = Sizes(
     lead_s=6.0,
     mixed_burst=1_000,
     mixed_seconds=3,
+    kill_burst=2_000,
+    kills=1,
+    overload=2_000,
     rows=1_000,
     rates=(100, 200),
     backlogs=(1_000,),

@@ -1,5 +1,6 @@
 """What was asked for against what came out: nothing lost, early, changed or doubled, or there is no result."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -29,7 +30,9 @@ class Tally:
             plan.id(number): due_ms for plan in self._plans.values() for number, due_ms in enumerate(plan.due_times())
         }
         self._found: dict[str, Delivery] = {}
-        self._duplicates = self._early = 0
+        self._early = 0
+        self.repeats = Counter[str]()
+        """How many copies beside the first came, by the name of the plan."""
         self._wrong: list[str] = []
 
     def add(self, key: bytes | None, value: bytes | None, at_ms: int, due: bytes | None) -> None:
@@ -42,7 +45,7 @@ class Tally:
             return
         self._early += at_ms < due_ms
         if id_ in self._found:
-            self._duplicates += 1
+            self.repeats[name] += 1
         else:
             self._found[id_] = Delivery(id_, due_ms, at_ms)
 
@@ -62,6 +65,6 @@ class Tally:
             found.append(f"{self._early} came early (is the brokers' clock the workers'?)")
         if self._wrong:
             found.append(f"{len(self._wrong)} are not what was sent, such as {self._wrong[0]!r}")
-        if self._duplicates and not duplicates_allowed:
-            found.append(f"{self._duplicates} came twice")
+        if self.repeats and not duplicates_allowed:
+            found.append(f"{self.repeats.total()} came twice")
         return found

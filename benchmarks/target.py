@@ -55,6 +55,10 @@ class Target(ABC):
         """The processes whose CPU and memory count."""
 
     @abstractmethod
+    def wait_accepted(self) -> int:
+        """Return when it has taken all requests, whatever else goes on; return the time in epoch milliseconds."""
+
+    @abstractmethod
     def wait_taken(self) -> object:
         """Return when it holds all that was requested."""
 

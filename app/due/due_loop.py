@@ -12,6 +12,7 @@ from app.due.http_rows import HttpRows
 from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
 from app.due.set_aside import LONGEST_S, SetAside
+from app.due.window import Window
 from app.partition.partition import Partition
 from app.partition.state import State
 from app.route import HTTP, Route, destination_of
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 #: Cycles are at least this far apart: firing each message on its own would cost twice the CPU.
 _CYCLE_S = 0.004
+#: The same while partitions wait for room: what there is goes in a few lumps.
+_FULL_CYCLE_S = 0.001
 
 
 #: Where there is one row that is not usual, so many are looked at one by one.
@@ -58,7 +61,9 @@ class DueLoop:
         posts = posts or Posts(settings, clock)
         posts.room = self.notify
         self.http = HttpRows(posts, self._decide, settings.fire_batch)
-        self._set_aside = SetAside(settings, self.throttle, self._fire_row, self.http.takes, self._is_aside)
+        self._window = Window(self._is_aside, unlimited=settings.exactly_once)
+        dispatcher.answered = self._window.answered
+        self._set_aside = SetAside(settings, self.throttle, self._fire_row, self.http.takes, self._window)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
@@ -84,7 +89,8 @@ class DueLoop:
             now = self._clock.now_ms()
             self._look(loop.time())  # after that: what comes while the process stands still is not overtaken
             await self._sleep(self.cycle(now) if self._clock.may_fire() else LONGEST_S)
-            await asyncio.sleep(max(0.0, began + _CYCLE_S - loop.time()))
+            apart_s = _FULL_CYCLE_S if self._window.full else _CYCLE_S
+            await asyncio.sleep(max(0.0, began + apart_s - loop.time()))
 
     def cycle(self, now: int) -> float:
         """Send what is due by `now` as far as there is room; return the seconds until the next look."""
@@ -92,8 +98,11 @@ class DueLoop:
         if self.throttle.active:
             self.throttle.own(self.partitions.keys())
         live = [partition for partition in self.partitions.values() if partition.state is State.LIVE]
-        for partition in live:
-            wait_s = min(wait_s, self._fire(partition, now))
+        self._window.begin([partition.in_flight for partition in live], asyncio.get_running_loop().time())
+        turns = sorted(live, key=lambda it: it.in_flight.cursor) if self._window.scarce else live
+        for partition in turns:
+            with self._window.handing_out(partition.in_flight):
+                wait_s = min(wait_s, self._fire(partition, now))
         self._free.clear()
         wait_s = min(wait_s, self._set_aside.go_through(live, now))
         self._send_off()
@@ -146,7 +155,8 @@ class DueLoop:
         self._unhold(partition)
         next_ms = self.http.go_on(partition, now)
         partition.skip_settled()
-        room = self._settings.fire_room - in_flight.sending(self._is_aside)
+        room = self._window.room(in_flight, self._settings.fire_room)
+        in_flight.full = room <= 0
         if room <= 0:
             return LONGEST_S
         limit = min(room, self._settings.fire_batch)
@@ -156,6 +166,7 @@ class DueLoop:
             if limit <= 0:
                 return 0.0
         found, following = partition.store.due(now, in_flight.cursor, limit)
+        in_flight.full = len(found) >= room  # it is not looked at again before its first outcomes
         if found:
             self._fire_all(partition, found, now)
             in_flight.move_on(found[-1][0])

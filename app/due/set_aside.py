@@ -8,8 +8,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 
+from app.due.window import Window
 from app.partition.partition import Partition
-from app.route import Route, destination_of
+from app.route import destination_of
 from app.settings import Settings
 from app.throttle.throttle import Throttle
 from punctual.contract.destination import Destination
@@ -36,11 +37,11 @@ class SetAside:
         throttle: Throttle,
         fire: Fire,
         takes: Takes,
-        takes_no_room: Callable[[Route], bool],
+        window: Window,
     ) -> None:
-        """Let `fire` send what it `takes`; what is in flight on a route that `takes_no_room` does not count."""
+        """Let `fire` send what it `takes`, as far as the `window` has room."""
         self._settings, self._throttle, self._fire = settings, throttle, fire
-        self._takes, self._takes_no_room = takes, takes_no_room
+        self._takes, self._window = takes, window
         self._turn = self._looks = 0
 
     def go_through(self, partitions: list[Partition], now: int) -> float:
@@ -73,7 +74,8 @@ class SetAside:
             return max(_APART_S, self._throttle.until_s(to, late))
         share = math.inf if room == math.inf else max(1, room // len(waiting))
         for partition in _rotated(waiting, self._turn):
-            room -= self._scan(partition, to, now, min(share, room))
+            with self._window.handing_out(partition.in_flight):
+                room -= self._scan(partition, to, now, min(share, room))
             if room < 1 or self._looks <= 0:
                 break
         left = [partition for partition in waiting if to in partition.in_flight.aside]
@@ -87,7 +89,7 @@ class SetAside:
         Those before the place that it stops at are dealt with; at the cursor, the due loop's scan goes on.
         """
         in_flight, spent = partition.in_flight, 0
-        room = self._settings.fire_room - in_flight.sending(self._takes_no_room)
+        room = self._window.room(in_flight, self._settings.fire_room)
         for count, (key, raw) in enumerate(partition.store.raw_rows(in_flight.aside[to])):
             if key >= in_flight.cursor:
                 break

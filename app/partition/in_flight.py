@@ -45,13 +45,15 @@ class InFlight:
         self._step: Step | None = None
         self._skipped: bytes | None = None
         self.tries = NextTries()
+        #: Whether there is no room for more of its rows at the moment.
+        self.full = False
 
     def clear(self) -> None:
         """Begin anew: what is in flight belongs to nobody any more."""
         for left in (self.claims, self._unanswered, self._routes, self._rows, self._held, self.aside, self._late):
             left.clear()
         self.tries.clear()
-        self.cursor, self._step, self._skipped = b"", None, None
+        self.cursor, self._step, self._skipped, self.full = b"", None, None, False
 
     # being sent ------------------------------------------------------------------------------------------------------
     def claim(self, key: bytes, entry: Entry, route: Route | None = None) -> None:

@@ -41,9 +41,11 @@ class Pacing:
     def until_step(self, now: float, *, full: bool, records: bool) -> float:
         """Return the seconds until the next step may begin; `full` leaves no room to fire, `records` have come.
 
-        Records wait less than outcomes. Exactly once all wait alike, for each step is a transaction; the first after a
-        pause does not, for it may deliver.
+        Records wait less than outcomes, and what others wait for does not wait at all. Exactly once all wait alike, for
+        each step is a transaction; the first after a pause does not, for it may deliver.
         """
+        if full and not self._exactly_once:
+            return 0.0
         if full or self.is_hurried(now):
             return until(SHORT_S, now)
         if self._exactly_once:

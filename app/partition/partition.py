@@ -244,8 +244,7 @@ class Partition:
                 await self._journal.check_alone(self.number, self._clock.now_ms())
 
     def _until_step(self, now: float) -> float:
-        full = len(self.claims) >= self._settings.fire_room
-        return self._pacing.until_step(now, full=full, records=bool(self._inbox))
+        return self._pacing.until_step(now, full=self.in_flight.full, records=bool(self._inbox))
 
     async def _do_step(self) -> None:
         """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""

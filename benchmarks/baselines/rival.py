@@ -63,6 +63,15 @@ class Rival(Target):
         """All that it runs."""
         return [process.pid for _, process, _ in self._processes]
 
+    def wait_accepted(self) -> int:
+        """Return when it has taken all requests; return the time in epoch milliseconds."""
+
+        def accepted() -> bool:
+            self._check()
+            return self.taken() >= self.sent
+
+        return wait_for(accepted, self._limit_s, f"{self.name}: {self.sent} requests")
+
     def wait_taken(self) -> None:
         """Return when it has taken all requests, and stands still."""
         self.wait_until((self.taken, self.sent))

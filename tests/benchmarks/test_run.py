@@ -71,6 +71,16 @@ def test_the_same_is_measured_in_several_circumstances(bootstrap: str, tmp_path:
 
 
 @pytest.mark.slow
+def test_bursts_are_killed_and_requests_heap_up(bootstrap: str, admin: AdminClient, tmp_path: Path) -> None:
+    run = smoke(bootstrap, tmp_path, "--only", "kill", "--only", "overload")
+
+    assert run.returncode == 0, run.stderr
+    for figure in ("came twice after one, most", "ingest while others fall due"):
+        assert figure in run.stdout
+    assert left_behind(admin, tmp_path) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_interrupted_leaves_nothing_behind(
     how: signal.Signals, bootstrap: str, admin: AdminClient, tmp_path: Path

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _REQUEST_QUEUES = 32
 #: Steps of all partitions begin together, yet what they write comes some turns of the loop apart.
 _LINGER_S = 0.001
+#: A batch of so many records is worth a request of its own.
+_ENOUGH = 100
 _BACKOFF_S, _BACKOFF_MAX_S = 0.02, 2.0
 #: A topic counts as gone after this many answers that say so, a backoff apart: a broker that has just started may not
 #: know yet.
@@ -159,7 +161,7 @@ class Sender:
             self._ready[queue] = None
             if not self._kicked:
                 self._kicked = True
-                if self._recalls:
+                if self._recalls or queue.pending[0][0].count >= _ENOUGH:
                     self._loop.call_soon(self._dispatch)
                 else:
                     self._loop.call_later(_LINGER_S, self._dispatch)

@@ -61,32 +61,43 @@ async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "records", "hurried_s", "outstanding", "longest_s"),
+    ("guarantee", "records", "hurried_s", "full", "longest_s"),
     [
-        ("at_least_once", 0, 0.0, 0, 0.020),
-        ("at_least_once", 1, 0.0, 0, 0.005),
-        ("at_least_once", 0, 0.1, 0, 0.005),
-        ("at_least_once", 0, 0.0, 2_000, 0.005),
-        ("exactly_once", 0, 0.0, 0, 0.015),
-        ("exactly_once", 1, 0.0, 0, 0.015),
-        ("exactly_once", 0, 0.1, 0, 0.005),
-        ("exactly_once", 0, 0.0, 2_000, 0.005),
+        ("at_least_once", 0, 0.0, False, 0.020),
+        ("at_least_once", 1, 0.0, False, 0.005),
+        ("at_least_once", 0, 0.1, False, 0.005),
+        ("exactly_once", 0, 0.0, False, 0.015),
+        ("exactly_once", 1, 0.0, False, 0.015),
+        ("exactly_once", 0, 0.1, False, 0.005),
+        ("exactly_once", 0, 0.0, True, 0.005),
     ],
 )
 async def test_steps_wait_for_company_on_a_longer_beat_unless_there_is_a_hurry(
-    tmp_path: Path, guarantee: str, records: int, hurried_s: float, outstanding: int, longest_s: float
+    tmp_path: Path, guarantee: str, records: int, hurried_s: float, *, full: bool, longest_s: float
 ) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE=guarantee) as stage:
-        partition, row = stage.partition, entry("a")
-        now = 1e9
+        partition, now = stage.partition, 1e9
         partition._pacing.hurry(now, hurried_s)
         partition._pacing.begin(now)
         partition._inbox.extend(([], asyncio.Future()) for _ in range(records))
-        partition.claims.update({key(number): row for number in range(outstanding)})
+        partition.in_flight.full = full
 
         assert partition._until_step(now + 0.001) == pytest.approx(longest_s - (now + 0.001) % longest_s)
-        partition.claims.clear()
         partition._inbox.clear()
+
+
+async def test_a_step_that_makes_room_waits_for_nothing(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_FIRE_BATCH="2", DELAY_FIRE_DEPTH="1") as stage:
+        for number in range(3):
+            await stage.schedule(f"{number}", 1)
+        assert stage.fire() == ["0", "1"]
+
+        assert stage.partition._until_step(1e9 + 0.001) == 0
+        stage.sender.accept()
+        await stage.settle()
+        assert stage.fire() == ["2"]
+        assert stage.partition._until_step(1e9 + 0.001) > 0
+        stage.sender.accept()
 
 
 async def test_exactly_once_the_first_step_after_a_pause_waits_for_nothing(tmp_path: Path) -> None:
@@ -121,6 +132,24 @@ async def test_as_long_as_something_is_left_for_the_next_step_there_is_a_hurry(t
         await stage.take(0, records)
 
         assert stage.partition._pacing._hurried_until > 0
+
+
+@pytest.mark.parametrize(("late_ms", "steps"), [(None, 1), (10, 4), (1_000, 1)])
+async def test_steps_are_shorter_while_messages_are_sent_that_are_not_late_anyway(
+    tmp_path: Path, late_ms: int | None, steps: int
+) -> None:
+    async with Stage(tmp_path) as stage:
+        if late_ms is not None:
+            await stage.schedule("a", late_ms)
+            assert stage.fire() == ["a"]
+        commits = stage.journal.count_commits()
+        records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 10**7)) for _ in range(110)]
+        for record in records:
+            record.value = b"x" * 4_000
+        await stage.take(0, records)
+
+        assert len(commits) == steps
+        stage.sender.accept()
 
 
 async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:

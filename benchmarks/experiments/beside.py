@@ -1,0 +1,23 @@
+"""What is measured of Punctual and of Kafka Streams in one run, where only the ratio of both means something."""
+
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.baselines.streams import Streams
+from benchmarks.errors import BaselineMissing
+from benchmarks.figures import Figures
+from benchmarks.installation import Installation
+from benchmarks.target import Target
+
+
+def measure(group: str, bootstrap: str, one: Callable[[Callable[[str], Target]], dict[str, float]]) -> Figures:
+    """Measure both as `one` does, given what installs them: a group each, that of Punctual has no second word.
+
+    Kafka Streams is left out where it cannot run.
+    """
+    found = {group: one(partial(Installation, bootstrap))}
+    try:
+        found[f"{group} streams"] = one(partial(Streams, bootstrap))
+    except BaselineMissing:
+        return found
+    return found

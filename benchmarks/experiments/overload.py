@@ -1,0 +1,51 @@
+"""More requests than are taken, while others fall due: what is left of both rates, and what a message costs."""
+
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.clock import now_ms
+from benchmarks.experiments import beside
+from benchmarks.figures import Figures, spread
+from benchmarks.meter import Meter
+from benchmarks.plan import Plan
+from benchmarks.sizes import Sizes
+from benchmarks.target import Target
+
+
+def measure(bootstrap: str, sizes: Sizes) -> Figures:
+    """Measure Punctual and Kafka Streams as `overloaded` does."""
+    return beside.measure("overload", bootstrap, partial(overloaded, sizes=sizes))
+
+
+def overloaded(install: Callable[[str], Target], sizes: Sizes) -> dict[str, float]:
+    """Have `overload` messages taken in while nothing is due, then as many of which half fall due meanwhile.
+
+    Both are requested as fast as Kafka takes them, so that more are waiting all the time. Due times are spread evenly
+    over twice the time that the first took. A message in and a message out are an act each: the rates and the CPU an
+    act are those until the last request was taken.
+    """
+    with install("overload") as here, Meter(*here.pids) as meter:
+        usual_ms, usual_cpu = _taken(here, here.plan_far("far", sizes.overload, value_bytes=sizes.value_bytes), meter)
+        here.wait_settled()
+        began = now_ms()
+        more = here.plan("more", sizes.overload, began, spread_ms=int(2 * usual_ms), value_bytes=sizes.value_bytes)
+        took_ms, cpu = _taken(here, more, meter)
+        here.wait_settled()
+        found = here.tally().deliveries(more)
+    out = sum(delivery.at_ms < began + took_ms for delivery in found)
+    return {
+        "alone_per_s": sizes.overload / usual_ms * 1_000,
+        "alone_cpu_us": usual_cpu * 1e6 / sizes.overload,
+        "ingest_per_s": sizes.overload / took_ms * 1_000,
+        "meanwhile_per_s": out / took_ms * 1_000,
+        "act_cpu_us": cpu * 1e6 / (sizes.overload + out),
+        "late_p50_ms": spread([delivery.late_ms for delivery in found])["p50_ms"],
+    }
+
+
+def _taken(here: Target, plan: Plan, meter: Meter) -> tuple[int, float]:
+    """Send a plan; return how many milliseconds it took until it was taken in, and how many seconds of CPU."""
+    with here.sending(plan) as load:
+        ended = here.wait_accepted()
+        began = load.wait().began_ms
+    return ended - began, meter.cpu_between(began, ended)
