@@ -186,7 +186,8 @@ def create_app(settings: Settings) -> Punctual:
         """Hand chunks of requests to their partitions."""
         async for event in stream.events():
             try:
-                app.engine.hand_over(event.value)
+                for chunk in event.value.unwrap():
+                    app.engine.hand_over(chunk)
             except Exception as error:  # noqa: BLE001 - a crashed agent would leave the process idle
                 end_process(error)
 
