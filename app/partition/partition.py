@@ -5,7 +5,6 @@ committed is gathered into the next one: the busier, the larger the steps.
 """
 
 import asyncio
-import contextlib
 import itertools
 import logging
 from collections import deque
@@ -17,6 +16,7 @@ from app.kafka.transactions.transaction import Untaken
 from app.partition.in_flight import InFlight
 from app.partition.pacing import Pacing
 from app.partition.ports import Firing
+from app.partition.reminder import Reminder
 from app.partition.services import Services
 from app.partition.state import State
 from app.partition.step_builder import Chunk, StepBuilder
@@ -228,20 +228,21 @@ class Partition:
 
     # the writer ------------------------------------------------------------------------------------------------------
     async def _run(self) -> None:
-        loop, alone_s = asyncio.get_running_loop(), self._services.check_alone_s
-        checked = loop.time()
-        while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(alone_s):  # wait_for() may swallow a cancellation (Python 3.11)
-                    await self._wake.wait()
-            if not self._closing:
-                await asyncio.sleep(self._until_step(loop.time()))
-            self._wake.clear()
-            self._pacing.begin(loop.time())
-            await self._do_step()
-            if loop.time() - checked >= alone_s:
-                checked = loop.time()
-                await self._journal.check_alone(self.number, self._clock.now_ms())
+        loop = asyncio.get_running_loop()
+        alone = Reminder(self._services.check_alone_s, self._wake.set)
+        try:
+            while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
+                await self._wake.wait()
+                if not self._closing:
+                    await asyncio.sleep(self._until_step(loop.time()))
+                self._wake.clear()
+                self._pacing.begin(loop.time())
+                await self._do_step()
+                if alone.due:
+                    await self._journal.check_alone(self.number, self._clock.now_ms())
+                    alone.again()
+        finally:
+            alone.cancel()
 
     def _until_step(self, now: float) -> float:
         full = len(self.claims) >= self._settings.fire_room

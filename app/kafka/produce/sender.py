@@ -24,7 +24,6 @@ from app.kafka.produce.partition_queue import PartitionQueue
 from app.kafka.produce.producer_id import ProducerId, new_producer_id
 from app.kafka.produce.requests import Connection, Requests
 from app.process.fatal import end_process
-from app.process.tasks import telling
 from app.route import named
 
 log = logging.getLogger(__name__)
@@ -197,8 +196,13 @@ class Sender:
     def _spawn(self, coroutine: Any) -> None:
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(telling(end_process))  # one that has failed would leave its queues waiting for good
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            end_process(error)  # its queues would wait for good
 
     async def _find(self, queues: set[PartitionQueue]) -> None:
         """Find the leaders of queues that have none."""
