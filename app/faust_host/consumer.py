@@ -146,8 +146,7 @@ class Consumer(driver.Consumer):
         now: float = self.loop.time()
         if self.app.engine.hurried:
             return max(0.0, began + pacing.SHORT_S - now)
-        calm_s = pacing.calm_s(exactly_once=self.app.engine.settings.exactly_once)
-        return pacing.until(calm_s, now + pacing.SHORT_S)  # what is found then has been handed over by the beat
+        return pacing.until(pacing.CALM_S, now + pacing.SHORT_S)  # what is found then has been handed over by the beat
 
     def _new_offset(self, tp: TP) -> int | None:
         """Return the table's position to commit: the group's offsets are for lag tools alone (consumer.py:1105)."""

@@ -14,7 +14,7 @@ from app.errors import InputGone
 from app.ingest.policy import Policy
 from app.kafka.transactions.transaction import Untaken
 from app.partition.in_flight import InFlight
-from app.partition.pacing import Pacing
+from app.partition.pacing import SOON_MS, Pacing
 from app.partition.ports import Firing
 from app.partition.reminder import Reminder
 from app.partition.services import Services
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 #: After a step of so much, some hundred messages in or out, there is likely to be more: the next steps, and looks for
 #: records, come sooner for so long.
-_MUCH_BYTES, _MUCH_FOR_S = 32 * 1024, 0.1
-#: Where a message was due so soon after the step that took it in, there is a hurry so long: it may be the rule.
-_SOON_MS, _SOON_FOR_S = 20, 1.0
+_MUCH_BYTES, _MUCH_FOR_S = 64 * 1024, 0.1
+#: Where a message was due soon after the step that took it in, there is a hurry so long: it may be the rule.
+_SOON_FOR_S = 1.0
 #: Lives are told apart over all partitions of a process: one that comes back is another object with its old number.
 _LIVES = itertools.count(1)
 
@@ -294,7 +294,7 @@ class Partition:
             self.in_flight.tries.change(step.again, step.changes.removals)
         self.steps_read += bool(step.changes.positions)
         lowest = min(step.changes.fresh, default=None)
-        if lowest is not None and keys.due_of(lowest) <= step.now_ms + _SOON_MS:
+        if lowest is not None and keys.due_of(lowest) <= step.now_ms + SOON_MS:
             self._pacing.hurry(asyncio.get_running_loop().time(), _SOON_FOR_S)
         self.in_flight.end_step(lowest)
         self._firing.notify(self)
