@@ -16,6 +16,7 @@ from app.kafka.metadata.offsets import Offsets
 from app.kafka.metadata.request_coalescer import RequestCoalescer
 from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.coordinators import Coordinators
+from app.kafka.wire.connection import QuickConnection
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +39,21 @@ class _Client(AIOKafkaClient):
                 self._lose(node)
         super()._on_connection_closed(conn, reason)
 
+    def begin(self, node_id: int, request: Any, *, group: Any) -> "asyncio.Future[Any]":
+        """Send a request; the future gives the answer, or raises aiokafka.errors.KafkaError."""
+        connection, loop = self._conns.get((node_id, group)), asyncio.get_running_loop()
+        if not isinstance(connection, QuickConnection) or not connection.connected():
+            return loop.create_task(super().send(node_id, request, group=group))
+        try:
+            answer: asyncio.Future[Any] = asyncio.ensure_future(connection.send(request))  # a session may be renewed
+        except aiokafka.errors.KafkaError as error:
+            answer = loop.create_future()
+            answer.set_exception(error)
+        return answer
+
     async def send(self, node_id: int, request: Any, *, group: Any = ConnectionGroup.DEFAULT) -> Any:
         """Send a request as aiokafka does, with fewer looks at a connection that is there."""
-        connection = self._conns.get((node_id, group))
-        if connection is None or not connection.connected():
-            return await super().send(node_id, request, group=group)
-        try:
-            return await connection.send(request)
-        except TimeoutError as error:
-            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)  # the next request has another
-            raise aiokafka.errors.RequestTimedOutError from error
+        return await self.begin(node_id, request, group=group)
 
 
 class Cluster:

@@ -65,7 +65,7 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._leaders = LeaderSearch(cluster, self._where)
         self._loop = asyncio.get_running_loop()
-        self._requests = Requests(cluster, timeout_ms, self._spawn, self._answered, self._unanswered, parting=recalls)
+        self._requests = Requests(cluster, timeout_ms, end_process, self._answered, self._unanswered, parting=recalls)
 
     async def start(self) -> None:
         """Get a producer id.
@@ -78,6 +78,7 @@ class Sender:
         """Abandon what is in flight, or about to be."""
         self._stopped = True
         self._ready.clear()
+        self._requests.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -187,7 +188,7 @@ class Sender:
             requests[leader, self._requests.connection(queue)].append(queue)
         for (leader, connection), queues in requests.items():
             for begin in range(0, len(queues), _REQUEST_QUEUES):
-                self._spawn(self._requests.send(leader, connection, queues[begin : begin + _REQUEST_QUEUES]))
+                self._requests.send(leader, connection, queues[begin : begin + _REQUEST_QUEUES])
         if unknown:
             for queue in unknown:
                 queue.flying = True

@@ -55,7 +55,7 @@ class QuickConnection(AIOKafkaConnection):
         return streams
 
     def send(self, request: Any, expect_response: bool = True) -> Any:  # noqa: FBT001, FBT002 - as aiokafka has it
-        """Send a request; the answer is awaited, and raises TimeoutError if it is late."""
+        """Send a request; the answer is awaited, and raises KafkaError if none comes in time."""
         if self._transport is None or not expect_response or self._writer is None:
             return super().send(request, expect_response)
         codec = _CODECS.get(type(request))
@@ -127,7 +127,9 @@ class QuickConnection(AIOKafkaConnection):
                 if until > self._loop.time():
                     self._timer = self._loop.call_at(until, self._look)
                     return
-                answer.set_exception(TimeoutError())
+                answer.set_exception(kafka.RequestTimedOutError())
+                self.close(reason=CloseReason.CONNECTION_TIMEOUT)  # the next request has another one
+                return
             self._limits.popleft()
 
     def close(self, reason: Any = None, exc: BaseException | None = None) -> Any:
