@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 
 #: Cycles are at least this far apart: firing each message on its own would cost twice the CPU.
 _CYCLE_S = 0.004
-#: Exactly once, rows travel with steps, which look for what is due themselves: cycles wake partitions that are idle.
-_CYCLE_EXACTLY_S = 0.012
 
 
 class DueLoop:
@@ -62,7 +60,6 @@ class DueLoop:
         #: Whether rows of what a partition fires may have to be set aside.
         self._sets_aside = False
         self._changed = asyncio.Event()
-        self._cycle_s = _CYCLE_EXACTLY_S if settings.exactly_once else _CYCLE_S
         self.beat_s = 0.0
 
     def notify(self, _: Partition | None = None) -> None:
@@ -82,7 +79,7 @@ class DueLoop:
             now = self._clock.now_ms()
             self._look(loop.time())  # after that: what comes while the process stands still is not overtaken
             await self._sleep(self.cycle(now) if self._clock.may_fire() else LONGEST_S)
-            await asyncio.sleep(max(0.0, began + self._cycle_s - loop.time()))
+            await asyncio.sleep(max(0.0, began + _CYCLE_S - loop.time()))
 
     def cycle(self, now: int) -> float:
         """Send what is due by `now` as far as there is room; return the seconds until the next look."""
