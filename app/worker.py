@@ -33,6 +33,7 @@ from app.gateway.command import gateway
 from app.ingest.quotas import whose
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
+from app.kafka.wire import connection
 from app.process import parent
 from app.process.datadir import member_id
 from app.process.environment import doubts
@@ -71,6 +72,7 @@ class Worker(faust.Worker):
         loop = uvloop.new_event_loop()
         asyncio.set_event_loop(loop)
         lost_connections.install()
+        connection.install()
         super().__init__(*args, loop=loop, **kwargs)
 
     def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:
@@ -184,7 +186,8 @@ def create_app(settings: Settings) -> Punctual:
         """Hand chunks of requests to their partitions."""
         async for event in stream.events():
             try:
-                app.engine.hand_over(event.value)
+                for chunk in event.value.unwrap():
+                    app.engine.hand_over(chunk)
             except Exception as error:  # noqa: BLE001 - a crashed agent would leave the process idle
                 end_process(error)
 

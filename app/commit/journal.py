@@ -56,9 +56,10 @@ class Journal:
 
         Raises NotOwner if another worker has taken the partition; any SendError of these topics is as final.
         """
-        began = asyncio.get_running_loop().time()
+        time = asyncio.get_running_loop().time
+        began = time()
         await self._append_step(partition, step)
-        self.tally.add(step, asyncio.get_running_loop().time() - began)
+        self.tally.add(step, time() - began)
 
     async def _append_step(self, partition: int, step: Step) -> None:
         """Send what a step has, and write it down."""
@@ -67,7 +68,7 @@ class Journal:
         sent = [self._sender.submit(*outgoing) for outgoing in self._outgoing(partition, step)]
         if sent:
             self.reached("events-sent", step)
-            await asyncio.gather(*sent)
+            await (sent[0] if len(sent) == 1 else asyncio.gather(*sent))
         self.reached("events-acked", step)
         if not step.changes:
             return

@@ -4,10 +4,9 @@ Read-committed readers see all of it or nothing. Local state changes only after 
 fences the old one before it reads the changelog's end, so a zombie can add nothing.
 """
 
-import contextlib
 import fnmatch
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.commit.adaptive_timeout import AdaptiveTimeout
@@ -55,7 +54,7 @@ class TransactionalJournal(Journal):
             id_pool = self._id_pools[partition] = TransactionalIdPool(
                 self._cluster, name, home, again, self._hanging, self._stuck
             )
-        with _owning(partition):
+        with _Owning(partition):
             await id_pool.fence()
 
     def _may_write(self, topic: str) -> bool:
@@ -77,7 +76,7 @@ class TransactionalJournal(Journal):
         own = [(self._settings.changelog, partition)]
         if self._settings.events == "on":
             own.append((self._settings.events_topic, partition))
-        with _owning(partition):
+        with _Owning(partition):
             acks = await self._id_pools[partition].begin(
                 lambda transactions: transactions.send(batches, self._timeout.limit_s, own)
             )
@@ -87,7 +86,7 @@ class TransactionalJournal(Journal):
     async def _append_step(self, partition: int, step: Step) -> None:
         """Commit a step in one transaction: that which deliver() has begun, or one of its own."""
         store = self._table.stores[partition]
-        with _owning(partition):
+        with _Owning(partition):
             end = await self._id_pools[partition].run(lambda transactions: self._once(transactions, partition, step))
         store.apply(step.changes, end, store.writer, step.now_ms)
         self.reached("applied", step)
@@ -130,7 +129,7 @@ class TransactionalJournal(Journal):
 
     async def check_alone(self, partition: int, now_ms: int) -> None:  # noqa: ARG002 - see Journal
         """See that all transactions are ended everywhere, and that nobody has taken the partition."""
-        with _owning(partition):
+        with _Owning(partition):
             await self._id_pools[partition].tend()
 
     async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
@@ -167,16 +166,23 @@ def _told(delivery: Delivery, ack: Ack | SendError) -> Delivered | None:
     return Delivered(rows, delivery.route[1], delivery.route[2], delivery.sent_ms)
 
 
-@contextlib.contextmanager
-def _owning(partition: int) -> Iterator[None]:
-    """Say in a sentence that the partition is owned no more."""
-    try:
-        yield
-    except Fenced as error:
-        msg = (
-            f"partition {partition}: another worker has taken it, or brokers were away for longer than a transaction "
-            f"may take ({error}). This process ends and is started anew."
-        )
-        raise NotOwner(msg) from error
-    except IdForbidden as error:
-        raise TransactionForbidden(error) from error
+class _Owning:
+    """Says in a sentence that the partition is owned no more."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Fenced):
+            msg = (
+                f"partition {self._partition}: another worker has taken it, or brokers were away for longer than a "
+                f"transaction may take ({error}). This process ends and is started anew."
+            )
+            raise NotOwner(msg) from error
+        if isinstance(error, IdForbidden):
+            raise TransactionForbidden(error) from error

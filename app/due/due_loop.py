@@ -23,6 +23,7 @@ from app.throttle.throttle import Throttle
 from punctual.contract.dialects import OF_ROWS
 from punctual.contract.request import Reason
 from tables import Entry, compiled, keys
+from tables.changes import Pairs
 from tables.entry import decode
 
 log = logging.getLogger(__name__)
@@ -31,8 +32,6 @@ log = logging.getLogger(__name__)
 _CYCLE_S = 0.004
 #: The same while partitions wait for room: what there is goes in a few lumps.
 _FULL_CYCLE_S = 0.001
-
-
 #: Where there is one row that is not usual, so many are looked at one by one.
 _OTHERS = 16
 
@@ -174,7 +173,7 @@ class DueLoop:
             next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
         return LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)
 
-    def _fire_all(self, partition: Partition, found: list[tuple[bytes, bytes]], now: int) -> None:
+    def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
         """Send due rows, the usual ones undecoded."""
         in_flight, begin = partition.in_flight, 0
         usual = compiled.kernel is not None and not self._sets_aside and in_flight.untouched([key for key, _ in found])
@@ -187,7 +186,7 @@ class DueLoop:
                     self._decide(partition, key, in_flight.row(key, raw), now)
             begin = others
 
-    def _fire_usual(self, partition: Partition, found: list[tuple[bytes, bytes]], begin: int, now: int) -> int:
+    def _fire_usual(self, partition: Partition, found: Pairs, begin: int, now: int) -> int:
         """Send the usual rows from the one at `begin` on; return how many that were."""
         taken, groups = self._dispatcher.usual_routes(found, begin)
         for route, rows in groups:
@@ -206,10 +205,10 @@ class DueLoop:
         dispatcher = self._dispatcher
         if dispatcher.missing.gone(route) or dispatcher.hopeless(route) or dispatcher.blocked(route):
             return False
-        if dispatcher.steady(route):
-            self._free.add(route)
-            return True
-        return False
+        if not dispatcher.steady(route):
+            return False
+        self._free.add(route)
+        return True
 
     def _fire_late(self, partition: Partition, now: int, limit: int) -> int:
         """Send rows that were put before the cursor while it does not go back; return how many were looked at."""

@@ -14,4 +14,5 @@ A few places are with what they serve:
     app/web/server.py  its web server, without its own pages
     tables/table.py    its table, without its store and its recovery
     app/kafka/patches  aiokafka: names of headers that are not UTF-8, and lost connections on uvloop
+    app/kafka/wire     aiokafka's connections, with what is sent often packed by hand
 """

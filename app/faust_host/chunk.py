@@ -1,4 +1,4 @@
-"""Records handed to Faust's agent whole chunks at a time, instead of one by one."""
+"""Records handed to Faust's agent a whole fetch at a time, instead of one by one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,12 +7,28 @@ import faust
 
 
 class Chunk:
-    """Records of one topic partition, in order, that Faust handles as one message."""
+    """Records of one topic partition, in order."""
+
+    __slots__ = ("_records", "generation", "partition", "topic")
+
+    def __init__(self, records: Sequence[Any], generation: int) -> None:
+        """Wrap records that were fetched in a generation of the group."""
+        self.generation = generation
+        self.topic, self.partition = records[0].topic, records[0].partition
+        self._records = records
+
+    def unwrap(self) -> Sequence[Any]:
+        """Return the records, once: what Faust keeps of a chunk is in a cycle, and collected much later."""
+        records, self._records = self._records, ()
+        return records
+
+
+class FetchedChunks:
+    """The chunks of one fetch, which Faust handles as one message of one topic partition."""
 
     __slots__ = (
-        "_records",
+        "_chunks",
         "checksum",
-        "generation",
         "headers",
         "key",
         "offset",
@@ -25,25 +41,22 @@ class Chunk:
         "value",
     )
 
-    def __init__(self, records: Sequence[Any], generation: int) -> None:
-        """Wrap records that were fetched in a generation of the group; their last one's place stands for all."""
-        self.generation = generation
-        last = records[-1]
-        self.topic, self.partition, self.offset = last.topic, last.partition, last.offset
-        self.timestamp = last.timestamp
-        self.key = self.headers = self.checksum = self.timestamp_type = None
+    def __init__(self, chunks: Sequence[Chunk], offset: int) -> None:
+        """Wrap chunks; the first one's place and an `offset` there stand for all."""
+        self.topic, self.partition, self.offset = chunks[0].topic, chunks[0].partition, offset
+        self.timestamp = self.key = self.headers = self.checksum = self.timestamp_type = None
         self.value = self
-        self._records = records
+        self._chunks = chunks
         self.serialized_key_size = self.serialized_value_size = 0
 
-    def unwrap(self) -> Sequence[Any]:
-        """Return the records, once: what Faust keeps of a chunk is in a cycle, and collected much later."""
-        records, self._records = self._records, ()
-        return records
+    def unwrap(self) -> Sequence[Chunk]:
+        """Return the chunks, once, as a chunk its records."""
+        chunks, self._chunks = self._chunks, ()
+        return chunks
 
 
 class ChunkSchema(faust.Schema):
-    """Hands a chunk through to the agent as it is: records are decoded by their dialect, not by Faust."""
+    """Hands chunks through to the agent as they are: records are decoded by their dialect, not by Faust."""
 
     def compile(self, app: Any, **_: Any) -> Any:
         """Return the decoder that Faust's conductor calls (faust/serializers/schemas.py)."""

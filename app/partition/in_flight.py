@@ -77,7 +77,9 @@ class InFlight:
         if isinstance(outcome, Delivered):
             rows = [row for row in outcome.rows if row[0] in self._unanswered]
             self._unanswered.difference_update([key for key, _ in rows])
-            return replace(outcome, rows=rows) if rows else None
+            if not rows:
+                return None
+            return outcome if len(rows) == len(outcome.rows) else replace(outcome, rows=rows)
         if outcome.row not in self._unanswered:
             return None
         self._unanswered.discard(outcome.row)

@@ -4,13 +4,12 @@ Each step costs two requests to Kafka and a write to disk, whatever is in it.
 """
 
 #: Records are looked for, and outcomes alone become a step, on the calm beat; records that have come, and all else in a
-#: hurry, on the short one. Exactly once, deliveries wait for it: it is shorter.
-SHORT_S, CALM_S, CALM_EXACTLY_S = 0.005, 0.02, 0.015
-
-
-def calm_s(*, exactly_once: bool) -> float:
-    """Return the calm beat, in seconds."""
-    return CALM_EXACTLY_S if exactly_once else CALM_S
+#: hurry, on the short one.
+SHORT_S, CALM_S = 0.005, 0.04
+#: Exactly once, deliveries wait for the calm beat: it is shorter.
+CALM_EXACTLY_S = 0.015
+#: A message that is due so soon after it was taken in may be late for that.
+SOON_MS = 45
 
 
 def until(beat_s: float, now: float) -> float:
@@ -23,7 +22,7 @@ class Pacing:
 
     def __init__(self, *, exactly_once: bool) -> None:
         """Begin without a hurry."""
-        self._exactly_once, self._calm_s = exactly_once, calm_s(exactly_once=exactly_once)
+        self._exactly_once, self._calm_s = exactly_once, CALM_EXACTLY_S if exactly_once else CALM_S
         self._hurried_until = self._began = 0.0
 
     def begin(self, now: float) -> None:

@@ -5,7 +5,6 @@ committed is gathered into the next one: the busier, the larger the steps.
 """
 
 import asyncio
-import contextlib
 import itertools
 import logging
 from collections import deque
@@ -15,8 +14,9 @@ from app.errors import InputGone
 from app.ingest.policy import Policy
 from app.kafka.transactions.transaction import Untaken
 from app.partition.in_flight import InFlight
-from app.partition.pacing import Pacing
+from app.partition.pacing import SOON_MS, Pacing
 from app.partition.ports import Firing
+from app.partition.reminder import Reminder
 from app.partition.services import Services
 from app.partition.state import State
 from app.partition.step_builder import Chunk, StepBuilder
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 #: After a step of so much, some hundred messages in or out, there is likely to be more: the next steps, and looks for
 #: records, come sooner for so long.
-_MUCH_BYTES, _MUCH_FOR_S = 32 * 1024, 0.1
-#: Where a message was due so soon after the step that took it in, there is a hurry so long: it may be the rule.
-_SOON_MS, _SOON_FOR_S = 20, 1.0
+_MUCH_BYTES, _MUCH_FOR_S = 64 * 1024, 0.1
+#: Where a message was due soon after the step that took it in, there is a hurry so long: it may be the rule.
+_SOON_FOR_S = 1.0
 #: Lives are told apart over all partitions of a process: one that comes back is another object with its old number.
 _LIVES = itertools.count(1)
 
@@ -228,20 +228,21 @@ class Partition:
 
     # the writer ------------------------------------------------------------------------------------------------------
     async def _run(self) -> None:
-        loop, alone_s = asyncio.get_running_loop(), self._services.check_alone_s
-        checked = loop.time()
-        while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(alone_s):  # wait_for() may swallow a cancellation (Python 3.11)
-                    await self._wake.wait()
-            if not self._closing:
-                await asyncio.sleep(self._until_step(loop.time()))
-            self._wake.clear()
-            self._pacing.begin(loop.time())
-            await self._do_step()
-            if loop.time() - checked >= alone_s:
-                checked = loop.time()
-                await self._journal.check_alone(self.number, self._clock.now_ms())
+        loop = asyncio.get_running_loop()
+        alone = Reminder(self._services.check_alone_s, self._wake.set)
+        try:
+            while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
+                await self._wake.wait()
+                if not self._closing:
+                    await asyncio.sleep(self._until_step(loop.time()))
+                self._wake.clear()
+                self._pacing.begin(loop.time())
+                await self._do_step()
+                if alone.due:
+                    await self._journal.check_alone(self.number, self._clock.now_ms())
+                    alone.again()
+        finally:
+            alone.cancel()
 
     def _until_step(self, now: float) -> float:
         return self._pacing.until_step(now, full=self.in_flight.full, records=bool(self._inbox))
@@ -292,7 +293,7 @@ class Partition:
             self.in_flight.tries.change(step.again, set(step.changes.removed))
         self.steps_read += bool(step.changes.positions)
         lowest = min(step.changes.added, default=None)
-        if lowest is not None and keys.due_of(lowest) <= step.now_ms + _SOON_MS:
+        if lowest is not None and keys.due_of(lowest) <= step.now_ms + SOON_MS:
             self._pacing.hurry(asyncio.get_running_loop().time(), _SOON_FOR_S)
         self.in_flight.end_step(lowest)
         self._firing.notify(self)

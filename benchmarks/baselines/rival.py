@@ -67,7 +67,7 @@ class Rival(Target):
         """Return when it has taken all requests; return the time in epoch milliseconds."""
 
         def accepted() -> bool:
-            self._check()
+            self.check()
             return self.taken() >= self.sent
 
         return wait_for(accepted, self._limit_s, f"{self.name}: {self.sent} requests")

@@ -73,6 +73,9 @@ class ScriptedCluster:
         self.identities += 1
         return Identity(0, 100 * self.identities, 0)
 
+    def begin(self, node: int, request: Any, *, group: Hashable) -> "asyncio.Future[Response]":
+        return asyncio.ensure_future(self.send(node, request, group=group))
+
     async def send(self, _node: int, request: Any, *, group: Hashable) -> Response:
         if self.away is not None:
             raise self.away

@@ -5,6 +5,10 @@ import os
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+#: How examples are made here, on machines that do other things too.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 if os.environ.get("PUNCTUAL_KERNEL") == "require":
     kernel: Any = importlib.import_module("punctual_kernel")

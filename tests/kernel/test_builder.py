@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.batches import CONTENT, NOW, RECORDS, Asked, theirs
-from tests.kernel.built import kernel
+from tests.kernel.built import kernel, patient
 
 _LIMITS = st.sampled_from([0, 100, 200, 1000, 1 << 20])
 
 
+@patient
 @given(RECORDS, _LIMITS, st.booleans())
 def test_a_batch_is_the_one_that_aiokafka_builds(records: list[Asked], limit: int, transactional: bool) -> None:  # noqa: FBT001
     builder, other = kernel.Builder(limit, transactional=transactional), theirs(limit, transactional=transactional)
@@ -25,6 +26,7 @@ def test_a_batch_is_the_one_that_aiokafka_builds(records: list[Asked], limit: in
         assert builder.build(*numbers) == bytes(other.build())
 
 
+@patient
 @given(st.dictionaries(st.binary(max_size=20), CONTENT, max_size=9), _LIMITS)
 def test_records_of_key_and_value_are_taken_as_far_as_they_fit(records: dict[bytes, bytes | None], limit: int) -> None:
     builder, other, expected = kernel.Builder(limit, transactional=False), theirs(limit), 0

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.batches import NOW, RECORDS, TIMES, Asked, garbled, plain, read, section
-from tests.kernel.built import kernel
+from tests.kernel.built import kernel, patient
 
 _LONG = range(-(2**63), 2**63)
 
 
+@patient
 @given(RECORDS, st.integers(0, 2**40), st.one_of(st.just(-1), TIMES), st.integers(-2, 9))
 def test_records_are_those_of_aiokafkas_reader(records: list[Asked], base: int, append_ms: int, start: int) -> None:
     raw, first_ms = section(records)
@@ -20,6 +21,7 @@ def test_records_are_those_of_aiokafkas_reader(records: list[Asked], base: int, 
     assert [plain(one) for one in found] == [one for one in expected if one.offset >= base + start]
 
 
+@patient
 @given(
     st.one_of(garbled(RECORDS.map(lambda records: section(records)[0])), st.binary(max_size=60)),
     st.integers(0, 9),

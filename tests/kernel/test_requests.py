@@ -17,7 +17,7 @@ from punctual.contract.usual import usual
 from tables import keys
 from tables.entry import encode
 from tests.kernel.batches import CONTENT, NOW, Asked, Headers, moved, plain, unpacked
-from tests.kernel.built import kernel
+from tests.kernel.built import kernel, patient
 
 _INPUTS = ["in", "delay-requests"]
 _ALLOWED = {"orders", "a", "zür", "x" * 249, "http://host/path"}
@@ -104,6 +104,7 @@ def _expected(
     )
 
 
+@patient
 @given(
     st.lists(_asked(), max_size=12),
     st.integers(0, 3),

@@ -16,7 +16,7 @@ from tables import Entry, keys
 from tables.counts import Counts
 from tables.entry import decode, encode
 from tests.kernel.batches import NOW, garbled, theirs
-from tests.kernel.built import kernel
+from tests.kernel.built import kernel, patient
 from tests.kernel.entries import UNUSUAL, Rows, entries, is_usual, rows
 
 _PARTITIONS = {"orders": 5, "a": 1, "zür": 64, "x" * 249: 3, "none": 0}
@@ -33,6 +33,7 @@ def _partition(entry: Entry) -> int:
     return -1 if entry.key is None else key_partition(entry.key, _PARTITIONS[entry.to])
 
 
+@patient
 @given(rows(), st.integers(0, 2))
 def test_rows_are_grouped_by_where_they_go(found: Rows, begin: int) -> None:
     known = list(itertools.takewhile(lambda row: decode(row[1]).to in _PARTITIONS, _usual(found, begin)))
@@ -60,6 +61,7 @@ def test_keys_go_where_kafkas_clients_send_them(size: int) -> None:
 
 
 @pytest.mark.parametrize("field", UNUSUAL)
+@patient
 @given(st.data())
 def test_a_row_that_is_not_usual_is_taken_by_nothing(field: str, data: st.DataObject) -> None:
     entry = data.draw(entries(**{field: UNUSUAL[field]}))
@@ -73,6 +75,7 @@ def test_a_row_that_is_not_usual_is_taken_by_nothing(field: str, data: st.DataOb
         kernel.Builder(1000, transactional=False).deliver(NOW, [row], 0)
 
 
+@patient
 @given(st.one_of(garbled(entries().map(encode)), st.binary(max_size=60), st.binary(max_size=60).map(b"\x04".__add__)))
 def test_a_garbled_row_is_what_python_reads_in_it_or_left_to_python(raw: bytes) -> None:
     row = keys.row_key(NOW, 0, 0), raw
@@ -90,6 +93,7 @@ def test_a_garbled_row_is_what_python_reads_in_it_or_left_to_python(raw: bytes) 
         assert builder.build(1, 2, 3) == bytes(other.build())
 
 
+@patient
 @given(rows(), st.integers(0, 2), st.sampled_from([0, 300, 1000, 1 << 20]), st.booleans())
 def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, limit: int, transactional: bool) -> None:  # noqa: FBT001
     usual = found[:begin] + _usual(found, begin)
@@ -112,6 +116,7 @@ def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, li
         assert builder.build(7, 1, 2) == bytes(other.build())
 
 
+@patient
 @given(rows(), st.integers(0, 2), st.sampled_from([-1, NOW, 2**63 - 1]), st.data())
 def test_what_is_delivered_is_told_and_gone(found: Rows, begin: int, watermark_ms: int, data: st.DataObject) -> None:
     claims: dict[bytes, Any] = dict(found)
@@ -146,6 +151,7 @@ def _told(key: bytes, offset: int, entry: Entry) -> Event:
     return Event("delivered", entry.id, NOW, entry.source, due_ms, entry.to, NOW + 9 - due_ms, f'a"-1-{offset}')
 
 
+@patient
 @given(rows(), st.sampled_from([b"", keys.row_key(NOW + 10**7, 0, 0), keys.due_bound(NOW + 10**7), b"\x01"]))
 def test_rows_count_where_counts_counts_them(found: Rows, near_end: bytes) -> None:
     usual = [row for row in found if _usual([row], 0)]

@@ -74,6 +74,9 @@ class Client:
     async def bootstrap(self) -> None:
         """There is nothing to do."""
 
+    def begin(self, node: int, request: Any, *, group: Hashable) -> "asyncio.Future[Any]":
+        return self._loop.create_task(self.send(node, request, group=group))
+
     async def send(self, node: int, request: Any, *, group: Hashable = 0) -> Any:
         self._worker.check()
         if node in self._network.down:

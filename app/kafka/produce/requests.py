@@ -9,7 +9,8 @@ awaited: what was opened stays open for minutes.
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 import aiokafka.errors as kafka
@@ -30,11 +31,13 @@ _SLOW_S, _PART_EVERY_S = 0.15, 1.0
 class InFlightRequest:
     """A request on its way: queues, their batches, and which attempts these are."""
 
-    __slots__ = ("group", "leader", "sent", "timer")
+    __slots__ = ("began_s", "group", "leader", "sent", "timer")
 
-    def __init__(self, leader: int, group: Connection, sent: list[tuple[PartitionQueue, Batch, int]]) -> None:
+    def __init__(
+        self, leader: int, group: Connection, sent: list[tuple[PartitionQueue, Batch, int]], began_s: float
+    ) -> None:
         """Begin without a timer that sees whether it is slow."""
-        self.leader, self.group, self.sent = leader, group, sent
+        self.leader, self.group, self.sent, self.began_s = leader, group, sent, began_s
         self.timer: asyncio.TimerHandle | None = None
 
     def over(self) -> None:
@@ -50,7 +53,7 @@ class Requests:
         self,
         cluster: Cluster,
         timeout_ms: int,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        fatal: Callable[[BaseException], object],
         answered: Callable[[PartitionQueue, int, int, int], None],
         unanswered: Callable[[list[PartitionQueue], set[str], str], None],
         *,
@@ -60,13 +63,15 @@ class Requests:
 
         With `parting`, queues part company when an answer is slow.
         `answered` hears of a queue, an error code, an offset and a timestamp; `unanswered` of queues whose batch is to
-        be sent again, the topics of the request, and why.
+        be sent again, the topics of the request, and why; `fatal` of what should not happen.
         """
         self._cluster, self._timeout_ms, self._parting = cluster, timeout_ms, parting
-        self._spawn, self._answered, self._unanswered = spawn, answered, unanswered
+        self._fatal, self._answered, self._unanswered = fatal, answered, unanswered
         self._healthy, self._parted = 0, -_PART_EVERY_S
         #: Requests on each kind of connection that have no answer yet.
         self._flights = Counter[Connection]()
+        self._answers = set[asyncio.Future[Any]]()
+        self._stopped = False
         self._loop = asyncio.get_running_loop()
 
     def connection(self, queue: PartitionQueue) -> Connection:
@@ -75,12 +80,14 @@ class Requests:
             return queue.topic, queue.partition
         return "quarantine" if queue.failures else ("healthy", self._healthy)
 
-    async def send(self, leader: int, group: Connection, queues: list[PartitionQueue]) -> None:
+    def stop(self) -> None:
+        """Abandon what is in flight."""
+        self._stopped = True
+        for answer in list(self._answers):
+            answer.cancel()
+
+    def send(self, leader: int, group: Connection, queues: list[PartitionQueue]) -> None:
         """Send the first batch of each queue in one request by a kind of connection; tell what became of each."""
-        # An answer may have come since they parted.
-        queues = [queue for queue in queues if queue.flying and queue.pending]
-        if not queues:
-            return
         topics: dict[str, list[tuple[int, bytes]]] = {}
         sent = []
         for queue in queues:
@@ -88,29 +95,44 @@ class Requests:
             sent.append((queue, queue.pending[0][0], queue.attempt))
             topics.setdefault(queue.topic, []).append((queue.partition, queue.build()))
         request = ProduceRequest(None, _ACKS_ALL, self._timeout_ms, list(topics.items()))
-        began = self._loop.time()
-        in_flight = InFlightRequest(leader, group, sent)
+        in_flight = InFlightRequest(leader, group, sent, self._loop.time())
         self._flights[group] += 1
         if self._parting:
             self._watch(in_flight)
-        try:
-            response = await self._cluster.client.send(leader, request, group=group)
-        except kafka.KafkaError as error:
-            again = [queue for queue, batch, attempt in sent if queue.attempt == attempt and queue.waits_for(batch)]
-            self._unanswered(again, set(topics), repr(error))
+        answer = self._cluster.client.begin(leader, request, group=group)
+        self._answers.add(answer)
+        answer.add_done_callback(partial(self._over, in_flight))  # a task would take two more turns of the event loop
+
+    def _over(self, in_flight: InFlightRequest, answer: "asyncio.Future[Any]") -> None:
+        """See what has come of a request."""
+        self._answers.discard(answer)
+        in_flight.over()
+        self._flights[in_flight.group] -= 1
+        if answer.cancelled():
             return
-        finally:
-            in_flight.over()
-            self._flights[group] -= 1
+        error = answer.exception()
+        if error is None:
+            try:
+                self._take(in_flight, answer.result())
+            except Exception as unforeseen:  # noqa: BLE001 - else its queues would wait for good
+                self._fatal(unforeseen)
+        elif isinstance(error, kafka.KafkaError):
+            again = [one for one, batch, attempt in in_flight.sent if one.attempt == attempt and one.waits_for(batch)]
+            self._unanswered(again, {queue.topic for queue, *_ in in_flight.sent}, repr(error))
+        else:
+            self._fatal(error)
+
+    def _take(self, in_flight: InFlightRequest, response: Any) -> None:
         answers = {
             (topic, partition): (error, offset, timestamp)
             for topic, partitions in response.topics
             for partition, error, offset, timestamp, *_ in partitions
         }
-        for queue, batch, attempt in sent:
+        slow = self._parting and self._loop.time() - in_flight.began_s > _SLOW_S
+        for queue, batch, attempt in in_flight.sent:
             code, *stored = answers[queue.topic, queue.partition]
             if queue.waits_for(batch) and (queue.attempt == attempt or not code):
-                queue.alone = self._parting and self._loop.time() - began > _SLOW_S and len(queues) == 1
+                queue.alone = slow and len(in_flight.sent) == 1
                 self._answered(queue, code, *stored)
 
     def _watch(self, in_flight: InFlightRequest) -> None:
@@ -140,5 +162,9 @@ class Requests:
             queue.alone = True
             if len(queues) > 1:
                 self._parted = self._loop.time()
-                self._spawn(self.send(leader, self.connection(queue), [queue]))
+                self._loop.call_soon(self._send_alone, leader, queue)
         return True
+
+    def _send_alone(self, leader: int, queue: PartitionQueue) -> None:
+        if queue.flying and queue.pending and not self._stopped:  # else an answer has come since they parted
+            self.send(leader, self.connection(queue), [queue])

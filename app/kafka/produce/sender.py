@@ -24,7 +24,6 @@ from app.kafka.produce.partition_queue import PartitionQueue
 from app.kafka.produce.producer_id import ProducerId, new_producer_id
 from app.kafka.produce.requests import Connection, Requests
 from app.process.fatal import end_process
-from app.process.tasks import telling
 from app.route import named
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._leaders = LeaderSearch(cluster, self._where)
         self._loop = asyncio.get_running_loop()
-        self._requests = Requests(cluster, timeout_ms, self._spawn, self._answered, self._unanswered, parting=recalls)
+        self._requests = Requests(cluster, timeout_ms, end_process, self._answered, self._unanswered, parting=recalls)
 
     async def start(self) -> None:
         """Get a producer id.
@@ -81,6 +80,7 @@ class Sender:
         """Abandon what is in flight, or about to be."""
         self._stopped = True
         self._ready.clear()
+        self._requests.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -190,7 +190,7 @@ class Sender:
             requests[leader, self._requests.connection(queue)].append(queue)
         for (leader, connection), queues in requests.items():
             for begin in range(0, len(queues), _REQUEST_QUEUES):
-                self._spawn(self._requests.send(leader, connection, queues[begin : begin + _REQUEST_QUEUES]))
+                self._requests.send(leader, connection, queues[begin : begin + _REQUEST_QUEUES])
         if unknown:
             for queue in unknown:
                 queue.flying = True
@@ -199,8 +199,13 @@ class Sender:
     def _spawn(self, coroutine: Any) -> None:
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(telling(end_process))  # one that has failed would leave its queues waiting for good
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            end_process(error)  # its queues would wait for good
 
     async def _find(self, queues: set[PartitionQueue]) -> None:
         """Find the leaders of queues that have none."""

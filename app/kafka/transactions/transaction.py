@@ -72,7 +72,8 @@ class _Sending:
         self._left = dict(enumerate(batches))
         self._done: dict[int, Ack | SendError] = {}
         self._index: dict[TopicPartition, int] = {}
-        self._several = {tp for tp, count in Counter(batch[:2] for batch in batches).items() if count > 1}
+        counts = Counter(batch[:2] for batch in batches) if len(batches) > 1 else {}
+        self._several = {tp for tp, count in counts.items() if count > 1}
         self._rounds = 0
         #: How long the next round waits if something is not taken: a leader is found at once, or not for seconds.
         self.backoff_s = BACKOFF_S
@@ -232,6 +233,9 @@ class Transactions(CompletedId):
 
         Raises Untaken, of any of its batches, if one does not come until the `deadline`.
         """
+        if deadline is None and len(requests) == 1:  # as most often: no task and no timer are needed
+            [(leader, of)] = requests.items()
+            return [await self._produce(leader, of)]
         loop = asyncio.get_running_loop()
         sent = {loop.create_task(self._produce(leader, of)): of for leader, of in requests.items()}
         if not sent:

@@ -50,9 +50,10 @@ class Read(Consumer):
     async def wait(self, *_: Any, **__: Any) -> None:
         """Nothing resumes the flow."""
 
-    async def hand_over(self, chunk: Any) -> None:
+    async def hand_over(self, chunks: Any) -> None:
         self.look()
-        self.done(chunk)
+        for chunk in chunks.unwrap():
+            self.done(chunk)
 
 
 async def test_what_is_fetched_is_not_taken_for_read_before_it_is_handed_over() -> None:
