@@ -46,6 +46,7 @@ impl Batch {
     pub fn end(&mut self, timestamp_ms: i64) -> bool {
         let before = self.raw.len();
         varint(&mut self.raw, self.record.len() as i64);
+        // As aiokafka's builder in C does: a batch never has the last byte that its limit allows.
         if self.times.is_some() && self.raw.len() + self.record.len() >= self.limit {
             self.raw.truncate(before);
             return false;

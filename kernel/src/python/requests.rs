@@ -43,8 +43,12 @@ impl Rules {
         record.partition == self.partition && record.topic.bind(py).to_str().is_ok_and(|topic| topic == self.topic)
     }
 
-    fn row_key(&self, due_ms: i64, offset: i64) -> Vec<u8> {
-        [&due_ms.to_be_bytes()[..], &offset.to_be_bytes(), &self.crc.to_be_bytes()].concat()
+    fn row_key(&self, due_ms: i64, offset: i64) -> [u8; 20] {
+        let mut key = [0; 20];
+        key[..8].copy_from_slice(&due_ms.to_be_bytes());
+        key[8..16].copy_from_slice(&offset.to_be_bytes());
+        key[16..].copy_from_slice(&self.crc.to_be_bytes());
+        key
     }
 }
 
