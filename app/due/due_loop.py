@@ -155,20 +155,22 @@ class DueLoop:
         next_ms = self.http.go_on(partition, now)
         partition.skip_settled()
         room = self._window.room(in_flight, self._settings.fire_room)
-        in_flight.full = room <= 0
+        claimed, in_flight.full = len(in_flight.claims), room <= 0
         if room <= 0:
             return LONGEST_S
         limit = min(room, self._settings.fire_batch)
         self._free.clear()
         if in_flight.late:
             limit -= self._fire_late(partition, now, limit)
+            in_flight.full = len(in_flight.claims) - claimed >= room
             if limit <= 0:
                 return 0.0
         found, following = partition.store.due(now, in_flight.cursor, limit)
-        in_flight.full = len(found) >= room  # it is not looked at again before its first outcomes
         if found:
             self._fire_all(partition, found, now)
             in_flight.move_on(found[-1][0])
+        # It may not be looked at again before its first outcomes.
+        in_flight.full = len(in_flight.claims) - claimed >= room
         if following is not None:
             next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
         return LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)

@@ -1,5 +1,6 @@
 """The rows of a partition that are being sent, those passed over, and where the due loop looks next."""
 
+import heapq
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,6 +16,10 @@ from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
 from tables.changes import Pairs
 from tables.entry import decode
+
+#: With so many rows on their way, a scan that went back would go through all of them again, and what has been removed
+#: before them. What is put there is looked at row by row, unless it is so many.
+_BUSY, _MOST_LATE = 100, 10_000
 
 
 class InFlight:
@@ -37,8 +42,8 @@ class InFlight:
         #: Scans for due rows begin here; `_held` has the first row passed over of each route that is blocked.
         self.cursor = b""
         self._held: dict[Route, bytes] = {}
-        #: The first row before the cursor of each destination whose rows are set aside; rows that steps have put before
-        #: the cursor meanwhile.
+        #: The first row before the cursor of each destination whose rows are set aside; a heap of the rows that steps
+        #: have put before the cursor meanwhile.
         self.aside: dict[Destination, bytes] = {}
         self._late: list[bytes] = []
         #: The step that is being built or committed, and the first row passed over because of it.
@@ -166,9 +171,12 @@ class InFlight:
 
     def pop_late(self, now_ms: int, limit: int) -> list[bytes]:
         """Return such rows, at most `limit`, but those that are not due or that are about to go."""
-        ready = sorted(key for key in self._late if keys.due_of(key) <= now_ms and not self.is_going(key))[:limit]
-        taken = set(ready)
-        self._late = [key for key in self._late if key not in taken]
+        ready, going = list[bytes](), list[bytes]()
+        while self._late and len(ready) < limit and keys.due_of(self._late[0]) <= now_ms:
+            key = heapq.heappop(self._late)
+            (going if self.is_going(key) else ready).append(key)
+        for key in going:
+            heapq.heappush(self._late, key)
         return ready
 
     def first_beside(self, aside: Collection[Destination]) -> bytes | None:
@@ -186,10 +194,13 @@ class InFlight:
         """Go back to what a committed step has put, `lowest` first, and to what was passed over for it."""
         step, self._step = self._step, None
         if lowest is not None and lowest < self.cursor:
-            if self.aside and step is not None:
-                self._late += [key for key in step.changes.added if key < self.cursor]
+            if step is not None and (self.aside or (len(self.claims) > _BUSY and len(self._late) < _MOST_LATE)):
+                for key in step.changes.added:
+                    if key < self.cursor:
+                        heapq.heappush(self._late, key)
             else:
-                self.cursor = lowest
+                self.cursor = min([lowest, *self._late[:1]])
+                self._late.clear()
         if self._skipped is not None and self._skipped < self.cursor:
             self.cursor = self._skipped
         self._skipped = None

@@ -1,7 +1,6 @@
 """What has come becomes one step: outcomes and records within bounds, and what is to be forgotten with it."""
 
 import asyncio
-import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -14,16 +13,14 @@ from app.steps.outcomes import Outcome, Outcomes
 from app.steps.step import Step
 from punctual.contract.native import Record
 from punctual.contract.request import Refusal
-from tables import keys
 
 #: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
 _SLICE = 200
 #: Usual ones take a fifth of that with the kernel; where there is one of another kind, so many are read one by one.
 _MANY, _OTHERS = 1_000, 16
 STEP_BYTES = 512 * 1024
-#: While messages are being delivered, slices and steps are so many times shorter; unless the last so many are so late
-#: that whole steps, which cost less CPU a record, make little difference to them.
-_SHORTER, _LAST, _LATE_MS = 4, 8, 500
+#: While messages are being delivered, slices and steps are so many times shorter.
+_SHORTER = 4
 _STEP_OUTCOMES = 20_000
 #: So much is forgotten with a step, of a kind; and so much of it, whatever the ids: it has its place in the batch.
 _EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
@@ -71,7 +68,7 @@ class StepBuilder:
             self._apply(step, self._outcomes.popleft())
             if step.size >= STEP_BYTES:
                 break
-        done, limit = [], STEP_BYTES // self._shorter(step)
+        done, limit = [], STEP_BYTES // self._shorter
         while self._inbox and step.size < limit:
             records, future = self._inbox.popleft()
             taken = await self._ingest_records(step, records)
@@ -95,7 +92,7 @@ class StepBuilder:
         """Ingest records in slices that leave time for deliveries; return how many fit into the step."""
         begin, forwarded = 0, records[0].topic == self._context.settings.forwards
         while begin < len(records):
-            shorter = self._shorter(step)
+            shorter = self._shorter
             limit, many = STEP_BYTES // shorter, min(begin + _MANY // shorter, len(records))
             usual = self._ingest.take_usual(step, records, begin, many, self._topics.partitions, limit)
             if usual:
@@ -126,10 +123,10 @@ class StepBuilder:
                 return begin
         return begin
 
-    def _shorter(self, step: Step) -> int:
+    @property
+    def _shorter(self) -> int:
         """By how much slices and steps are shorter now: what is on its way waits for those of all partitions."""
-        last = itertools.islice(reversed(self._context.claims), _LAST)
-        return _SHORTER if any(step.now_ms - keys.due_of(row) < _LATE_MS for row in last) else 1
+        return _SHORTER if self._context.claims else 1
 
     def _expire(self, step: Step) -> bool:
         """Forget what has been remembered for long enough, and more of it than a step adds; return whether more is."""

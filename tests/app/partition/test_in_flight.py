@@ -11,7 +11,7 @@ from app.steps.outcomes import Delivered, Unsent
 from app.steps.step import Step
 from tables import Bound
 from tables.entry import encode
-from tests.tables.rows import NOW, entry, filled, key
+from tests.tables.rows import NOW, entry, filled, key, put
 
 FIRST, SECOND = (None, "orders", 0), ("other", "orders", 1)
 
@@ -99,6 +99,47 @@ def test_the_cursor_goes_back_to_what_a_step_has_put() -> None:
     rows.end_step(key(6))
 
     assert rows.cursor == key(6)
+
+
+def put_before_the_cursor(rows: InFlight, *numbers: int) -> None:
+    step = Step(NOW)
+    for number in numbers:
+        put(step.changes, key(number), entry())
+    rows.begin_step(step)
+    rows.end_step(min(step.changes.fresh))
+
+
+def test_while_many_rows_are_sent_those_put_before_the_cursor_are_looked_at_one_by_one() -> None:
+    rows = InFlight()
+    for number in range(1_000, 1_101):
+        rows.claim(key(number), entry(), FIRST)
+    rows.move_on(key(2_000))
+    put_before_the_cursor(rows, 7, 5, 3_000)
+    put_before_the_cursor(rows, 6)
+
+    assert rows.cursor == key(2_000) + b"\0"
+    assert not rows.quiet
+    step = Step(NOW)
+    step.changes.remove(key(5), entry())
+    rows.begin_step(step)
+    assert rows.pop_late(NOW, 1) == [key(6)], "one that is about to go waits"
+    rows.end_step()
+    assert rows.pop_late(6, 9) == [key(5)]
+    assert rows.pop_late(NOW, 9) == [key(7)]
+    assert not rows.late
+
+
+def test_the_cursor_goes_back_when_too_many_are_before_it() -> None:
+    rows = InFlight()
+    for number in range(20_000, 20_101):
+        rows.claim(key(number), entry(), FIRST)
+    rows.move_on(key(20_100))
+    put_before_the_cursor(rows, *range(2, 10_002))
+    assert rows.cursor > key(20_100)
+    put_before_the_cursor(rows, 15_000)
+
+    assert rows.cursor == key(2)
+    assert not rows.late
 
 
 def test_the_oldest_row_is_one_that_nothing_has_dealt_with(tmp_path: Path) -> None:

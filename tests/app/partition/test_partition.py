@@ -134,24 +134,6 @@ async def test_as_long_as_something_is_left_for_the_next_step_there_is_a_hurry(t
         assert stage.partition._pacing._hurried_until > 0
 
 
-@pytest.mark.parametrize(("late_ms", "steps"), [(None, 1), (10, 4), (1_000, 1)])
-async def test_steps_are_shorter_while_messages_are_sent_that_are_not_late_anyway(
-    tmp_path: Path, late_ms: int | None, steps: int
-) -> None:
-    async with Stage(tmp_path) as stage:
-        if late_ms is not None:
-            await stage.schedule("a", late_ms)
-            assert stage.fire() == ["a"]
-        commits = stage.journal.count_commits()
-        records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 10**7)) for _ in range(110)]
-        for record in records:
-            record.value = b"x" * 4_000
-        await stage.take(0, records)
-
-        assert len(commits) == steps
-        stage.sender.accept()
-
-
 async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         commits = stage.journal.count_commits()

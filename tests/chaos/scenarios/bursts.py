@@ -23,8 +23,8 @@ _AWAY_S, _FIRST_S, _POLL_S = 8, 60, 0.002
 def killed_in_a_burst(run: Run) -> None:
     worker = run.worker("one").start()
     worker.wait_ready()
-    with run.traffic(1_500, lead_ms=(300, 5_000), far_ms=(25_000, 35_000)):
-        for _ in run.rounds(2, 10):
+    with run.traffic(run.sizes(1_500, 2_500), lead_ms=(300, 5_000), far_ms=(25_000, 35_000)):
+        for _ in run.rounds(2, 20):
             time.sleep(1)
             worker.stop()
             time.sleep(_AWAY_S)
