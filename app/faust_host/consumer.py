@@ -156,8 +156,9 @@ class Consumer(driver.Consumer):
         return offset
 
     def _filter_tps_with_pending_acks(self, topics: Collection[Any] | None = None) -> Iterator[TP]:
-        """Return what records were handed over of: a message of Faust's stands for several (consumer.py:1084)."""
-        return (tp for tp in list(self._ahead) if topics is None or tp in topics or tp.topic in topics)
+        """Return all partitions that are read: a message of Faust's stands for several (consumer.py:1084)."""
+        read = {*self._ahead, *self.reached}
+        return (tp for tp in read if topics is None or tp in topics or tp.topic in topics)
 
     async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002, ARG002 - Faust's
         """Commit, without a drawing of a table for a log that nobody reads (consumer.py:1038)."""

@@ -80,3 +80,11 @@ async def test_what_is_dropped_because_a_rebalance_begins_is_not_taken_for_read(
     consumer.look()
 
     assert consumer.seen == [None, None, None]
+
+
+async def test_positions_of_all_partitions_that_are_read_are_committed() -> None:
+    consumer, there = Read(), TP("delay-forwards", 1)
+    consumer._ahead[HERE], consumer.reached = 0, {there: 7}
+
+    assert set(consumer._filter_tps_with_pending_acks()) == {HERE, there}
+    assert set(consumer._filter_tps_with_pending_acks({there.topic})) == {there}
