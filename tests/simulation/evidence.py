@@ -5,7 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.harness.account import Account
+from tables import keys
+from tables.entry import decode
+from tests.harness.account import ENDINGS, Account
 from tests.simulation.log import Batch, Record, Sent
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.network import CALM
@@ -62,20 +64,15 @@ class Evidence:
             for batch, record in self.read(world.settings.events_topic)
         ]
         self.events = [told.event for told in self.told]
-        accepted = {event["source"] for event in self.events if event["event"] in ("accepted", "duplicate")}
-        #: Requests for which there was no room.
-        self.unadmitted = {
-            event["source"]
-            for event in self.events
-            if event["event"] == "refused" and event["reason"] == "quota" and event["source"] not in accepted
-        }
-        for ask in world.asks:
-            if ask.source not in self.unadmitted:
-                self.by_id[ask.name].append(ask)
         pending: Counter[str] = Counter()
         for store in self.stores.values():
             pending.update({to: count for to, count in store.counts.destinations.items() if to})
         self.account = Account.of(self.events, pending)
+        #: Requests for which there was no room.
+        self.unadmitted = set(self._unadmitted())
+        for ask in world.asks:
+            if ask.source not in self.unadmitted:
+                self.by_id[ask.name].append(ask)
         self.copies = self._copies()
         self.letters: dict[str, list[Record]] = defaultdict(list)
         for _, record in self.read(world.settings.dead_letters):
@@ -93,6 +90,34 @@ class Evidence:
             for batch in log.committed():
                 for record in batch.records(topic, log.partition):
                     yield batch, record
+
+    def _unadmitted(self) -> Iterator[str]:
+        """Return the requests that were refused for a quota, and that nothing has taken up for good.
+
+        How much room there is depends on what a worker has heard of others, so who reads a request again may decide
+        otherwise. At least once, `accepted` is told before the changelog is written: a life that was broken off, or a
+        zombie, may have told so of a request that is a dead letter.
+        """
+        refused = (event for event in self.events if event["event"] == "refused" and event["reason"] == "quota")
+        told: dict[str, list[Told]] = {event["source"]: [] for event in refused}
+        for one in self.told:
+            if one.event["source"] in told and one.event["event"] in ("accepted", "duplicate", *ENDINGS):
+                told[one.event["source"]].append(one)
+        kept = self._kept_rows() if any(told.values()) else set()
+        for source, others in told.items():
+            number = self.world.home(self.asks[source])
+            undone = (one.event["event"] == "accepted" and self.broken_off(one.sent, number) for one in others)
+            if not others or (not self.exact and source not in kept and all(undone)):
+                yield source
+
+    def _kept_rows(self) -> set[str]:
+        """Return the sources of all rows that the changelogs have from who had the partition, and no zombie."""
+        return {
+            decode(record.value).source
+            for batch, record in self.read(self.world.settings.changelog)
+            if record.key is not None and keys.is_row(record.key) and record.value is not None
+            if not self.succeeded(sent_of(batch), record.partition, self.seconds(batch.at_ms))
+        }
 
     def _copies(self) -> dict[str, list[Copy]]:
         copies: dict[str, list[Copy]] = defaultdict(list)

@@ -72,6 +72,8 @@ class Lives:
         waiting = Counter(life_of({"source": entry.source, "occurrence": number_of(entry)}) for entry in rows)
         kept = self._kept()
         for source, told in account.lives.items():
+            if source in self._evidence.unadmitted:
+                continue  # a step that was not kept had accepted it: it is looked at as what it is, a dead letter
             endings = told & set(ENDINGS)
             if "accepted" not in told:
                 yield f"{source} was never accepted, yet {told}"
@@ -104,7 +106,7 @@ class Lives:
             yield f"nothing says that {ask.source} was refused"
 
     def _unadmitted(self, ask: Ask) -> Iterator[str]:
-        """See that a request for which there was no room is a dead letter that can be sent again."""
+        """See that a request for which there was no room is a dead letter that can be sent again, and nothing else."""
         if not ask.input or not self._evidence.world.settings.quotas:
             yield f"{ask.source} was refused for a quota that it has not"
         found = [
@@ -115,6 +117,9 @@ class Lives:
         for letter in found:
             if (dict(letter.headers)["delay-id"], letter.value) != (ask.name.encode(), ask.value):
                 yield f"the dead letter of {ask.source} is {letter}"
+        copies = self._evidence.copies.get(ask.source, [])
+        if copies:
+            yield from self._too_many(ask, copies, 0, "refused")
 
     def _said(self, what: str, source: str) -> dict[str, Any] | None:
         events = self._evidence.events
