@@ -8,8 +8,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.kept import kept
+from pipeline.ledger.progress import Snapshot, looked_up
 from pipeline.ledger.records import request_of
-from pipeline.ledger.tables import ACCEPTED, ENDINGS, FORECAST, OUTCOMES, RESCHEDULED, RESCUED
+from pipeline.ledger.tables import ACCEPTED, ENDINGS, FORECAST, OTHERS, OUTCOMES, RESCHEDULED, RESCUED
 
 if TYPE_CHECKING:
     from pipeline.lake import Lake
@@ -53,25 +54,53 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
     return grouped.select("source", "to", "accepted_ms", ending.alias("ending"), several.alias("several"))
 
 
-def that_were(living: DataFrame) -> DataFrame:
-    """Return lives without those that never were; `living` is looked at several times.
+def that_were(lake: "Lake", living: DataFrame) -> DataFrame:
+    """Return lives without those that never were, for a step that was not kept had begun them (records.md#events).
 
-    A cancel or a replacement ends a series. Was the occurrence after it accepted, and has not ended, it was told of by
-    a step that a crash cut off (records.md#events).
+    `living` is looked at several times.
     """
+    for never in (_after_the_last(living), _decided_otherwise(lake, living)):
+        if never is not None:
+            living = living.join(never, "source", "left_anti")
+    return living
+
+
+def _after_the_last(living: DataFrame) -> DataFrame | None:
+    """Return the sources of occurrences, accepted and not ended, after the one with which a series was over."""
     of_series = living.where(UNENDED).where(F.col("source").contains("@")).select("source")
     if of_series.isEmpty():
-        return living
+        return None
     over = living.where(F.col("ending").isin("cancelled", "replaced"))
     number = F.coalesce(F.regexp_extract("source", "@([0-9]+)$", 1).try_cast("int"), F.lit(1))
     after = over.select(F.concat_ws("@", request_of(F.col("source")), number + 1).alias("source"))
-    return living.join(of_series.join(after, "source", "left_semi"), "source", "left_anti")
+    return of_series.join(after, "source", "left_semi")
+
+
+def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
+    """Return the sources of requests, accepted and not ended, that were refused or known as duplicates after all.
+
+    After a crash that is told later. Told before, it is what an owner beside a zombie has decided, or itself what was
+    not kept: which of them shows when the message should have been dealt with.
+    """
+    if "others" not in lake.head.tables:
+        return None
+    told = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate"))
+    unended = told.join(living.where(UNENDED), "source", "left_semi")
+    decided = unended.groupBy("source").agg(F.max("offset").alias("decided"))
+    if decided.isEmpty():
+        return None
+    again = lake.read("accepted", ACCEPTED).join(F.broadcast(decided), "source", "left_semi")
+    began = again.groupBy("source").agg(F.max("offset").alias("began"))
+    both = decided.join(began, "source").join(pending(lake, unended=decided.select("source")), "source")
+    fired_to = {number: last.fired_to for number, last in Snapshot.of(lake.head.notes.get("snapshot")).told.items()}
+    dealt_with = F.col("due_ms") + MINUTE_MS < looked_up(fired_to, F.col("partition"))
+    return both.where((F.col("decided") > F.col("began")) | dealt_with).select("source")
 
 
 @contextmanager
 def kept_lives(lake: "Lake", since_ms: int = 0) -> Iterator[DataFrame]:
     """Keep the lives that were for a block."""
-    with kept(lives(lake, since_ms)) as told, kept(that_were(told)) as living:
+    with kept(lives(lake, since_ms)) as told, kept(that_were(lake, told)) as living:
         yield living
 
 

@@ -1,10 +1,11 @@
 """What the workers have told of their progress, as it stood before the events' end was fixed."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import Context
@@ -87,3 +88,10 @@ class Listener:
 def positions(told: dict[int, Told], topics: Iterable[str]) -> dict[str, Offsets]:
     """Return how far each of `topics` had been read, by partition."""
     return {topic: {number: said.positions.get(topic, 0) for number, said in told.items()} for topic in topics}
+
+
+def looked_up(pairs: Mapping[int, int] | Mapping[str, int], key: Column) -> Column:
+    """Return the number of a key, null if it has none: a few thousand pairs make no table worth a join."""
+    if not pairs:
+        return F.lit(None).cast("long")
+    return F.create_map(*(F.lit(each) for pair in pairs.items() for each in pair))[key].cast("long")

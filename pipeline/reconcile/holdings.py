@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.ledger.progress import Snapshot
+from pipeline.ledger.progress import Snapshot, looked_up
 from pipeline.ledger.tables import ACCEPTED, OUTCOMES
-from pipeline.reconcile.lost import looked_up
 
 if TYPE_CHECKING:
     from pipeline.lake import Lake

@@ -1,6 +1,5 @@
 """What is lost: what the workers say they have dealt with, and never told an ending of."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.errors import EventsMissing
 from pipeline.home import home
 from pipeline.ledger.lives import MINUTE_MS, pending
-from pipeline.ledger.progress import Snapshot
+from pipeline.ledger.progress import Snapshot, looked_up
 from pipeline.ledger.records import place, source
 from pipeline.ledger.tables import ACCEPTED, FORWARDED, OTHERS, REQUESTS, RESCUED
 
@@ -118,13 +117,6 @@ class Judge:
 
     def _forwarded(self) -> DataFrame:
         return self.lake.read("forwarded", FORWARDED)
-
-
-def looked_up(pairs: Mapping[int, int] | Mapping[str, int], key: Column) -> Column:
-    """Return the number of a key, null if it has none: a few thousand pairs make no table worth a join."""
-    if not pairs:
-        return F.lit(None).cast("long")
-    return F.create_map(*(F.lit(each) for pair in pairs.items() for each in pair))[key].cast("long")
 
 
 def _due() -> Column:

@@ -132,6 +132,35 @@ def test_of_a_series_that_is_over_no_occurrence_is_missing(spark: SparkSession, 
     assert verdict.faults() == ["2 missing: `rescue` sends them again."]
 
 
+@pytest.mark.parametrize("decision", ["refused", "duplicate"])
+def test_what_a_step_that_was_not_kept_had_accepted_is_not_missing(
+    spark: SparkSession, tmp_path: Path, decision: str
+) -> None:
+    book = Book()
+    for number, due_ms in enumerate((NOW_MS - 10 * MINUTE_MS, LATER_MS)):
+        source = book.event("accepted", place(0, number), due_ms=due_ms)  # told before a crash, decided otherwise after
+        book.event(decision, source, to=None, offset=50)
+    zombies = book.event("accepted", place(0, 2), offset=60)
+    book.event(decision, zombies, to=None, offset=50)
+    waiting = book.event("accepted", place(0, 3), due_ms=LATER_MS, offset=60)  # told the other way round: it is kept
+    book.event(decision, waiting, to=None, offset=50)
+    ended = book.event("accepted", place(0, 4))
+    book.event(decision, ended, to=None, offset=50)
+    book.event("delivered", ended, delivered="orders-0-1")
+    lost = book.event("accepted", place(0, 5))
+    book.told[0] = told(pending=1)
+    verdict = Verdict.of(Judge(book.lake(spark, tmp_path)), NOW_MS)
+
+    assert [row["source"] for row in verdict.lost] == [lost]
+    assert {name: verdict.totals[name] for name in ("accepted", "delivered", "pending", "missing")} == {
+        "accepted": 3,
+        "delivered": 1,
+        "pending": 1,
+        "missing": 1,
+    }
+    assert verdict.faults() == ["1 missing: `rescue` sends them again."]
+
+
 def test_a_time_is_a_day_a_moment_or_how_long_ago() -> None:
     assert moment("2030-03-17", NOW_MS) == 1_899_936_000_000
     assert moment("2030-03-17T00:00:01Z", NOW_MS) == 1_899_936_001_000
