@@ -3,8 +3,12 @@
 from typing import Any
 
 from app.ingest.quotas import Quotas
+from app.ingest.refusals import Refusals
 from app.quotas import Quota
+from app.steps.events import Event
+from app.steps.step import Step
 from punctual.contract.namespaces import Namespaces
+from punctual.contract.request import Refusal, Request
 from tables import Changes
 from tables.shares import Shares
 
@@ -50,10 +54,18 @@ def _additions_alone(_: Any) -> Any:
     return planted
 
 
+def _told_alone(_: Any) -> Any:
+    def planted(_: Refusals, step: Step, asked: Request, refusal: Refusal) -> None:
+        step.tell(Event("refused", asked.id, step.now_ms, asked.source, reason=refusal.reason.value))
+
+    return planted
+
+
 BUGS: dict[str, list[tuple[Any, str, Any]]] = {
     "ids of a team are as it says them": [(Namespaces, "full", _as_said)],
     "a team may name the ids of all others": [(Namespaces, "full", _of_anybody)],
     "nobody asks whether there is room": [(Quotas, "admit", _unasked)],
     "what waits here takes no room": [(Quotas, "_count", _of_an_empty_table)],
     "what leaves the table still counts for its namespace": [(Shares, "apply", _additions_alone)],
+    "what is sent home and has no room there is no dead letter": [(Refusals, "refuse_forwarded", _told_alone)],
 }
