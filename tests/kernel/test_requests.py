@@ -75,7 +75,7 @@ def _wanted(record: PlainRecord, stamp_ms: int, largest_row: int) -> Request | N
 
 def _expected(
     records: Sequence[PlainRecord], stamp_ms: int, largest_row: int, room: int
-) -> tuple[int, int, list[str], list[bytes], list[tuple[bytes, bytes]], list[tuple[bytes, bytes]], int]:
+) -> tuple[int, int, list[str], list[bytes], list[tuple[bytes, bytes]], list[tuple[bytes, bytes]], list[str]]:
     found: list[Request] = []
     rows: list[tuple[bytes, bytes]] = []
     size = 0
@@ -93,7 +93,15 @@ def _expected(
         (one.id.encode(), encode_event(Event("accepted", one.id, NOW, one.source, one.due_ms, one.to))) for one in found
     ]
     ids = [one.id for one in found]
-    return len(found), stamp_ms, ids, [keys.ID + id_.encode() for id_ in ids], rows, events, size
+    return (
+        len(found),
+        stamp_ms,
+        ids,
+        [keys.ID + id_.encode() for id_ in ids],
+        rows,
+        events,
+        list(dict.fromkeys(one.to for one in found)),
+    )
 
 
 @given(

@@ -54,10 +54,11 @@ impl Rules {
 
 /// Tuples of two bytes.
 pub type Pairs<'py> = Vec<Bound<'py, PyTuple>>;
-type Found<'py> = (usize, i64, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyBytes>>, Pairs<'py>, Pairs<'py>, i64);
+type Found<'py> =
+    (usize, i64, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyBytes>>, Pairs<'py>, Pairs<'py>, Vec<String>);
 
 /// Return what the longest prefix of usual requests among `records[begin:end]` becomes: how many these are, the stamp
-/// of the last, their ids, the ids' keys, rows, events, and the size of it all. It ends where that reaches `room`.
+/// of the last, their ids, the ids' keys, rows, events, and where they go. It ends where all of it has `room` bytes.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a call for each record of these would be dearer than what it does")]
 pub fn requests<'py>(
@@ -78,7 +79,7 @@ pub fn requests<'py>(
     let prefix = source.len();
     let (mut names, mut known) = (Names::new(), Ids::default());
     let (mut ids, mut id_keys, mut rows, mut events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut row, mut event, mut id_key, mut size) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut row, mut event, mut id_key, mut size, mut tos) = (Vec::new(), Vec::new(), Vec::new(), 0, Vec::new());
     let mut take = |record: &Record| {
         let offset = record.offset.checked_add(base).filter(|offset| *offset >= 0)?;
         let timely = (0..=latest_ms).contains(&record.timestamp) && rules.are_for(py, record);
@@ -94,6 +95,9 @@ pub fn requests<'py>(
         row.clear();
         asked.write(&mut row, &body, id, &source, if own { UNKNOWN_MS } else { latest_ms })?;
         (row.len() <= rules.largest_row && known.add(id)).then_some(())?;
+        if place == tos.len() {
+            tos.push(asked.to.to_owned());
+        }
         event.clear();
         Event { event: "accepted", id, at: now_ms, source: &source, due: asked.due_ms, to: asked.to }.begin(&mut event);
         event.push(b'}');
@@ -115,7 +119,7 @@ pub fn requests<'py>(
             break;
         }
     }
-    Ok((ids.len(), stamp_ms, ids, id_keys, rows, events, size))
+    Ok((ids.len(), stamp_ms, ids, id_keys, rows, events, tos))
 }
 
 /// Return a tuple of bytes.
