@@ -6,6 +6,8 @@ TEST_STAMP := .venv/.test-installed
 PIPELINE_STAMP := .venv/.pipeline-installed
 BENCH_STAMP := .venv/.bench-installed
 LOCK_STAMP := .venv/.lock-installed
+KERNEL_STAMP := .venv/.kernel-tried
+KERNEL_SOURCES := $(wildcard kernel/Cargo.* kernel/src/*.rs kernel/src/*/*.rs)
 SOURCES := $(wildcard app punctual tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TEST_EXTRAS := --extra oidc --extra otel --extra docs --extra test
@@ -13,12 +15,13 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-package punctual --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \
+.PHONY: help install install-pipeline kernel run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \
 	chaos-queue chaos-gateway chaos-pipeline chaos-cold chaos-repartition debounce neighbours screenshots console-million lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
 	@echo 'make install-pipeline  the same, and Spark for `python -m pipeline`'
+	@echo 'make kernel   build the kernel in Rust, which `make install` goes without where there is no cargo'
 	@echo 'make run      see it work: a broker, a worker and messages that fall due (KAFKA_PORT)'
 	@echo 'make example  run one of docs/examples, with all that it needs (NAME)'
 	@echo 'make kafka    a development broker in the foreground (KAFKA_PORT, KAFKA_DATA)'
@@ -48,9 +51,15 @@ help:
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
-install: $(RUN_STAMP)
+install: $(RUN_STAMP) $(KERNEL_STAMP)
 
 install-pipeline: $(PIPELINE_STAMP)
+
+kernel: $(RUN_STAMP)
+	cd kernel && cargo build --quiet --release --locked
+	@install kernel/target/release/libpunctual_kernel.so \
+		"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/punctual_kernel.abi3.so"
+	@$(BIN)/python -c 'import punctual_kernel'
 
 run: $(RUN_STAMP)
 	@$(BIN)/python -m app.demo --kafka-port $(or $(KAFKA_PORT),9092)
@@ -67,7 +76,7 @@ topic: $(RUN_STAMP)
 demo-pipeline: $(PIPELINE_STAMP)
 	@$(BIN)/python -m pipeline.demo
 
-test: $(TEST_STAMP)
+test: $(TEST_STAMP) $(KERNEL_STAMP)
 	@$(BIN)/python -m pytest -n 3
 
 clients: $(TEST_STAMP)
@@ -79,7 +88,7 @@ lint: $(TEST_STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint
+check: lint $(KERNEL_STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not kafka'
 
 docs: $(TEST_STAMP)
@@ -103,10 +112,10 @@ format: $(TEST_STAMP)
 debounce: $(TEST_STAMP)
 	@PUNCTUAL_LONG=1 $(BIN)/python -m pytest -n 0 --log-cli-level=INFO tests/integration/test_debounce.py
 
-bench: $(TEST_STAMP)
+bench: $(TEST_STAMP) $(KERNEL_STAMP)
 	@$(BIN)/python -m benchmarks
 
-bench-full: $(BENCH_STAMP)
+bench-full: $(BENCH_STAMP) $(KERNEL_STAMP)
 	@$(BIN)/python -m benchmarks --full --runs 3 --save
 	@$(BIN)/python -m benchmarks.page
 
@@ -151,7 +160,7 @@ lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade --group lock --output-file requirements/lock.txt
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf .venv kernel/target .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -169,6 +178,13 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml punctual/pyproject.toml | .ven
 	@echo 'Installing what running needs into .venv (the first time this takes a minute)'
 	@$(PIP) --require-hashes --requirement requirements/run.txt
 	@$(PIP) --no-deps --no-build-isolation --editable ./punctual --editable .
+	@touch $@
+
+# What is usual is done in Rust where that can be built, which takes half a minute, and in Python where it cannot.
+$(KERNEL_STAMP): $(KERNEL_SOURCES) | $(RUN_STAMP)
+	@mkdir -p build
+	@timeout 300 $(MAKE) --no-print-directory kernel >build/kernel.log 2>&1 || \
+		echo 'The kernel is not built (build/kernel.log says why): Python does what it would do'
 	@touch $@
 
 # PySpark is built here, without isolation too, by the setuptools of the first lock.

@@ -64,6 +64,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     http_give_up_ms: int = setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
     http_secrets_file: str = setting("DELAY_HTTP_SECRETS_FILE", "")
     log_format: str = setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
+    kernel: str = setting("PUNCTUAL_KERNEL", "auto", one_of("auto", "off", "require"))
     guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of("at_least_once", "exactly_once"))
     max_delay_ms: int = setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
     events: str = setting("DELAY_EVENTS", "on", one_of("on", "off"))

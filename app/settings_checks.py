@@ -9,6 +9,7 @@ from app.quotas import OTHERS
 from punctual.contract.destination import destination
 from punctual.contract.dialects import dialect_of
 from punctual.security.errors import LoginInvalid
+from tables import compiled
 from tables.keys import MOVED, topic_crc
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ COLD_MEMORY_MS = 10 * _MINUTE_MS
 def check(settings: "Settings") -> None:
     """See that settings make sense beside each other. Raises SettingInvalid, which names one and says why."""
     _check_inputs(settings)
+    if settings.kernel == "require" and compiled.kernel is None:
+        why = "it cannot be imported: `make kernel` builds it, or says what is missing. Leave this out to go without"
+        raise SettingInvalid("PUNCTUAL_KERNEL", settings.kernel, why)
     if settings.min_insync_replicas > settings.replication_factor > 1:
         raise SettingInvalid(
             "DELAY_MIN_INSYNC_REPLICAS",

@@ -1,12 +1,16 @@
 """What one step does to a partition: rows, positions, remembered ids. It becomes one changelog record batch."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from tables import keys
-from tables.entry import Entry
+from tables.entry import Entry, decode
 from tables.orders import UNKNOWN_MS, Orders
+
+#: Keys and values, of rows or of records.
+Pairs = Sequence[tuple[bytes, bytes]]
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True):
@@ -55,13 +59,28 @@ class Changes:
     Removals come before puts in the changelog batch: a message that moves to another key is never there twice.
     """
 
-    __slots__ = ("delivered", "fresh", "orders", "origins", "positions", "puts", "removals", "size", "told")
+    __slots__ = (
+        "delivered",
+        "fresh",
+        "gone",
+        "orders",
+        "origins",
+        "positions",
+        "puts",
+        "removals",
+        "size",
+        "told",
+        "usual",
+    )
 
     def __init__(self) -> None:
         """Begin with no change."""
         self.puts: dict[bytes, tuple[Entry, bytes]] = {}
         self.fresh: set[bytes] = set()
         self.removals: dict[bytes, Entry] = {}
+        #: Rows that are new, and rows that are removed, undecoded: the usual ones, of which nobody wants to know more.
+        self.usual: dict[bytes, bytes] = {}
+        self.gone: dict[bytes, bytes] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
         self.orders: dict[str, Orders | None] = {}
@@ -72,11 +91,37 @@ class Changes:
     def __bool__(self) -> bool:
         """Return whether anything changes."""
         rest = self.positions or self.origins or self.orders or self.delivered or self.told
-        return bool(self.puts or self.removals or rest)
+        return bool(self.puts or self.removals or self.usual or self.gone or rest)
 
     def touches(self, key: bytes) -> bool:
         """Return whether the row at `key` is removed or rewritten."""
-        return key in self.removals or key in self.puts
+        return self.removes(key) or key in self.puts or key in self.usual
+
+    def removes(self, key: bytes) -> bool:
+        """Return whether the row at `key` is removed."""
+        return key in self.removals or key in self.gone
+
+    def adds(self, key: bytes) -> bool:
+        """Return whether the row at `key` is new."""
+        return key in self.fresh or key in self.usual
+
+    @property
+    def removed(self) -> Iterator[bytes]:
+        """The keys of all rows that are removed."""
+        return itertools.chain(self.removals, self.gone)
+
+    @property
+    def added(self) -> Iterator[bytes]:
+        """The keys of all rows that are new."""
+        return itertools.chain(self.fresh, self.usual)
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Return the row at `key` as it is put here, None if it is not."""
+        put = self.puts.get(key)
+        if put is not None:
+            return put[0]
+        raw = self.usual.get(key)
+        return None if raw is None else decode(raw)
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
         """Add a row at a `key` that is new."""
@@ -84,14 +129,28 @@ class Changes:
         self.fresh.add(key)
         self.size += len(raw) + 32
 
+    def put_usual(self, rows: Pairs) -> None:
+        """Add new rows that nobody has decoded."""
+        self.usual.update(rows)
+        self.size += sum(len(raw) for _, raw in rows) + 32 * len(rows)
+
+    def remove_usual(self, rows: Pairs) -> None:
+        """Remove rows that nobody has decoded, and no step has touched since they were written."""
+        self.gone.update(rows)
+        self.size += 32 * len(rows)
+
     def rewrite(self, key: bytes, entry: Entry, raw: bytes) -> None:
         """Give the row that is at `key` another value."""
+        if self.usual.pop(key, None) is not None:
+            self.fresh.add(key)
         self.puts[key] = (entry, raw)
         self.size += len(raw) + 32
 
     def remove(self, key: bytes, entry: Entry) -> None:
         """Remove the row at `key`; one that this very step has added leaves no trace."""
         self.puts.pop(key, None)
+        if self.usual.pop(key, None) is not None:
+            return
         if key in self.fresh:
             self.fresh.discard(key)
             return
@@ -101,10 +160,11 @@ class Changes:
     def records(self, writer: int) -> Iterator[tuple[bytes, bytes | None]]:
         """Return the changelog records, first the stamp of the `writer`'s epoch, which marks whose batch this is."""
         yield keys.WRITER, keys.long_bytes(writer)
-        for key in self.removals:
+        for key in self.removed:
             yield key, None
         for key, (_, raw) in self.puts.items():
             yield key, raw
+        yield from self.usual.items()
         for id_, orders in self.orders.items():
             yield keys.ORDERS + id_.encode(), None if orders is None else _encode(orders)
         for id_, delivered in self.delivered.items():

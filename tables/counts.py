@@ -1,6 +1,7 @@
 """Pending counts per destination and per hour of due time: maintained with every step, never scanned for."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TypeVar
 
 import rocksdict
@@ -40,6 +41,12 @@ class Counts:
         # Here and not in a function: it is done twice for each message.
         place = destination, due_ms // MINUTE_MS if row_key < self.near.end else -1 - due_ms // _HOUR_MS
         self._added[place] = self._added.get(place, 0) + number
+
+    def add_all(self, places: Iterable[tuple[str, int, int]], times: int) -> None:
+        """Count rows, or with -1 `times` fewer, by destination and unit, as the kernel has added them up."""
+        for destination, unit, number in places:
+            place = destination, unit
+            self._added[place] = self._added.get(place, 0) + number * times
 
     def write(self, batch: rocksdict.WriteBatch) -> None:
         """Count what was added since the last write, and put the counters into the step's batch; those at zero go."""

@@ -98,8 +98,12 @@ class Shares:
         """Count what a step removes and adds, when written."""
         for entry in changes.removals.values():
             self.add(entry, -1)
+        for raw in changes.gone.values():
+            self.add(decode(raw), -1)
         for key in changes.fresh:
             self.add(changes.puts[key][0], 1)
+        for raw in changes.usual.values():
+            self.add(decode(raw), 1)
 
     def add(self, entry: Entry, number: int) -> None:
         """Count so many more rows (or fewer) with this content, when written."""

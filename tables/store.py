@@ -33,6 +33,7 @@ from tables.id_index import IdIndex
 from tables.orders import Orders, decode_orders
 from tables.read_ahead import ReadAhead
 from tables.rocksdb_options import rocksdb_options
+from tables.row_writes import RowWrites
 from tables.shares import Shares, Whose
 from tables.step_numbers import StepNumbers
 
@@ -92,6 +93,7 @@ class PartitionStore:
         self._low = b""
         self._ahead = ReadAhead(self._db)
         self._ids = IdIndex(self._db)
+        self._rows = RowWrites(self._ids, self.counts)
         self._steps = StepNumbers(self._db)
         if self._db.cut_off:
             self._steps.assure()
@@ -117,6 +119,10 @@ class PartitionStore:
     def find_many(self, ids: Sequence[str]) -> list[bytes | None]:
         """Return the keys of the rows with these ids, None where there is none, in one read."""
         return self._ids.find_many(ids)
+
+    def find_keys(self, id_keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the same of ids that are index keys already: `keys.ID` before each."""
+        return self._db.get_many(id_keys)
 
     def entry(self, key: bytes) -> Entry | None:
         """Return the row at `key`, or None."""
@@ -174,23 +180,13 @@ class PartitionStore:
     # writes ----------------------------------------------------------------------------------------------------------
     def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:
         """Apply one step whole: `offset` is the changelog's next offset after it, `now_ms` when that was its end."""
-        self._ahead.forget(itertools.chain(changes.removals, changes.puts))
+        self._ahead.forget(itertools.chain(changes.removed, changes.puts, changes.usual))
         if self.row_version < VERSION:
-            self.row_version = max((self.row_version, *(raw[0] for _, raw in changes.puts.values())))
-        batch, drop = rocksdict.WriteBatch(raw_mode=True), self._ids.drop
-        for key, entry in changes.removals.items():
-            batch.delete(key)
-            self.counts.add(entry.to, key, -1)
-            drop(batch, key, entry)
-        for key, (entry, raw) in changes.puts.items():
-            batch.put(key, raw)
-            if key in changes.fresh:
-                if entry.url is None:  # a callback bears the id of a message that has ended
-                    batch.put(keys.ID + entry.id.encode(), key)
-                self.counts.add(entry.to, key, 1)
-            elif entry.replaced:
-                drop(batch, key, entry)
-        self._low = min((self._low, *changes.fresh))
+            raws = itertools.chain((raw for _, raw in changes.puts.values()), changes.usual.values())
+            self.row_version = max((self.row_version, *(raw[0] for raw in raws)))
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        self._rows.write(batch, changes)
+        self._low = min((self._low, *changes.added))
         if self.shares is not None:
             self.shares.apply(changes)
         for topic, position in changes.positions.items():

@@ -1,5 +1,6 @@
 """What is sent to one destination partition in one go, and whose rows these are."""
 
+import itertools
 from collections import defaultdict
 
 from app.kafka import Batch
@@ -8,6 +9,7 @@ from app.route import Route
 from app.steps.occurrences import occurrence
 from punctual.contract.dialects import OF_ROWS
 from tables import Entry, keys
+from tables.changes import Pairs
 
 _headers = OF_ROWS.delivery
 
@@ -33,6 +35,12 @@ class DeliveryBatch:
             return False
         self.rows.append(row)
         return True
+
+    def extend(self, owner: Partition, rows: Pairs, begin: int, now_ms: int) -> int:
+        """Add usual rows, from the one at `begin` on, as far as they fit; return how many."""
+        added = self.batch.deliver(now_ms, rows, begin)
+        self.rows += zip(itertools.repeat(owner), (key for key, _ in rows[begin : begin + added]))
+        return added
 
     def by_owner(self) -> dict[Partition, list[bytes]]:
         """Return the keys of its rows by the partition that they belong to."""

@@ -1,9 +1,8 @@
 """Sends due messages to their destinations: one batch a destination partition and cycle, outcomes per row."""
 
 import asyncio
-import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from app.clock import Clock
@@ -18,10 +17,15 @@ from app.settings import Settings
 from app.steps.outcomes import Delivered, Rejected, reason_of
 from punctual.contract.home import key_partition
 from punctual.contract.request import Reason
-from tables import Entry
+from tables import Entry, compiled
+from tables.changes import Pairs
 
 if TYPE_CHECKING:
     from app.traces.traces import Traces
+
+
+#: So many messages without a key go to one partition before the next one has its turn.
+_TOGETHER = 16
 
 
 class Dispatcher:
@@ -35,9 +39,11 @@ class Dispatcher:
         #: Batches that take more rows, and how many of each route are with the sender.
         self._deliveries: dict[Route, DeliveryBatch] = {}
         self._sent = Counter[Route]()
-        self._turn = itertools.count()
         #: Hears how long each cluster took to acknowledge a batch, in seconds.
         self.answered: Callable[[str | None, float], None] = lambda _cluster, _seconds: None
+        self._turn = 0
+        #: How many partitions topics of our own cluster have, or had a moment ago.
+        self._usual: dict[str, int] = {}
         self.missing = MissingTopics(targets, settings.give_up_ms)
 
     def knows(self, cluster: str | None) -> bool:
@@ -50,15 +56,41 @@ class Dispatcher:
         partitions = target.cluster.partitions(entry.to)
         if not partitions:
             return entry.cluster, entry.to, -1
+        if entry.cluster is None:
+            self._usual[entry.to] = partitions
         if entry.partition is not None:
             return entry.cluster, entry.to, entry.partition
         if entry.key is not None:
             return entry.cluster, entry.to, key_partition(entry.key, partitions)
-        turn = next(self._turn) // 16
+        return self._spread(entry.cluster, entry.to, partitions, 1)
+
+    def _spread(self, cluster: str | None, to: str, partitions: int, rows: int) -> Route:
+        """Return where so many messages without a key go: some to each partition in turn, but for those blocked."""
+        turn, self._turn = self._turn // _TOGETHER, self._turn + rows
         for number in ((turn + step) % partitions for step in range(partitions)):
-            if not self.blocked((entry.cluster, entry.to, number)):
+            if not self.blocked((cluster, to, number)):
                 break
-        return entry.cluster, entry.to, number
+        return cluster, to, number
+
+    def usual_routes(self, rows: Pairs, begin: int) -> tuple[int, Sequence[tuple[Route, Pairs]]]:
+        """Return how many rows from `begin` on are usual and need not be decoded, and by which routes they go.
+
+        All are for our own cluster, and for topics that have been sent to before.
+        """
+        taken, groups = compiled.kernel.route(rows, begin, self._usual)
+        cluster, found = self._targets[None].cluster, list[tuple[Route, Pairs]]()
+        for to, number, there in groups:
+            partitions = cluster.partitions(to)
+            if partitions != self._usual[to]:
+                self._usual.pop(to)
+                return 0, ()
+            if number >= 0:
+                found.append(((None, to, number), there))
+                continue
+            for first in range(0, len(there), _TOGETHER):
+                some = there[first : first + _TOGETHER]
+                found.append((self._spread(None, to, partitions, len(some)), some))
+        return taken, found
 
     def blocked(self, route: Route) -> bool:
         """Return whether messages for this route had better wait."""
@@ -102,6 +134,18 @@ class Dispatcher:
                 self._submit(delivery)
             delivery = self._deliveries[route] = self._new_delivery(route)
             delivery.append(row, entry, now)
+
+    def add_usual(self, partition: Partition, rows: Pairs, route: Route, now: int) -> None:
+        """Add usual rows, which stay undecoded, to this cycle's batch for their route."""
+        partition.in_flight.claim_all(rows, route)
+        delivery, begin = self._deliveries.get(route), 0
+        while True:
+            if delivery is not None:
+                begin += delivery.extend(partition, rows, begin, now)
+                if begin == len(rows):
+                    return
+                self._submit(delivery)
+            delivery = self._deliveries[route] = self._new_delivery(route)
 
     def _new_delivery(self, route: Route) -> DeliveryBatch:
         return DeliveryBatch(route, transactional=False)

@@ -14,6 +14,7 @@ from app.kafka.transactions.transaction import Untaken
 from app.partition.partition import Partition
 from app.route import Route
 from tables import Entry
+from tables.changes import Pairs
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,18 @@ class TransactionalDispatcher(Dispatcher):
         if delivery is None or not delivery.append(row, entry, now):
             fresh = TransactionalDeliveryBatch(route, self)
             fresh.append(row, entry, now)
+            partition.enqueue(fresh)
+        self._failures.trying(route)
+
+    def add_usual(self, partition: Partition, rows: Pairs, route: Route, now: int) -> None:
+        """Add usual rows, which stay undecoded, to the partition's next step."""
+        partition.in_flight.claim_all(rows, route)
+        delivery, begin = partition.waiting(route), 0
+        if delivery is not None:
+            begin = delivery.extend(partition, rows, begin, now)
+        while begin < len(rows):
+            fresh = TransactionalDeliveryBatch(route, self)
+            begin += fresh.extend(partition, rows, begin, now)
             partition.enqueue(fresh)
         self._failures.trying(route)
 

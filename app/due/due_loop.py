@@ -22,7 +22,8 @@ from app.steps.outcomes import Dropped, Unsent
 from app.throttle.throttle import Throttle
 from punctual.contract.dialects import OF_ROWS
 from punctual.contract.request import Reason
-from tables import Entry, keys
+from tables import Entry, compiled, keys
+from tables.entry import decode
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,10 @@ log = logging.getLogger(__name__)
 _CYCLE_S = 0.004
 #: The same while partitions wait for room: what there is goes in a few lumps.
 _FULL_CYCLE_S = 0.001
+
+
+#: Where there is one row that is not usual, so many are looked at one by one.
+_OTHERS = 16
 
 
 class DueLoop:
@@ -162,16 +167,51 @@ class DueLoop:
             if limit <= 0:
                 return 0.0
         found, following = partition.store.due(now, in_flight.cursor, limit)
-        for key, raw in found:
-            if not in_flight.busy(key):
-                self._decide(partition, key, in_flight.row(key, raw), now)
         if found:
+            self._fire_all(partition, found, now)
             in_flight.move_on(found[-1][0])
         # It may not be looked at again before its first outcomes.
         in_flight.full = len(in_flight.claims) - claimed >= room
         if following is not None:
             next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
         return LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)
+
+    def _fire_all(self, partition: Partition, found: list[tuple[bytes, bytes]], now: int) -> None:
+        """Send due rows, the usual ones undecoded."""
+        in_flight, begin = partition.in_flight, 0
+        usual = compiled.kernel is not None and not self._sets_aside and in_flight.untouched([key for key, _ in found])
+        while begin < len(found):
+            taken = self._fire_usual(partition, found, begin, now) if usual else 0
+            begin += taken
+            others = begin + (1 if taken else _OTHERS)
+            for key, raw in found[begin:others]:
+                if not in_flight.busy(key):
+                    self._decide(partition, key, in_flight.row(key, raw), now)
+            begin = others
+
+    def _fire_usual(self, partition: Partition, found: list[tuple[bytes, bytes]], begin: int, now: int) -> int:
+        """Send the usual rows from the one at `begin` on; return how many that were."""
+        taken, groups = self._dispatcher.usual_routes(found, begin)
+        for route, rows in groups:
+            if self._is_free(route):
+                self._dispatcher.add_usual(partition, rows, route, now)
+                self._late.update([now - keys.due_of(key) for key, _ in rows])
+            else:
+                for key, raw in rows:
+                    self._decide(partition, key, decode(raw), now)
+        return taken
+
+    def _is_free(self, route: Route) -> bool:
+        """Return whether all rows may be sent on a route for now."""
+        if route in self._free:
+            return True
+        dispatcher = self._dispatcher
+        if dispatcher.missing.gone(route) or dispatcher.hopeless(route) or dispatcher.blocked(route):
+            return False
+        if dispatcher.steady(route):
+            self._free.add(route)
+            return True
+        return False
 
     def _fire_late(self, partition: Partition, now: int, limit: int) -> int:
         """Send rows that were put before the cursor while it does not go back; return how many were looked at."""

@@ -3,7 +3,6 @@
 No I/O but reads of the local store: the step that comes out is what happens.
 """
 
-import copy
 import zlib
 from collections.abc import Callable, Sequence
 
@@ -14,12 +13,13 @@ from app.ingest.pending_rows import PendingRows
 from app.ingest.policy import AHEAD_MS, Policy
 from app.ingest.refusals import Refusals
 from app.ingest.schedules import Schedules
+from app.ingest.usual_requests import UsualRequests
 from app.steps.context import Context
 from app.steps.occurrences import OF_SERIES
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import forward, request
 from punctual.contract.home import home_partition
-from punctual.contract.native import Record
+from punctual.contract.native import PlainRecord, Record
 from punctual.contract.request import Reason, Refusal, Request
 from tables import Position, keys
 from tables.entry import RECURRING
@@ -49,8 +49,33 @@ class Ingest:
         self._rows = rows = PendingRows(context)
         self._schedules = Schedules(context, policy, rows, self._refusals, self._crcs)
         self._commands = Commands(context, rows, self._crcs)
+        self._usual = UsualRequests(context, policy, self._crcs)
         #: The stamp of the last record that was read.
         self._read_ms = UNKNOWN_MS
+
+    def take_usual(
+        self,
+        step: Step,
+        records: Sequence[Record],
+        begin: int,
+        end: int,
+        partitions_of: Callable[[str], int],
+        limit: int,
+    ) -> int:
+        """Add to `step` what usual requests do, from the one at `begin` on; return how many records that were.
+
+        All are of one topic and in order. It takes none from `end` on, and no more when the step has `limit` bytes.
+        """
+        topic = records[begin].topic
+        before = self._position(step, topic)
+        stamp_ms = max(before.stamp_ms, self._memory.claimed(topic))
+        taken, stamp_ms = self._usual.take(
+            step, records, begin, end, before, stamp_ms, partitions_of, limit - step.size
+        )
+        if taken:
+            last = records[begin + taken - 1]
+            self._move_on(step, last, last.offset + 1, before, stamp_ms)
+        return taken
 
     def read(self, step: Step, records: Sequence[Record]) -> list[Read]:
         """Decode `records`, all of one topic and in order, but for those before the topic's position."""
@@ -127,18 +152,19 @@ class Ingest:
                 else:
                     self._refusals.refuse(step, record, refusal)
         if taken:
-            self._move_on(step, found[:taken], whole=taken == len(found))
+            last, largest_ms = found[taken - 1][0], self._read_ms
+            if taken < len(found):
+                latest_ms = step.broker_ms + AHEAD_MS
+                stamps = (record.timestamp for record, _ in found[:taken])
+                largest_ms = max((stamp for stamp in stamps if stamp <= latest_ms), default=-1)
+            before = self._position(step, last.topic)
+            self._move_on(step, last, last.offset + 1 - before.base, before, largest_ms)
         return taken
 
-    def _move_on(self, step: Step, taken: list[Read], *, whole: bool) -> None:
-        """Note how far the topic of these records is read: the `whole` of what was read last, or its beginning."""
-        last, largest_ms = taken[-1][0], self._read_ms
-        before = self._position(step, last.topic)
-        if not whole:
-            latest_ms = step.broker_ms + AHEAD_MS
-            largest_ms = max((record.timestamp for record, _ in taken if record.timestamp <= latest_ms), default=-1)
+    def _move_on(self, step: Step, last: Record, following: int, before: Position, largest_ms: int) -> None:
+        """Note that the topic of a record is read up to it, and which offset is the `following` one."""
         step.changes.positions[last.topic] = Position(
-            last.offset + 1 - before.base,
+            following,
             last.timestamp,
             crc_of(last.key, last.value),
             before.base,
@@ -194,9 +220,8 @@ def _renumbered(record: Record, base: int) -> Record:
     Sources, automatic ids, row keys and what is known of forwards go by offsets: the same ones again would replace
     messages that still wait, and make new forwards look like repeated ones.
     """
-    record = copy.copy(record)
-    record.offset += base
-    return record
+    offset, stamp_ms = record.offset + base, record.timestamp
+    return PlainRecord(record.topic, record.partition, offset, stamp_ms, record.key, record.value, record.headers)
 
 
 def crc_of(key: bytes | None, value: bytes | None) -> int:

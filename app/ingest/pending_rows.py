@@ -23,10 +23,7 @@ class PendingRows:
 
     def entry(self, step: Step, key: bytes) -> Entry:
         """Return the row at `key` as the step sees it."""
-        put = step.changes.puts.get(key)
-        if put is not None:
-            return put[0]
-        entry = self._claims.get(key) or self._store.entry(key)
+        entry = step.changes.entry(key) or self._claims.get(key) or self._store.entry(key)
         assert entry is not None, "the id index names a row that is not there"
         return entry
 

@@ -1,16 +1,20 @@
 """The rows of a partition that are being sent, those passed over, and where the due loop looks next."""
 
 import heapq
+import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+from app.partition.claims import Claims
 from app.partition.next_tries import NextTries
 from app.route import ANY, HTTP, Route, destination_of, name_of, whole
 from app.steps.outcomes import Delivered, Outcome
 from app.steps.step import Step
 from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
+from tables.changes import Pairs
 from tables.entry import decode
 
 #: With so many rows on their way, a scan that went back would go through all of them again, and what has been removed
@@ -31,7 +35,7 @@ class InFlight:
     def __init__(self) -> None:
         """Begin with nothing in flight, and the cursor at the beginning."""
         #: Rows whose sends are outstanding, until the step that ends them is committed; `_unanswered` have no outcome.
-        self.claims: dict[bytes, Entry] = {}
+        self.claims = Claims()
         self._unanswered: set[bytes] = set()
         self._routes: dict[bytes, Route] = {}
         self._rows = Counter[Route]()
@@ -65,6 +69,14 @@ class InFlight:
             self._routes[key] = route
             self._rows[route] += 1
 
+    def claim_all(self, rows: Pairs, route: Route) -> None:
+        """Mark usual rows, which stay undecoded, as being sent on a route."""
+        self.claims.update(rows)  # type: ignore[arg-type]  # they are decoded when somebody asks
+        found = [key for key, _ in rows]
+        self._unanswered.update(found)
+        self._routes.update(zip(found, itertools.repeat(route)))
+        self._rows[route] += len(found)
+
     def answered(self, outcome: Outcome) -> Outcome | None:
         """Return what an outcome says of rows that still wait for one, None if there are none."""
         if isinstance(outcome, Delivered):
@@ -82,15 +94,12 @@ class InFlight:
 
     def end(self, rows: Iterable[bytes]) -> None:
         """End the claims of rows: the step that has their outcome is committed, or they were not sent after all."""
-        ended = Counter[Route]()
-        claims, routes = self.claims, self._routes
-        for key in rows:
-            claims.pop(key, None)
-            self._unanswered.discard(key)
-            route = routes.pop(key, None)
-            if route is not None:
-                ended[route] += 1
-        self._rows -= ended  # routes that have none left go
+        ended = list(rows)
+        self._unanswered.difference_update(ended)
+        for key in ended:
+            self.claims.pop(key, None)
+        routes = map(self._routes.pop, ended, itertools.repeat(None))
+        self._rows -= Counter(route for route in routes if route is not None)  # those that have none left go
 
     def sending(self, blocked: Callable[[Route], bool]) -> int:
         """Return how many rows are being sent, but for those whose route is blocked: they must not stop the others."""
@@ -184,7 +193,7 @@ class InFlight:
         step, self._step = self._step, None
         if lowest is not None and lowest < self.cursor:
             if step is not None and (self.aside or (len(self.claims) > _BUSY and len(self._late) < _MOST_LATE)):
-                for key in step.changes.fresh:
+                for key in step.changes.added:
                     if key < self.cursor:
                         heapq.heappush(self._late, key)
             else:
@@ -199,15 +208,25 @@ class InFlight:
         step = self._step
         if step is None:
             return False
-        return key in step.changes.removals or key in step.changes.fresh or key in step.again
+        return step.changes.removes(key) or step.changes.adds(key) or key in step.again
 
     def row(self, key: bytes, raw: bytes) -> Entry:
         """Return the row in `raw`, or what the step that is being committed writes in its place.
 
         Rows that are due later must not overtake it for what is noted on it meanwhile.
         """
-        put = None if self._step is None else self._step.changes.puts.get(key)
-        return decode(raw) if put is None else put[0]
+        put = None if self._step is None else self._step.changes.entry(key)
+        return decode(raw) if put is None else put
+
+    def untouched(self, keys: Sequence[bytes]) -> bool:
+        """Return whether none of these rows is being sent, and the step that is being committed leaves all alone."""
+        step = self._step
+        there: list[AbstractSet[bytes]] = [self.claims.keys()]
+        if step is not None:
+            changes = step.changes
+            there += [changes.removals.keys(), changes.gone.keys(), changes.puts.keys(), changes.usual.keys()]
+            there.append(step.again.keys())
+        return all(rows.isdisjoint(keys) for rows in there if rows)
 
     def busy(self, key: bytes) -> bool:
         """Return whether a row is being sent, or is about to go: it is not fired then."""

@@ -289,9 +289,9 @@ class Partition:
             self._services.traces.committed(self.number, step)
         self.in_flight.end(step.fired)
         if step.again or self.in_flight.tries:
-            self.in_flight.tries.change(step.again, step.changes.removals)
+            self.in_flight.tries.change(step.again, set(step.changes.removed))
         self.steps_read += bool(step.changes.positions)
-        lowest = min(step.changes.fresh, default=None)
+        lowest = min(step.changes.added, default=None)
         if lowest is not None and keys.due_of(lowest) <= step.now_ms + _SOON_MS:
             self._pacing.hurry(asyncio.get_running_loop().time(), _SOON_FOR_S)
         self.in_flight.end_step(lowest)

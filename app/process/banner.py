@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from app.settings import Settings
 from app.version import VERSION
+from tables import compiled
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +21,7 @@ def banner(settings: Settings) -> str:
         "delivers to": destinations(settings),
         "data": str(settings.data_path.absolute()),
         "web view": settings.url,
+        "kernel": "on" if compiled.kernel is not None else "off: Python does what it would do",
         "process": f"{os.getpid()}, Python {platform.python_version()}, Faust {version('faust-streaming')}",
     }
     width = max(map(len, rows))

@@ -55,15 +55,14 @@ class Bounds:
         its own life, for that one was delivered.
         """
         row = next((row for row, other in self._claims.items() if other.source == by.source), None)
-        if row is None or row in step.changes.removals:
+        if row is None or step.changes.removes(row):
             row = step.ids[entry.id] if entry.id in step.ids else self._store.find(entry.id)
             if row is None or by.stamp_ms < self._entry(step, row).own_bound.first_ms:
                 return
         self.join(step, row, entry.own_bound, entry.source, step.broker_ms, partial(keys.with_due, row))
 
     def _entry(self, step: Step, row: bytes) -> Entry:
-        put = step.changes.puts.get(row)
-        entry = put[0] if put is not None else self._claims.get(row) or self._store.entry(row)
+        entry = step.changes.entry(row) or self._claims.get(row) or self._store.entry(row)
         assert entry is not None, "the id index names a row that is not there"
         return entry
 

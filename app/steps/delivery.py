@@ -7,6 +7,7 @@ from app.kafka.errors import SendError
 from app.kafka.transactions.transaction import Untaken
 from app.route import Route
 from tables import Entry
+from tables.changes import Pairs
 
 
 class Delivery(Protocol):
@@ -20,6 +21,10 @@ class Delivery(Protocol):
 
     def append(self, row: tuple[Any, bytes], entry: Entry, now_ms: int) -> bool:
         """Add a row; False if it doesn't fit any more."""
+        ...
+
+    def extend(self, owner: Any, rows: Pairs, begin: int, now_ms: int) -> int:
+        """Add usual rows of a partition, from the one at `begin` on, as far as they fit; return how many."""
         ...
 
     def taken(self) -> None:

@@ -14,6 +14,7 @@ from app.steps.events import Event, Kind
 from app.steps.step import Step
 from app.steps.transitions import ended, move
 from app.steps.tries import wait_ms
+from app.steps.usual_deliveries import UsualDeliveries
 from punctual.contract.request import Reason
 from tables import Command, Entry, keys
 from tables.changes import RememberedDelivery
@@ -96,7 +97,7 @@ class Outcomes:
         self._number, self._settings = context.number, context.settings
         self._claims, self._limits = context.claims, context.limits
         self._cold, self._memory = context.cold, context.memory
-        self._bounds = Bounds(context)
+        self._bounds, self._usual = Bounds(context), UsualDeliveries(context)
 
     def apply(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
@@ -125,7 +126,8 @@ class Outcomes:
         where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
         posted = not outcome.topic
         watermark_ms = self._memory.watermark_ms
-        for row, offset in outcome.rows:
+        rows = outcome.rows if posted else self._usual.remove(step, outcome.rows, where, outcome.sent_ms)
+        for row, offset in rows:
             entry, due = claims[row], keys.due_of(row)
             step.fired.append(row)
             step.remove(row, entry)

@@ -1,13 +1,17 @@
 """One unit of work on a partition: rows to put and remove, records to send, positions (how-it-works.md#a-step)."""
 
-from collections.abc import Sequence  # noqa: TC003 - needed for annotations
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from app.steps import events
 from punctual.contract.request import Reason
 from tables import Changes, Entry
+from tables.changes import Pairs
 from tables.destination import told
 from tables.entry import VERSION
+
+_first = itemgetter(0)
 
 
 class OutgoingRecord(NamedTuple):
@@ -99,6 +103,14 @@ class Step:
             self._another(event.event)
         self.events.append((event.id.encode(), events.encode(event)))
 
+    def tell_all(self, kind: events.Kind, told: Pairs) -> None:
+        """Add events of one kind that are encoded already."""
+        if self._usual is None:
+            self._usual = kind
+        elif kind is not self._usual:
+            self._others[kind] = self._others.get(kind, 0) + len(told)
+        self.events += told
+
     def _another(self, kind: events.Kind) -> None:
         if self._usual is None:
             self._usual = kind
@@ -118,6 +130,21 @@ class Step:
         self.changes.put(key, entry, raw)
         if entry.url is None:
             self.ids[entry.id] = key
+
+    def put_usual(self, ids: Sequence[str], rows: Pairs, told: list[tuple[bytes, bytes]]) -> None:
+        """Add new rows with these ids, undecoded, whose acceptance is `told`."""
+        self.changes.put_usual(rows)
+        self.ids.update(zip(ids, map(_first, rows), strict=True))
+        self.tell_all("accepted", told)
+
+    def remove_usual(
+        self, ids: Sequence[str], rows: list[tuple[bytes, bytes]], told: list[tuple[bytes, bytes]]
+    ) -> None:
+        """Remove delivered rows with these ids, undecoded, whose delivery is `told`."""
+        self.changes.remove_usual(rows)
+        self.ids.update(dict.fromkeys(ids))
+        self.fired += map(_first, rows)
+        self.tell_all("delivered", told)
 
     def remove(self, key: bytes, entry: Entry) -> None:
         """Remove a row."""

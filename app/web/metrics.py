@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from app.web.overview import Namespace, Overview, Queue, Wanted, namespace_rows, overview, queue_rows
 from app.web.state import WorkerState
+from tables import compiled
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -33,8 +34,8 @@ class WorkerCollector(Collector):
         whole = overview(mine, 0, state.now_ms())
         fresh = {number: mine[number] for number in mine if number not in whole.partitions_stale}
         yield from _gauges(overview(fresh, 0, state.now_ms()))
-        built = InfoMetricFamily("delay_build", "The version of this worker.")
-        built.add_metric([], {"version": state.version})
+        built = InfoMetricFamily("delay_build", "The version of this worker, and whether it has the kernel.")
+        built.add_metric([], {"version": state.version, "kernel": "off" if compiled.kernel is None else "on"})
         yield built
         left = sum(row["total"] - row["done"] for row in state.recovery())
         if state.measures is not None:

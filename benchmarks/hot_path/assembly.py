@@ -14,6 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from aiokafka.consumer import fetcher
+from aiokafka.structs import TopicPartition
+
 from app.clock import Clock
 from app.settings import Settings
 from tables import PartitionStore
@@ -24,6 +27,9 @@ _NUMBER, _DESTINATION_PARTITIONS = 0, 4
 _MIB = 1 << 20
 _ANY_NUMBER = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _LATER_MS = 24 * 3_600_000
+
+#: What a broker has sent: the topic of its partition 0, the first offset, and a batch.
+Fetch = tuple[str, int, bytes]
 
 #: Set, what ends leaves a trace, as in the first seconds after a request, and while some partition lags behind.
 REMEMBER = "HOT_PATH_REMEMBER"
@@ -52,6 +58,7 @@ try:
     Services = _found("app.partition.services:Services")
 except ImportError:
     Services = None
+_found("app.kafka.patches.lenient_records").install()
 # Steps begin as soon as there is anything to do: what they hold is the same in each round.
 _found("app.partition.pacing", "app.beat").until = lambda *_: 0.0
 
@@ -88,9 +95,9 @@ class Assembly:
         if hasattr(self._partition, "memory") and not os.environ.get(REMEMBER):
             self._partition.memory.watermark_ms = self._now_ms  # as a few seconds after requests have come
 
-    async def take(self, chunks: Iterable[list[Any]]) -> None:
-        """Have chunks of fetched records taken into the table."""
-        offered: asyncio.Future[Any] = asyncio.gather(*[self._partition.offer(chunk) for chunk in chunks])
+    async def take(self, fetches: Iterable[Fetch]) -> None:
+        """Have what was fetched read, and taken into the table."""
+        offered: asyncio.Future[Any] = asyncio.gather(*[self._partition.offer(_read(*fetch)) for fetch in fetches])
         await asyncio.wait([offered, self._failed], return_when=asyncio.FIRST_COMPLETED)
         self._assure()
 
@@ -125,6 +132,17 @@ class Assembly:
         await self._partition.pause(0)
         self._store.close()
         self._assure()
+
+
+def _read(topic: str, offset: int, raw: bytes) -> list[Any]:
+    """Return the records of a fetch as the worker's consumer reads them."""
+    checks_crcs, read_committed = True, 1
+    records = fetcher.MemoryRecords(raw)
+    return [
+        *fetcher.PartitionRecords(
+            TopicPartition(topic, 0), records, [], offset, None, None, checks_crcs, read_committed
+        )
+    ]
 
 
 class AloneJournal(Journal):  # type: ignore[misc,valid-type]  # found at run time

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from aiokafka.structs import ConsumerRecord
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 import app
 from benchmarks.hot_path import dialects
-from benchmarks.hot_path.assembly import Assembly
+from benchmarks.hot_path.assembly import Assembly, Fetch
 from benchmarks.hot_path.stages import Stopwatch
 from benchmarks.plan import Plan
 
@@ -28,14 +28,14 @@ _HOUR_MS = 3_600_000
 _USUAL_THRESHOLDS = 700, 10, 10
 
 
-def requests(count: int, base_ms: int) -> list[list[ConsumerRecord]]:
-    """Return requests as they are fetched: half of them with an id of their own, half to get one from their place.
+def requests(count: int, base_ms: int) -> list[Fetch]:
+    """Return requests as brokers send them: half of them with an id of their own, half to get one from their place.
 
     Those of another dialect have ids as it has them.
     """
     plan = Plan(name="order", to="orders", count=count, base_ms=base_ms + _HOUR_MS, step_us=50)
     other = dialects.chosen()
-    records = []
+    fetches = []
     for number, due_ms in enumerate(plan.due_times()):
         topic, key, value = "delay-requests", plan.id(number).encode(), plan.value(number)
         if other is None:
@@ -45,14 +45,16 @@ def requests(count: int, base_ms: int) -> list[list[ConsumerRecord]]:
         else:
             topic = dialects.INPUT
             headers, key, value = other(plan.to, due_ms, key, value)
-        record = ConsumerRecord(topic, 0, number, base_ms, 1, key, value, None, len(key), len(value), tuple(headers))
-        records.append(record)
-    return [records[begin : begin + _CHUNK] for begin in range(0, count, _CHUNK)]
+        place = number % _CHUNK
+        if not place:
+            batch = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
+            fetches.append((topic, number, batch))
+        batch.append(place, base_ms, key, value, headers)
+    return [(topic, first, first.to_bytes(8, "big") + bytes(batch.build())[8:]) for topic, first, batch in fetches]
 
 
-async def measure(assembly: Assembly, chunks: list[list[ConsumerRecord]], watch: Stopwatch) -> dict[str, float]:
+async def measure(assembly: Assembly, count: int, chunks: list[Fetch], watch: Stopwatch) -> dict[str, float]:
     """Take all in and deliver it; return the microseconds of CPU a message of `in`, `out`, and each stage of them."""
-    count = sum(map(len, chunks))
     try:
         await asyncio.sleep(0)  # the partition's task begins
         spent = await _timed("in", assembly.take(chunks), watch)
@@ -75,9 +77,9 @@ async def _timed(way: str, work: Awaitable[None], watch: Stopwatch) -> dict[str,
     return {way: total, **named, f"{way} rest": total - sum(stages.values())}
 
 
-async def _round(directory: str, chunks: list[list[ConsumerRecord]], watch: Stopwatch) -> dict[str, float]:
+async def _round(directory: str, count: int, chunks: list[Fetch], watch: Stopwatch) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=directory) as here:
-        return await measure(Assembly(Path(here)), chunks, watch)
+        return await measure(Assembly(Path(here)), count, chunks, watch)
 
 
 def _assure(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
@@ -95,7 +97,7 @@ def main() -> None:
     gc.set_threshold(*getattr(app, "_RARELY", _USUAL_THRESHOLDS))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for _ in sys.stdin:
-            spent = runner.run(_round(directory, chunks, watch))
+            spent = runner.run(_round(directory, int(count), chunks, watch))
             sys.stdout.buffer.write(msgspec.json.encode(spent) + b"\n")
             sys.stdout.buffer.flush()
 

@@ -11,6 +11,7 @@ import msgspec
 from app.ingest.ingest import Ingest
 from app.ingest.policy import Policy
 from app.ingest.quotas import Quotas, whose
+from app.partition.claims import Claims
 from app.settings import Settings
 from app.steps.context import Context
 from app.steps.occurrences import number_of
@@ -18,7 +19,7 @@ from app.steps.outcomes import Delivered, Outcome, Outcomes
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import native, request
 from punctual.contract.native import Record
-from tables import Entry, PartitionStore
+from tables import PartitionStore
 from tests.harness.account import life_of
 from tests.punctual.contract.records import NOW, FakeRecord, Log
 
@@ -67,7 +68,7 @@ class Workbench:
     def open(self) -> None:
         """Begin a life: nothing is being sent."""
         self.store = PartitionStore(self.path, whose(self.settings.namespaces))
-        self.claims: dict[bytes, Entry] = {}
+        self.claims = Claims()
         self.stores = {self.number: self.store}
         quotas = Quotas(self.settings, self.stores, self.restoring, self.reports, lambda: self.seconds)
         policy = Policy(self.settings, None, quotas if self.settings.quotas else None)

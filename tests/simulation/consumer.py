@@ -93,7 +93,7 @@ class Consumer:
         batches, _ = log.read(cursor.offset, committed=True)
         for batch in batches:
             if not batch.control and not log.is_aborted(batch):
-                for record in batch.records(log.topic, log.partition):
+                for record in batch.fetched(log.topic, log.partition):
                     if record.offset >= cursor.offset:
                         records.append(record)
                         cursor.offset = record.offset + 1

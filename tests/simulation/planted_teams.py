@@ -42,8 +42,10 @@ def _of_an_empty_table(count: Any) -> Any:
 
 def _additions_alone(_: Any) -> Any:
     def planted(self: Shares, changes: Changes) -> None:
-        for key in changes.fresh:
-            self.add(changes.puts[key][0], 1)
+        for key in changes.added:
+            entry = changes.entry(key)
+            assert entry is not None
+            self.add(entry, 1)
 
     return planted
 

@@ -1,6 +1,7 @@
 """A worker put together as app/engine.py does, of the same parts; below it are a simulated broker, disk and clock."""
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable, Hashable
 from pathlib import Path
@@ -35,6 +36,8 @@ from app.throttle.controls import Controls
 from app.throttle.throttle import Throttle
 from app.topics import TopicLimits
 from tables import DelayTable, Entry, Whose
+from tables.changes import Pairs
+from tables.entry import decode
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.clock import WorkerClock
 from tests.simulation.consumer import Consumer
@@ -175,7 +178,9 @@ class Worker:
         """Pass a point of the journal's; it may be the last one."""
         self.check()
         if point == "applied" and step is not None:
-            for key, (entry, _) in step.changes.puts.items():
+            for key in itertools.chain(step.changes.puts, step.changes.usual):
+                entry = step.changes.entry(key)
+                assert entry is not None
                 self.applied.setdefault((key, entry.source), self._loop.time())
             if self.namespaces:
                 look(self)
@@ -248,13 +253,19 @@ class Worker:
 
     def _noting(self, partition: Partition) -> Partition:
         """Note when rows of a partition are claimed."""
-        claim = partition.in_flight.claim
+        claim, claim_all = partition.in_flight.claim, partition.in_flight.claim_all
 
         def noted(key: bytes, entry: Entry, route: Route | None = None) -> None:
             self.claimed.setdefault((key, entry.source), []).append(self._loop.time())
             claim(key, entry, route)
 
+        def all_noted(rows: Pairs, route: Route) -> None:
+            for key, raw in rows:
+                self.claimed.setdefault((key, decode(raw).source), []).append(self._loop.time())
+            claim_all(rows, route)
+
         partition.in_flight.claim = noted  # type: ignore[method-assign]
+        partition.in_flight.claim_all = all_noted  # type: ignore[method-assign]
         return partition
 
     async def revoke(self) -> None:

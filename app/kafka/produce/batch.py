@@ -1,9 +1,12 @@
 """One record batch: what a broker appends whole or not at all."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+
+from tables import compiled
+from tables.changes import Pairs
 
 #: What a batch may hold before it is sent. Brokers take 1 MiB by default (message.max.bytes).
 TARGET_BYTES = 512 * 1024
@@ -20,13 +23,12 @@ class Ack(NamedTuple):
     timestamp_ms: int
 
 
-class Batch:
-    """Records for one topic partition, in order; the first is taken whatever its size."""
+class _PythonBuilder:
+    """What the kernel's builder does, but for deliveries, with aiokafka's."""
 
-    __slots__ = ("_builder", "_raw", "count")
+    __slots__ = ("_builder", "count")
 
-    def __init__(self, limit: int = TARGET_BYTES, *, transactional: bool = False) -> None:
-        """Begin an empty batch of at most `limit` bytes, a single larger record aside."""
+    def __init__(self, limit: int, transactional: bool) -> None:  # noqa: FBT001 - as the kernel's
         self._builder = DefaultRecordBatchBuilder(
             _MAGIC,
             _NO_COMPRESSION,
@@ -36,18 +38,15 @@ class Batch:
             base_sequence=-1,
             batch_size=limit,
         )
-        self._raw: bytes | None = None
         self.count = 0
 
-    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = NO_HEADERS) -> bool:
-        """Add a record; False if it doesn't fit any more."""
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
         if self._builder.append(self.count, timestamp_ms, key, value, headers) is None:
             return False
         self.count += 1
         return True
 
     def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]]) -> int:
-        """Add records of key and value alone as far as they fit; return how many."""
         append, first = self._builder.append, self.count
         for key, value in records:
             if append(self.count, timestamp_ms, key, value, NO_HEADERS) is None:
@@ -56,10 +55,48 @@ class Batch:
         return self.count - first
 
     def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:
+        self._builder.set_producer_state(producer_id, epoch, sequence)
+        return bytes(self._builder.build())
+
+
+class Batch:
+    """Records for one topic partition, in order; the first is taken whatever its size."""
+
+    __slots__ = ("_builder", "_raw")
+
+    def __init__(self, limit: int = TARGET_BYTES, *, transactional: bool = False) -> None:
+        """Begin an empty batch of at most `limit` bytes, a single larger record aside."""
+        make: Any = _PythonBuilder if compiled.kernel is None else compiled.kernel.Builder
+        self._builder = make(limit, transactional)
+        self._raw: bytes | None = None
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        count: int = self._builder.count
+        return count
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = NO_HEADERS) -> bool:
+        """Add a record; False if it doesn't fit any more."""
+        return bool(self._builder.append(timestamp_ms, key, value, headers))
+
+    def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]]) -> int:
+        """Add records of key and value alone as far as they fit; return how many."""
+        added: int = self._builder.extend(timestamp_ms, records)
+        return added
+
+    def deliver(self, timestamp_ms: int, rows: Pairs, begin: int) -> int:
+        """Add usual rows, from the one at `begin` on, as their deliveries, as far as they fit; return how many.
+
+        Only with the kernel, which reads them.
+        """
+        added: int = self._builder.deliver(timestamp_ms, rows, begin)
+        return added
+
+    def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:
         """Return the batch's bytes, numbered for an idempotent producer (KIP-98); the same at each later call."""
         if self._raw is None:
-            self._builder.set_producer_state(producer_id, epoch, sequence)
-            self._raw = bytes(self._builder.build())
+            self._raw = self._builder.build(producer_id, epoch, sequence)
         return self._raw
 
     def renumber(self) -> None:

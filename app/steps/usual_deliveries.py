@@ -1,0 +1,40 @@
+"""Usual rows that were delivered are removed, many in one call of the kernel, and are never decoded."""
+
+from collections.abc import Iterable
+
+from app.steps.context import Context
+from app.steps.step import Step
+from tables import compiled
+
+#: Where there is one row that is not usual, so many are looked at one by one.
+_OTHERS = 16
+
+
+class UsualDeliveries:
+    """Removes the rows of one partition of which there is nothing to say but that they were delivered."""
+
+    def __init__(self, context: Context) -> None:
+        """Serve the partition of a context."""
+        self._claims, self._memory = context.claims, context.memory
+        self._there = compiled.kernel is not None and not context.settings.dedupe_window_ms
+
+    def remove(
+        self, step: Step, rows: list[tuple[bytes, int]], where: str, sent_ms: int
+    ) -> Iterable[tuple[bytes, int]]:
+        """Remove rows that `where` has taken, each with its offset there; go through those that are not usual."""
+        if not self._there:
+            yield from rows
+            return
+        begin, watermark_ms = 0, max(0, self._memory.watermark_ms)
+        while begin < len(rows):
+            taken, ids, gone, told = compiled.kernel.delivered(
+                rows, begin, self._claims, where, step.now_ms, sent_ms, watermark_ms
+            )
+            if taken and not step.ids.keys().isdisjoint(ids):
+                taken = 0
+            if taken:
+                step.remove_usual(ids, gone, told)
+                begin += taken
+            others = begin + (1 if taken else _OTHERS)
+            yield from rows[begin:others]
+            begin = others

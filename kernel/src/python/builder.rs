@@ -1,0 +1,94 @@
+//! Record batches for produce requests.
+
+use pyo3::exceptions::PyOverflowError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+
+use super::rows::{known, row_of};
+use crate::batch::Batch;
+
+/// Records for one batch; the first is taken whatever its size.
+#[pyclass(module = "punctual_kernel")]
+pub struct Builder {
+    batch: Batch,
+}
+
+#[pymethods]
+impl Builder {
+    #[new]
+    fn new(limit: usize, transactional: bool) -> Self {
+        Builder { batch: Batch::new(limit, transactional) }
+    }
+
+    #[getter]
+    fn count(&self) -> usize {
+        self.batch.count
+    }
+
+    /// Add a record; False if it does not fit.
+    fn append(
+        &mut self,
+        timestamp_ms: i64,
+        key: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        headers: &Bound<'_, PyList>,
+    ) -> PyResult<bool> {
+        self.batch.begin(timestamp_ms, nullable(key)?, nullable(value)?, headers.len());
+        for header in headers {
+            let header = header.cast::<PyTuple>()?;
+            let (name, value) = (header.get_item(0)?, header.get_item(1)?);
+            self.batch.header(name.cast::<PyString>()?.to_str()?.as_bytes(), nullable(&value)?);
+        }
+        Ok(self.batch.end(timestamp_ms))
+    }
+
+    /// Add records of key and value alone as far as they fit; return how many.
+    fn extend<'py>(slf: &Bound<'py, Self>, timestamp_ms: i64, records: &Bound<'py, PyAny>) -> PyResult<usize> {
+        let first = slf.try_borrow()?.batch.count;
+        for record in records.try_iter()? {
+            let record = record?;
+            let record = record.cast::<PyTuple>()?;
+            let (key, value) = (record.get_item(0)?, record.get_item(1)?);
+            let (key, value) = (nullable(&key)?, nullable(&value)?);
+            // Borrowed for each one, as whoever makes the next may look at what is there.
+            let batch = &mut slf.try_borrow_mut()?.batch;
+            batch.begin(timestamp_ms, key, value, 0);
+            if !batch.end(timestamp_ms) {
+                break;
+            }
+        }
+        Ok(slf.try_borrow()?.batch.count - first)
+    }
+
+    /// Add the deliveries of usual rows as far as they fit; return how many. Raises ValueError for another row.
+    fn deliver(&mut self, timestamp_ms: i64, rows: &Bound<'_, PyList>, begin: usize) -> PyResult<usize> {
+        let first = self.batch.count;
+        for index in begin..rows.len() {
+            let (key, raw) = row_of(&rows.get_item(index)?)?;
+            let (row, due_ms) = known(key.as_bytes(), raw.as_bytes())?;
+            if !self.batch.deliver(timestamp_ms, due_ms, &row) {
+                break;
+            }
+        }
+        Ok(self.batch.count - first)
+    }
+
+    /// Return the batch's bytes, numbered for an idempotent producer.
+    fn build<'py>(
+        &mut self,
+        py: Python<'py>,
+        producer_id: i64,
+        epoch: i16,
+        sequence: i32,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        match self.batch.build(producer_id, epoch, sequence) {
+            Some(raw) => Ok(PyBytes::new(py, raw)),
+            None => Err(PyOverflowError::new_err("no batch has more than 2 GiB")),
+        }
+    }
+}
+
+/// Return the bytes of an object, or None if it is that.
+fn nullable<'a>(item: &'a Bound<'_, PyAny>) -> PyResult<Option<&'a [u8]>> {
+    if item.is_none() { Ok(None) } else { Ok(Some(item.cast::<PyBytes>()?.as_bytes())) }
+}

@@ -1,0 +1,58 @@
+//! Usual rows that have been delivered.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use super::known::Ids;
+use super::requests::{Pairs, pair};
+use super::rows::due_of;
+use crate::event::{self, Event};
+use crate::row;
+
+type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Pairs<'py>, Pairs<'py>);
+
+/// Return how many of `rows[begin:]` are usual up to the first that is not, their ids, keys and values, and events.
+///
+/// A row that keeps anything beyond its delivery is not usual here: that its id was replaced or moved, or a window of
+/// its own. Nor is one whose claim is no bytes: somebody has looked at it.
+#[pyfunction]
+pub fn delivered<'py>(
+    rows: &Bound<'py, PyList>,
+    begin: usize,
+    claims: &Bound<'py, PyDict>,
+    r#where: &str,
+    now_ms: i64,
+    sent_ms: i64,
+    watermark_ms: i64,
+) -> PyResult<Found<'py>> {
+    let py = rows.py();
+    let mut place = b",\"delivered\":\"".to_vec();
+    event::text(&mut place, r#where);
+    place.push(b'-');
+    let (mut ids, mut gone, mut events) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut seen, mut json) = (Ids::default(), Vec::new());
+    for index in begin..rows.len() {
+        let item = rows.get_item(index)?.cast_into::<PyTuple>()?;
+        let (key, offset) = (item.get_item(0)?, item.get_item(1)?.extract::<i64>()?);
+        let Some(claim) = claims.get_item(&key)? else { break };
+        let Ok(raw) = claim.cast_exact::<PyBytes>() else { break };
+        let due = due_of(key.cast::<PyBytes>()?.as_bytes());
+        let Some((row, due)) = row::parse(raw.as_bytes()).zip(due) else { break };
+        let Some(late) = sent_ms.checked_sub(due) else { break };
+        let kept = row.dedupe_ms.is_some() || row.asked_by.is_some() || row.moved;
+        if kept || row.stamp_ms >= watermark_ms || !seen.add(row.id) {
+            break;
+        }
+        json.clear();
+        Event { event: "delivered", id: row.id, at: now_ms, source: row.source, due, to: row.to }.begin(&mut json);
+        json.extend_from_slice(b",\"late\":");
+        event::integer(&mut json, late);
+        json.extend_from_slice(&place);
+        event::integer(&mut json, offset);
+        json.extend_from_slice(b"\"}");
+        ids.push(PyString::new(py, row.id));
+        events.push(pair(py, row.id.as_bytes(), &json)?);
+        gone.push((key, claim).into_pyobject(py)?);
+    }
+    Ok((ids.len(), ids, gone, events))
+}

@@ -1,0 +1,52 @@
+//! What is known of names in one call, and the ids that came in it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use pyo3::prelude::*;
+use rustc_hash::FxHashSet;
+
+/// Something for each of a few names, which mostly come many times in a row.
+pub struct Names<T> {
+    places: HashMap<String, usize>,
+    last: usize,
+    found: Vec<(String, T)>,
+}
+
+impl<T> Names<T> {
+    pub fn new() -> Self {
+        Names { places: HashMap::new(), last: 0, found: Vec::new() }
+    }
+
+    /// Return the place of a name, of which something is made at first.
+    pub fn place(&mut self, name: &str, make: impl FnOnce() -> PyResult<T>) -> PyResult<usize> {
+        if self.found.get(self.last).is_none_or(|(known, _)| known != name) {
+            self.last = self.places.get(name).copied().unwrap_or(self.found.len());
+            if self.last == self.found.len() {
+                self.found.push((name.to_owned(), make()?));
+                self.places.insert(name.to_owned(), self.last);
+            }
+        }
+        Ok(self.last)
+    }
+
+    /// Return what was made of the name at a place.
+    pub fn at(&self, place: usize) -> &T {
+        &self.found[place].1
+    }
+}
+
+/// Ids by their hashes: two that share one look the same, which only ends a prefix early.
+#[derive(Default)]
+pub struct Ids {
+    state: RandomState,
+    seen: FxHashSet<u64>,
+}
+
+impl Ids {
+    /// Remember an id; false if it was there.
+    pub fn add(&mut self, id: &str) -> bool {
+        self.seen.insert(self.state.hash_one(id))
+    }
+}

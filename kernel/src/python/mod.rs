@@ -1,0 +1,24 @@
+//! What Python sees.
+
+mod builder;
+mod delivered;
+mod known;
+mod records;
+mod requests;
+mod rows;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = true)]
+mod punctual_kernel {
+    #[pymodule_export]
+    use super::builder::Builder;
+    #[pymodule_export]
+    use super::delivered::delivered;
+    #[pymodule_export]
+    use super::records::{Record, unpack};
+    #[pymodule_export]
+    use super::requests::{Rules, requests};
+    #[pymodule_export]
+    use super::rows::{places, route};
+}

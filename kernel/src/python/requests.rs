@@ -1,0 +1,124 @@
+//! Usual requests become rows.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PySet, PyString, PyTuple};
+
+use super::known::{Ids, Names};
+use super::records::Record;
+use crate::event::Event;
+use crate::home::home_partition;
+use crate::usual;
+
+/// The stamp of a message whose id is its source (tables/orders.py).
+const UNKNOWN_MS: i64 = -1;
+/// What a row takes of a step beside its value.
+const OVERHEAD: i64 = 32;
+
+/// What does not change for an input topic of one partition.
+#[pyclass(frozen, module = "punctual_kernel")]
+pub struct Rules {
+    topic: String,
+    partition: i32,
+    crc: u32,
+    inputs: Vec<Vec<u8>>,
+    partitions: i64,
+    largest_row: usize,
+}
+
+#[pymethods]
+impl Rules {
+    #[new]
+    fn new(topic: String, partition: i32, crc: u32, inputs: Vec<String>, partitions: i64, largest_row: usize) -> Self {
+        let inputs = inputs.into_iter().filter(|input| input.is_ascii()).map(String::into_bytes).collect();
+        Rules { topic, partition, crc, inputs, partitions, largest_row }
+    }
+}
+
+impl Rules {
+    fn is_home_of(&self, id: &str) -> bool {
+        home_partition(id.as_bytes(), &self.inputs, self.partitions) == Some(i64::from(self.partition))
+    }
+
+    fn are_for(&self, py: Python, record: &Record) -> bool {
+        record.partition == self.partition && record.topic.bind(py).to_str().is_ok_and(|topic| topic == self.topic)
+    }
+
+    fn row_key(&self, due_ms: i64, offset: i64) -> Vec<u8> {
+        [&due_ms.to_be_bytes()[..], &offset.to_be_bytes(), &self.crc.to_be_bytes()].concat()
+    }
+}
+
+/// Tuples of two bytes.
+pub type Pairs<'py> = Vec<Bound<'py, PyTuple>>;
+type Found<'py> =
+    (usize, i64, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyBytes>>, Pairs<'py>, Pairs<'py>, Vec<String>);
+
+/// Return what the longest prefix of usual requests among `records[begin:end]` becomes: how many these are, the stamp
+/// of the last, their ids, the ids' keys, rows, events, and where they go. It ends where all of it has `room` bytes.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "a call for each record of these would be dearer than what it does")]
+pub fn requests<'py>(
+    rules: &Bound<'py, Rules>,
+    records: &Bound<'py, PyList>,
+    begin: usize,
+    end: usize,
+    base: i64,
+    allowed: &Bound<'py, PySet>,
+    mut stamp_ms: i64,
+    latest_ms: i64,
+    furthest_ms: i64,
+    now_ms: i64,
+    room: i64,
+) -> PyResult<Found<'py>> {
+    let (py, rules) = (rules.py(), rules.get());
+    let mut source = format!("{}-{}-", rules.topic, rules.partition);
+    let prefix = source.len();
+    let (mut names, mut known) = (Names::new(), Ids::default());
+    let (mut ids, mut id_keys, mut rows, mut events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut row, mut event, mut id_key, mut size, mut tos) = (Vec::new(), Vec::new(), Vec::new(), 0, Vec::new());
+    let mut take = |record: &Record| {
+        let offset = record.offset.checked_add(base).filter(|offset| *offset >= 0)?;
+        let timely = (0..=latest_ms).contains(&record.timestamp) && rules.are_for(py, record);
+        let body = record.body(py).filter(|_| timely)?;
+        let asked = usual::read(body.headers).filter(|asked| asked.due_ms <= furthest_ms)?;
+        let place = names.place(asked.to, || allowed.contains(asked.to)).ok()?;
+        source.truncate(prefix);
+        source.push_str(itoa::Buffer::new().format(offset));
+        let id = asked.id.unwrap_or(&source);
+        let own = id == source;
+        (*names.at(place) && (own || rules.is_home_of(id))).then_some(())?;
+        let latest_ms = stamp_ms.max(record.timestamp);
+        row.clear();
+        asked.write(&mut row, &body, id, &source, if own { UNKNOWN_MS } else { latest_ms })?;
+        (row.len() <= rules.largest_row && known.add(id)).then_some(())?;
+        if place == tos.len() {
+            tos.push(asked.to.to_owned());
+        }
+        event.clear();
+        Event { event: "accepted", id, at: now_ms, source: &source, due: asked.due_ms, to: asked.to }.begin(&mut event);
+        event.push(b'}');
+        id_key.clear();
+        id_key.push(b'i');
+        id_key.extend_from_slice(id.as_bytes());
+        rows.push(pair(py, &rules.row_key(asked.due_ms, offset), &row).ok()?);
+        events.push(pair(py, id.as_bytes(), &event).ok()?);
+        ids.push(PyString::new(py, id));
+        id_keys.push(PyBytes::new(py, &id_key));
+        stamp_ms = latest_ms;
+        size += row.len() as i64 + OVERHEAD;
+        Some(size < room)
+    };
+    for index in begin..end.min(records.len()) {
+        let record = records.get_item(index)?;
+        let Ok(record) = record.cast_exact::<Record>() else { break };
+        if take(record.get()) != Some(true) {
+            break;
+        }
+    }
+    Ok((ids.len(), stamp_ms, ids, id_keys, rows, events, tos))
+}
+
+/// Return a tuple of bytes.
+pub fn pair<'py>(py: Python<'py>, first: &[u8], second: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+    (PyBytes::new(py, first), PyBytes::new(py, second)).into_pyobject(py)
+}

@@ -1,0 +1,99 @@
+//! Rows that are due, and where they go; rows that come or go, and where they count.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use rustc_hash::FxHashMap;
+
+use super::known::Names;
+use crate::home::key_partition;
+use crate::row::{self, Row};
+
+/// What stands for a partition that nothing chooses.
+const SPREAD: i64 = -1;
+const MINUTE_MS: i64 = 60_000;
+const HOUR_MS: i64 = 3_600_000;
+const KEY: usize = 20;
+
+type Group<'py> = (Bound<'py, PyString>, i64, Vec<Bound<'py, PyAny>>);
+
+/// Return how many of `rows[begin:]` are usual up to the first that is not, and these by topic and partition.
+#[pyfunction]
+pub fn route<'py>(
+    rows: &Bound<'py, PyList>,
+    begin: usize,
+    partitions: &Bound<'py, PyDict>,
+) -> PyResult<(usize, Vec<Group<'py>>)> {
+    let (mut names, mut places) = (Names::new(), FxHashMap::default());
+    let mut groups: Vec<Group> = Vec::new();
+    for index in begin..rows.len() {
+        let item = rows.get_item(index)?;
+        let (_, raw) = row_of(&item)?;
+        let Some(row) = row::parse(raw.as_bytes()) else { return Ok((index - begin, groups)) };
+        let name = names.place(row.to, || {
+            let number = partitions.get_item(row.to)?.map_or(Ok(0), |number| number.extract::<i64>())?;
+            Ok((PyString::new(rows.py(), row.to), number))
+        })?;
+        let (to, number) = names.at(name);
+        let Some(partition) = partition_of(&row, *number) else { return Ok((index - begin, groups)) };
+        let place = *places.entry((name, partition)).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push((to.clone(), partition, Vec::new()));
+        }
+        groups[place].2.push(item);
+    }
+    Ok((rows.len().saturating_sub(begin), groups))
+}
+
+/// Return a row's partition of so many; None of none.
+fn partition_of(row: &Row, partitions: i64) -> Option<i64> {
+    (partitions > 0).then_some(())?;
+    row.partition.or_else(|| row.key.map_or(Some(SPREAD), |key| key_partition(key, partitions)))
+}
+
+/// Return the key and the value of a row.
+pub fn row_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let item = item.cast::<PyTuple>()?;
+    Ok((item.get_item(0)?.cast_into()?, item.get_item(1)?.cast_into()?))
+}
+
+/// Return a usual row and when it is due. Raises ValueError for any other.
+pub fn known<'a>(key: &[u8], raw: &'a [u8]) -> PyResult<(Row<'a>, i64)> {
+    row::parse(raw).zip(due_of(key)).ok_or_else(|| PyValueError::new_err("this is no usual row"))
+}
+
+/// Return the due time in a row's key (tables/keys.py).
+pub fn due_of(key: &[u8]) -> Option<i64> {
+    (key.len() == KEY).then_some(())?;
+    Some(i64::from_be_bytes(*key.first_chunk()?)).filter(|due_ms| *due_ms >= 0)
+}
+
+type Counts<'py> = Vec<(Bound<'py, PyString>, i64, u64)>;
+
+/// Return the keys of the ids of usual rows, and how many rows go to each topic by minute, and by hour where that is
+/// as far as anybody counts (tables/counts.py). Raises ValueError for a row that is not usual.
+#[pyfunction]
+pub fn places<'py>(
+    rows: &Bound<'py, PyDict>,
+    near_end: &Bound<'py, PyBytes>,
+) -> PyResult<(Vec<Bound<'py, PyBytes>>, Counts<'py>)> {
+    let (py, near_end) = (rows.py(), near_end.as_bytes());
+    let (mut names, mut counted, mut counts) = (Names::new(), FxHashMap::default(), Counts::new());
+    let (mut ids, mut id_key) = (Vec::with_capacity(rows.len()), Vec::new());
+    for (key, raw) in rows {
+        let (key, raw) = (key.cast::<PyBytes>()?.as_bytes(), raw.cast::<PyBytes>()?.as_bytes());
+        let (row, due_ms) = known(key, raw)?;
+        let name = names.place(row.to, || Ok(PyString::new(py, row.to)))?;
+        let unit = if key < near_end { due_ms / MINUTE_MS } else { -1 - due_ms / HOUR_MS };
+        let place = *counted.entry((name, unit)).or_insert(counts.len());
+        if place == counts.len() {
+            counts.push((names.at(name).clone(), unit, 0));
+        }
+        counts[place].2 += 1;
+        id_key.clear();
+        id_key.push(b'i');
+        id_key.extend_from_slice(row.id.as_bytes());
+        ids.push(PyBytes::new(py, &id_key));
+    }
+    Ok((ids, counts))
+}

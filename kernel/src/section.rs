@@ -1,0 +1,55 @@
+//! The records of a batch, version 2, after their decompression (org.apache.kafka.common.record.DefaultRecord).
+
+use crate::reader::Reader;
+
+/// A record's headers: names, and values that may be null.
+#[derive(Clone, Copy)]
+pub struct Headers<'a> {
+    pub count: usize,
+    left: Reader<'a>,
+}
+
+/// A record from its key on.
+pub struct Body<'a> {
+    pub key: Option<&'a [u8]>,
+    pub value: Option<&'a [u8]>,
+    pub headers: Headers<'a>,
+}
+
+impl<'a> Iterator for Headers<'a> {
+    type Item = (&'a [u8], Option<&'a [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.count = self.count.checked_sub(1)?;
+        let length = usize::try_from(self.left.varint()?).ok()?;
+        Some((self.left.take(length)?, self.left.nullable()?))
+    }
+}
+
+/// Read a record from its key on, but its headers only as they are asked for.
+pub fn body(mut reader: Reader) -> Option<Body> {
+    let (key, value) = (reader.nullable()?, reader.nullable()?);
+    let count = usize::try_from(reader.varint()?).ok()?;
+    Some(Body { key, value, headers: Headers { count, left: reader } })
+}
+
+/// Read a section: of each record the distance of its offset, that of its timestamp, and where its key begins.
+///
+/// None unless there are `count` records that fill it; or as soon as `found` says None.
+pub fn read(section: &[u8], count: usize, mut found: impl FnMut(i64, i64, usize) -> Option<()>) -> Option<()> {
+    let mut reader = Reader(section);
+    for _ in 0..count {
+        let length = usize::try_from(reader.varint()?).ok()?;
+        let mut record = Reader(reader.take(length)?);
+        record.varint()?; // attributes: there are none
+        let (timestamp, offset) = (record.varint()?, record.varint()?);
+        let begin = section.len() - reader.0.len() - record.0.len();
+        let mut headers = body(record)?.headers;
+        for _ in 0..headers.count {
+            headers.next()?;
+        }
+        headers.left.0.is_empty().then_some(())?;
+        found(offset, timestamp, begin)?;
+    }
+    reader.0.is_empty().then_some(())
+}

@@ -1,0 +1,58 @@
+//! The usual request (punctual/contract/usual.py): it says where, when in digits, perhaps its id, and nothing else.
+
+use crate::home::digits;
+use crate::row;
+use crate::section::{Body, Headers};
+
+const PREFIX: &[u8] = b"delay-";
+const ID_BYTES: usize = 256;
+
+/// What a usual request says.
+pub struct Usual<'a> {
+    pub to: &'a str,
+    pub due_ms: i64,
+    pub id: Option<&'a str>,
+    /// How many headers are the user's own.
+    pub users: usize,
+}
+
+/// Return what a record's headers say if it is a usual request.
+pub fn read<'a>(headers: Headers<'a>) -> Option<Usual<'a>> {
+    let (mut to, mut at, mut id, mut users) = (None, None, None, 0);
+    for (name, value) in headers {
+        let said = match name {
+            b"delay-to" => &mut to,
+            b"delay-at" => &mut at,
+            b"delay-id" => &mut id,
+            _ if name.starts_with(PREFIX) || !name.is_ascii() => return None,
+            _ => {
+                users += 1;
+                continue;
+            }
+        };
+        if said.replace(value.unwrap_or_default()).is_some() {
+            return None;
+        }
+    }
+    let (to, at) = (std::str::from_utf8(to?).ok()?, at?);
+    let id = match id {
+        Some(raw) if raw.is_empty() || raw.len() > ID_BYTES => return None,
+        Some(raw) => Some(std::str::from_utf8(raw).ok()?),
+        None => None,
+    };
+    if to.is_empty() || to.contains('/') || !(12..=15).contains(&at.len()) {
+        return None;
+    }
+    Some(Usual { to, due_ms: digits(at)?, id, users })
+}
+
+impl Usual<'_> {
+    /// Write the row of a usual request; None if it is too large for one.
+    pub fn write(&self, out: &mut Vec<u8>, record: &Body, id: &str, source: &str, stamp_ms: i64) -> Option<()> {
+        row::begin(out, id, self.to, [record.key, record.value], self.users)?;
+        for (name, value) in record.headers.filter(|(name, _)| !name.starts_with(PREFIX)) {
+            row::header(out, name, value)?;
+        }
+        row::end(out, source, stamp_ms)
+    }
+}

@@ -1,0 +1,25 @@
+"""The compiled path: what is usual goes from bytes to bytes, in one call for many, if the kernel is there (kernel/).
+
+Python is the reference and does all the rest: what the kernel makes is byte for byte what it would have made.
+"""
+
+import importlib
+import os
+from typing import Any, Final
+
+#: Whether it is used: "off", "require", else where it is there.
+MODE: Final = os.environ.get("PUNCTUAL_KERNEL") or "auto"
+
+
+def _found() -> Any:
+    """Return the module, None without it."""
+    if MODE == "off":
+        return None
+    try:
+        return importlib.import_module("punctual_kernel")
+    except ImportError:
+        return None
+
+
+#: The kernel, or None.
+kernel: Final = _found()

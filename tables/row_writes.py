@@ -1,0 +1,56 @@
+"""The rows of a step as they are written: with their ids, and counted."""
+
+import rocksdict
+
+from tables import compiled, keys
+from tables.changes import Changes
+from tables.counts import Counts
+from tables.entry import decode
+from tables.id_index import IdIndex
+
+
+class RowWrites:
+    """Puts what a step does to rows into its batch, and into the index and the counts that go with it."""
+
+    def __init__(self, ids: IdIndex, counts: Counts) -> None:
+        """Keep `ids` and `counts`."""
+        self._ids, self._counts = ids, counts
+
+    def write(self, batch: rocksdict.WriteBatch, changes: Changes) -> None:
+        """Put all of it into the batch."""
+        drop = self._ids.drop
+        for key, entry in changes.removals.items():
+            batch.delete(key)
+            self._counts.add(entry.to, key, -1)
+            drop(batch, key, entry)
+        for key, (entry, raw) in changes.puts.items():
+            batch.put(key, raw)
+            if key in changes.fresh:
+                if entry.url is None:  # a callback bears the id of a message that has ended
+                    batch.put(keys.ID + entry.id.encode(), key)
+                self._counts.add(entry.to, key, 1)
+            elif entry.replaced:
+                drop(batch, key, entry)
+        if changes.gone:
+            self._remove_usual(batch, changes.gone)
+        if changes.usual:
+            self._put_usual(batch, changes.usual)
+
+    def _put_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
+        id_keys, counts = compiled.kernel.places(rows, self._counts.near.end)
+        put = batch.put
+        for (key, raw), id_key in zip(rows.items(), id_keys, strict=True):
+            put(key, raw)
+            put(id_key, key)
+        self._counts.add_all(counts, 1)
+
+    def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
+        id_keys, counts = compiled.kernel.places(rows, self._counts.near.end)
+        delete, clashes = batch.delete, self._ids.clashes
+        for key, id_key in zip(rows, id_keys, strict=True):
+            delete(key)
+            if clashes and key in clashes:
+                self._ids.drop(batch, key, decode(rows[key]))
+            else:
+                delete(id_key)
+        self._counts.add_all(counts, -1)

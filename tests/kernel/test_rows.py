@@ -1,0 +1,161 @@
+"""What the kernel does with rows: where they go and count, what is sent of them, and what their delivery says."""
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.steps.events import Event
+from app.steps.events import encode as encode_event
+from punctual.contract import native
+from punctual.contract.home import key_partition
+from tables import Entry, keys
+from tables.counts import Counts
+from tables.entry import decode, encode
+from tests.kernel.batches import NOW, garbled, theirs
+from tests.kernel.built import kernel
+from tests.kernel.entries import UNUSUAL, Rows, entries, is_usual, rows
+
+_PARTITIONS = {"orders": 5, "a": 1, "zür": 64, "x" * 249: 3, "none": 0}
+
+
+def _usual(found: Rows, begin: int) -> Rows:
+    """Return the rows from one on as far as they are usual."""
+    return list(itertools.takewhile(lambda row: row[1][0] == 4 and is_usual(decode(row[1])), found[begin:]))
+
+
+def _partition(entry: Entry) -> int:
+    if entry.partition is not None:
+        return entry.partition
+    return -1 if entry.key is None else key_partition(entry.key, _PARTITIONS[entry.to])
+
+
+@given(rows(), st.integers(0, 2))
+def test_rows_are_grouped_by_where_they_go(found: Rows, begin: int) -> None:
+    known = list(itertools.takewhile(lambda row: decode(row[1]).to in _PARTITIONS, _usual(found, begin)))
+    expected: dict[tuple[str, int], Rows] = {}
+    for row in known:
+        entry = decode(row[1])
+        expected.setdefault((entry.to, _partition(entry)), []).append(row)
+
+    taken, groups = kernel.route(found, begin, _PARTITIONS)
+
+    assert taken == len(known)
+    assert [(to, partition) for to, partition, _ in groups] == list(expected)
+    grouped = [row for *_, rows in groups for row in rows]
+    assert all(one is other for one, other in zip(grouped, itertools.chain(*expected.values()), strict=True))
+
+
+@pytest.mark.parametrize("size", range(40))
+def test_keys_go_where_kafkas_clients_send_them(size: int) -> None:
+    key = bytes(range(250, 256)) * 7
+    entry = Entry("id", "zür", key[:size], None, [], "in-3-0")
+
+    _, ((_, partition, _),) = kernel.route([(keys.row_key(NOW, 0, 0), encode(entry))], 0, _PARTITIONS)
+
+    assert partition == key_partition(key[:size], 64)
+
+
+@pytest.mark.parametrize("field", UNUSUAL)
+@given(st.data())
+def test_a_row_that_is_not_usual_is_taken_by_nothing(field: str, data: st.DataObject) -> None:
+    entry = data.draw(entries(**{field: UNUSUAL[field]}))
+    row = keys.row_key(NOW, 0, 0), encode(entry)
+
+    assert kernel.route([row], 0, {entry.to: 4}) == (0, [])
+    assert kernel.delivered([(row[0], 1)], 0, dict([row]), "a-1", NOW, NOW, 2**62)[0] == 0
+    with pytest.raises(ValueError, match="usual"):
+        kernel.places(dict([row]), b"")
+    with pytest.raises(ValueError, match="usual"):
+        kernel.Builder(1000, transactional=False).deliver(NOW, [row], 0)
+
+
+@given(st.one_of(garbled(entries().map(encode)), st.binary(max_size=60), st.binary(max_size=60).map(b"\x04".__add__)))
+def test_a_garbled_row_is_what_python_reads_in_it_or_left_to_python(raw: bytes) -> None:
+    row = keys.row_key(NOW, 0, 0), raw
+
+    taken, groups = kernel.route([row], 0, _PARTITIONS)
+
+    if taken:
+        entry = decode(raw)
+        assert is_usual(entry)
+        assert groups == [(entry.to, _partition(entry), [row])]
+        builder, other = kernel.Builder(0, transactional=False), theirs(0)
+        builder.deliver(NOW, [row], 0)
+        other.append(0, NOW, entry.key, entry.value, native.delivery(entry, NOW))
+        other.set_producer_state(1, 2, 3)
+        assert builder.build(1, 2, 3) == bytes(other.build())
+
+
+@given(rows(), st.integers(0, 2), st.sampled_from([0, 300, 1000, 1 << 20]), st.booleans())
+def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, limit: int, transactional: bool) -> None:  # noqa: FBT001
+    usual = found[:begin] + _usual(found, begin)
+    builder, other, expected = (
+        kernel.Builder(limit, transactional=transactional),
+        theirs(limit, transactional=transactional),
+        0,
+    )
+    for key, raw in usual[begin:]:
+        entry = decode(raw)
+        headers = native.delivery(entry, keys.due_of(key))
+        if other.append(expected, NOW + 1, entry.key, entry.value, headers) is None:
+            break
+        expected += 1
+
+    assert builder.deliver(NOW + 1, usual, begin) == expected == builder.count
+
+    if expected:
+        other.set_producer_state(7, 1, 2)
+        assert builder.build(7, 1, 2) == bytes(other.build())
+
+
+@given(rows(), st.integers(0, 2), st.sampled_from([-1, NOW, 2**63 - 1]), st.data())
+def test_what_is_delivered_is_told_and_gone(found: Rows, begin: int, watermark_ms: int, data: st.DataObject) -> None:
+    claims: dict[bytes, Any] = dict(found)
+    for key, raw in found:
+        match data.draw(st.integers(0, 29)):
+            case 28:
+                claims[key] = decode(raw)
+            case 29:
+                del claims[key]
+    usual: list[tuple[bytes, int, Entry]] = []
+    for offset, (key, raw) in enumerate(found[begin:], 100 + begin):
+        entry = decode(raw)
+        if not isinstance(claims.get(key), bytes) or not _usual([(key, raw)], 0):
+            break
+        kept = entry.dedupe_ms is not None or entry.asked_by is not None or entry.moved is not None
+        if kept or entry.stamp_ms >= watermark_ms or any(entry.id == other.id for *_, other in usual):
+            break
+        usual.append((key, offset, entry))
+
+    sent = [(key, offset) for offset, (key, _) in enumerate(found, 100)]
+    taken, ids, gone, events = kernel.delivered(sent, begin, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
+
+    assert taken == len(usual)
+    assert ids == [entry.id for *_, entry in usual]
+    assert gone == [(key, claims[key]) for key, *_ in usual]
+    assert all(raw is claims[key] for key, raw in gone)
+    assert events == [(entry.id.encode(), encode_event(_told(key, offset, entry))) for key, offset, entry in usual]
+
+
+def _told(key: bytes, offset: int, entry: Entry) -> Event:
+    due_ms = keys.due_of(key)
+    return Event("delivered", entry.id, NOW, entry.source, due_ms, entry.to, NOW + 9 - due_ms, f'a"-1-{offset}')
+
+
+@given(rows(), st.sampled_from([b"", keys.row_key(NOW + 10**7, 0, 0), keys.due_bound(NOW + 10**7), b"\x01"]))
+def test_rows_count_where_counts_counts_them(found: Rows, near_end: bytes) -> None:
+    usual = [row for row in found if _usual([row], 0)]
+    counts = Counts.__new__(Counts)
+    counts._added, counts.near = {}, type("Near", (), {"end": near_end})()
+    for key, raw in usual:
+        counts.add(decode(raw).to, key, 1)
+
+    ids, places = kernel.places(dict(usual), near_end)
+
+    assert ids == [keys.ID + decode(raw).id.encode() for _, raw in usual]
+    assert places == [(to, unit, number) for (to, unit), number in counts._added.items()]
+    assert Counter(to for to, *_ in places).keys() == {decode(raw).to for _, raw in usual}
