@@ -21,8 +21,8 @@ _MANY, _OTHERS = 1_000, 16
 STEP_BYTES = 512 * 1024
 #: While messages are being delivered, slices and steps are so many times shorter.
 _SHORTER = 4
-#: While more is due than there is room for, a step is so many times its outcomes at most, about as many records as these,
-#: but no less than that: removals, which make room, are not to wait for records whose turn it would not be.
+#: While more is due than there is room for, a step has so many times the bytes of its outcomes at most, which is about
+#: as many records, or a few records: removals, which make room, do not wait for many.
 _TIMES, _LEAST_BYTES = 3, 32 * 1024
 _STEP_OUTCOMES = 20_000
 #: So much is forgotten with a step, of a kind; and so much of it, whatever the ids: it has its place in the batch.
