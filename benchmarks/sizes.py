@@ -47,6 +47,8 @@ class Sizes:
     """What is pending in `look`."""
     looking_rates: tuple[int, ...] = tuple(range(5_000, 40_001, 2_500))
     """The rates that `look` tries, until one is too high."""
+    looking_try_s: float = 6
+    """For how long it tries each."""
     looking_s: int = 8
     """How long each turn of `look` takes, of which there are three in a round."""
     looking_rounds: int = 3
@@ -70,6 +72,8 @@ FULL = Sizes(
     soak_rate=5_000,
     soak_s=900,
     looked_at=10_000_000,
+    looking_rates=tuple(range(8_000, 64_001, 4_000)),
+    looking_try_s=20,
     looking_s=10,
     looking_rounds=6,
     kills=5,

@@ -59,7 +59,7 @@ class Window:
         counted = [part for part in parts if part.claims and now - self._got.get(part, now) < _STUCK_S]
         self._left = self.rows - sum(part.sending(self._aside) for part in counted)
         behind = sum(part.full for part in parts)
-        self.full, self._share = behind > 0, max(LEAST_OF_A_PARTITION, self.rows // max(1, behind))
+        self.full, self._share = behind > 0, max(LEAST_OF_A_PARTITION, self.rows // max(1, behind or len(parts)))
 
     @property
     def scarce(self) -> bool:
@@ -73,7 +73,7 @@ class Window:
             return most - sending
         share = min(most, self._share)
         room = min(share - sending, self._left)
-        return room if 2 * room >= share else 0
+        return room if self._left >= share or 2 * room >= share else 0
 
     @contextmanager
     def handing_out(self, part: InFlight) -> Iterator[None]:

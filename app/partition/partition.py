@@ -251,7 +251,8 @@ class Partition:
         """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
         step = self._new_step()
         self.in_flight.begin_step(step)
-        done = await self._builder.build(step, self._wake.set)
+        full = bool(self.claims) and self.in_flight.full and not self._journal.delivers
+        done = await self._builder.build(step, self._wake.set, full=full)
         left = bool(self._inbox or self._outcomes)
         await self._commit(step)
         if left or step.size >= _MUCH_BYTES:

@@ -21,6 +21,9 @@ _MANY, _OTHERS = 1_000, 16
 STEP_BYTES = 512 * 1024
 #: While messages are being delivered, slices and steps are so many times shorter.
 _SHORTER = 4
+#: While more is due than there is room for, a step has so many times the bytes of its outcomes at most, which is about
+#: as many records, or a few records: removals, which make room, do not wait for many.
+_TIMES, _LEAST_BYTES = 3, 32 * 1024
 _STEP_OUTCOMES = 20_000
 #: So much is forgotten with a step, of a kind; and so much of it, whatever the ids: it has its place in the batch.
 _EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
@@ -46,6 +49,7 @@ class StepBuilder:
         self._context, self._policy, self._topics = context, policy, topics
         self._inbox, self._outcomes = inbox, outcomes
         self._ingest, self._apply = Ingest(context, policy), Outcomes(context).apply
+        self._most = STEP_BYTES
         self._downgrade = Downgrade(context.number, context.settings.row_version, context.store)
 
     @property
@@ -58,18 +62,18 @@ class StepBuilder:
         """Whether the cold tier is to be told of something by the next step."""
         return bool(self._context.cold.owed)
 
-    async def build(self, step: Step, again: Callable[[], None]) -> "list[asyncio.Future[None]]":
+    async def build(self, step: Step, again: Callable[[], None], *, full: bool = False) -> "list[asyncio.Future[None]]":
         """Put what has come into one step, within bounds; return the futures of the records that are in it.
 
-        Calls `again` if there is more for another step.
+        Calls `again` if there is more for another step. The bounds are closer while the partition is `full`.
         """
         self._context.cold.settle_debts(step)
         for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
             self._apply(step, self._outcomes.popleft())
             if step.size >= STEP_BYTES:
                 break
-        done, limit = [], STEP_BYTES // self._shorter
-        while self._inbox and step.size < limit:
+        done, self._most = [], max(_LEAST_BYTES, _TIMES * step.size) if full else STEP_BYTES
+        while self._inbox and step.size < self._limit:
             records, future = self._inbox.popleft()
             taken = await self._ingest_records(step, records)
             if self._keeps:
@@ -92,8 +96,7 @@ class StepBuilder:
         """Ingest records in slices that leave time for deliveries; return how many fit into the step."""
         begin, forwarded = 0, records[0].topic == self._context.settings.forwards
         while begin < len(records):
-            shorter = self._shorter
-            limit, many = STEP_BYTES // shorter, min(begin + _MANY // shorter, len(records))
+            limit, many = self._limit, min(begin + _MANY // self._shorter, len(records))
             usual = self._ingest.take_usual(step, records, begin, many, self._topics.partitions, limit)
             if usual:
                 await asyncio.sleep(0)
@@ -102,7 +105,7 @@ class StepBuilder:
                     return begin
                 if begin == many:
                     continue
-            end = min(begin + (_OTHERS if usual else _SLICE // shorter), len(records))
+            end = min(begin + (_OTHERS if usual else _SLICE // self._shorter), len(records))
             found = self._ingest.read(step, records[begin:end])
             # Few are different, so that this is looked at once for many.
             wanted = {
@@ -122,6 +125,11 @@ class StepBuilder:
             if taken < len(found) or step.size >= limit:  # beside a large row there is no room for another
                 return begin
         return begin
+
+    @property
+    def _limit(self) -> int:
+        """How many bytes the step may have by now."""
+        return min(self._most, STEP_BYTES // self._shorter)
 
     @property
     def _shorter(self) -> int:

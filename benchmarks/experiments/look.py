@@ -22,8 +22,8 @@ from benchmarks.sizes import Sizes
 from benchmarks.tally import Delivery
 
 _SOON_MS, _LEAD_MS = 2_000, 1_000
-#: How long a rate is tried, and when it is too high: its last message is delivered so late.
-_TRY_S, _BEHIND_MS = 6, 300
+#: A rate is too high when its last message is delivered so late.
+_BEHIND_MS = 300
 #: How much of that the steady load is.
 _SHARE = 0.8
 #: What is pending is due within so long, from an hour ahead on.
@@ -53,7 +53,7 @@ def capacity(here: Installation, sizes: Sizes) -> float:
     """Return the highest rate tried at which messages go in and out and none of it heaps up."""
     best = 0
     for rate in sizes.looking_rates:
-        plan = steady(here, f"try{rate}", rate, _TRY_S)
+        plan = steady(here, f"try{rate}", rate, sizes.looking_try_s)
         try:
             here.send(plan)
         except TooSlow:  # the generator shares these cores: what it cannot send, nobody can take

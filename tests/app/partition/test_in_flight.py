@@ -106,7 +106,7 @@ def put_before_the_cursor(rows: InFlight, *numbers: int) -> None:
     for number in numbers:
         put(step.changes, key(number), entry())
     rows.begin_step(step)
-    rows.end_step(min(step.changes.fresh))
+    rows.end_step(min(step.changes.added))
 
 
 def test_while_many_rows_are_sent_those_put_before_the_cursor_are_looked_at_one_by_one() -> None:

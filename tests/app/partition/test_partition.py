@@ -134,6 +134,22 @@ async def test_as_long_as_something_is_left_for_the_next_step_there_is_a_hurry(t
         assert stage.partition._pacing._hurried_until > 0
 
 
+@pytest.mark.parametrize(("due", "steps"), [(3, 1), (4, 4)])
+async def test_while_there_is_no_room_a_step_has_few_records(tmp_path: Path, due: int, steps: int) -> None:
+    async with Stage(tmp_path, DELAY_FIRE_BATCH="4", DELAY_FIRE_DEPTH="1") as stage:
+        for number in range(due):
+            await stage.schedule(f"{number}", 10)
+        assert len(stage.fire()) == due
+        commits = stage.journal.count_commits()
+        records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 10**7)) for _ in range(25)]
+        for record in records:
+            record.value = b"x" * 4_000
+        await stage.take(0, records)
+
+        assert len(commits) == steps
+        stage.sender.accept()
+
+
 async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         commits = stage.journal.count_commits()

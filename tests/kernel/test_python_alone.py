@@ -1,0 +1,40 @@
+"""Where the kernel is, the suite goes its way: what it stands in for is tested once more without it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.built import kernel
+
+_TREE = Path(__file__).parents[2]
+_CORE = [f"tests/app/{room}" for room in ("commit", "deliver", "due", "ingest", "partition", "steps")]
+_SEEDS = 200
+
+
+def _without(*command: str) -> str:
+    run = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=_TREE,
+        env={**os.environ, "PUNCTUAL_KERNEL": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not run.returncode, run.stdout[-10_000:] + run.stderr[-2_000:]
+    return run.stdout
+
+
+@pytest.mark.slow
+def test_the_core_passes_its_tests_without_the_kernel() -> None:
+    assert kernel is not None
+    said = _without("pytest", "-q", "-n", "0", "-m", "not kafka and not slow", *_CORE, "tests/tables")
+
+    assert " passed" in said
+
+
+@pytest.mark.slow
+def test_the_promise_is_kept_without_the_kernel() -> None:
+    assert f"{_SEEDS} seeds from 0 on" in _without("tests.simulation", "--seeds", f"{_SEEDS}")
