@@ -63,20 +63,19 @@ def test_a_run_measures_what_is_usual_and_leaves_nothing_behind(
 
 @pytest.mark.slow
 def test_the_same_is_measured_in_several_circumstances(bootstrap: str, tmp_path: Path) -> None:
-    run = smoke(bootstrap, tmp_path, "--only", "matrix,values,workers")
+    run = smoke(bootstrap, tmp_path, "--only", "matrix,workers")
 
     assert run.returncode == 0, run.stderr
-    for group in ("matrix 100/s above 1,000", "matrix 200/s above 1,000", "values 100 B", "workers 1", "workers 2"):
+    for group in ("matrix 100/s above 1,000", "matrix 200/s above 1,000", "workers 1", "workers 2"):
         assert group in run.stdout
 
 
 @pytest.mark.slow
-def test_bursts_are_killed_and_requests_heap_up(bootstrap: str, admin: AdminClient, tmp_path: Path) -> None:
-    run = smoke(bootstrap, tmp_path, "--only", "kill", "--only", "overload")
+def test_bursts_are_killed(bootstrap: str, admin: AdminClient, tmp_path: Path) -> None:
+    run = smoke(bootstrap, tmp_path, "--only", "kill")
 
     assert run.returncode == 0, run.stderr
-    for figure in ("came twice after one, most", "ingest while others fall due"):
-        assert figure in run.stdout
+    assert "came twice after one, most" in run.stdout
     assert left_behind(admin, tmp_path) == []
 
 
