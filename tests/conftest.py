@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
 #: What takes longest comes first. What starts Spark takes both of two cores: one process of the suite runs all of it.
 _SPARK = "tests/pipeline/"
-_LONGEST = (_SPARK, "tests/docs/test_documents_run.py")
+_LONGEST = (
+    _SPARK,
+    "tests/docs/test_documents_run.py",
+    "tests/chaos/",
+    "tests/benchmarks/test_run.py",
+    "tests/simulation/",
+    "tests/kernel/test_python_alone.py",
+)
 #: Tests of security have one broker, which takes seconds to start.
 _GUARDED = "tests/integration/test_security"
 

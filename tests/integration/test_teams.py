@@ -231,7 +231,13 @@ def test_other_workers_keep_to_a_namespace_too(both: Installation, tmp_path: Pat
             workers = asked(both, "root", "/overview")[1].get("workers", [])
             return sorted(len(one["partitions"]) for one in workers) == [2, 2]
 
+        def whole() -> bool:
+            """Whether each finds all of it: what has just moved is missing from a page, which says so."""
+            pages = [asked(both, "root", "/messages?limit=500", url=url)[1] for url in (both.worker.url, second.url)]
+            return all(page["complete"] for page in pages)
+
         eventually(shared, 30, "two partitions each")
+        eventually(whole, 10, "a whole page of each")
         for url in (both.worker.url, second.url):
             for team in TEAMS:
                 assert ids(both, team, url=url) == before[team]
