@@ -63,10 +63,10 @@ def test_a_run_measures_what_is_usual_and_leaves_nothing_behind(
 
 @pytest.mark.slow
 def test_the_same_is_measured_in_several_circumstances(bootstrap: str, tmp_path: Path) -> None:
-    run = smoke(bootstrap, tmp_path, "--only", "matrix,workers")
+    run = smoke(bootstrap, tmp_path, "--only", "workers")
 
     assert run.returncode == 0, run.stderr
-    for group in ("matrix 100/s above 1,000", "matrix 200/s above 1,000", "workers 1", "workers 2"):
+    for group in ("workers 1", "workers 2"):
         assert group in run.stdout
 
 
