@@ -7,13 +7,13 @@ import importlib
 import os
 from typing import Any, Final
 
-#: Whether it is used: "off", "require", else where it is there.
-MODE: Final = os.environ.get("PUNCTUAL_KERNEL") or "auto"
+#: Where something is not usual, it is seldom alone: so many are looked at one by one before the kernel is asked again.
+OTHERS: Final = 16
 
 
 def _found() -> Any:
     """Return the module, None without it."""
-    if MODE == "off":
+    if os.environ.get("PUNCTUAL_KERNEL") == "off":
         return None
     try:
         return importlib.import_module("punctual_kernel")

@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 _CYCLE_S = 0.004
 #: The same while partitions wait for room: what there is goes in a few lumps.
 _FULL_CYCLE_S = 0.001
-#: Where there is one row that is not usual, so many are looked at one by one.
-_OTHERS = 16
 
 
 class DueLoop:
@@ -182,7 +180,7 @@ class DueLoop:
         while begin < len(found):
             taken = self._fire_usual(partition, found, begin, now) if usual else 0
             begin += taken
-            others = begin + (1 if taken else _OTHERS)
+            others = begin + (1 if taken else compiled.OTHERS)
             for key, raw in found[begin:others]:
                 if not in_flight.busy(key):
                     self._decide(partition, key, in_flight.row(key, raw), now)

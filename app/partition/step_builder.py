@@ -13,11 +13,12 @@ from app.steps.outcomes import Outcome, Outcomes
 from app.steps.step import Step
 from punctual.contract.native import Record
 from punctual.contract.request import Refusal
+from tables import compiled
 
 #: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
 _SLICE = 200
-#: Usual ones take a fifth of that with the kernel; where there is one of another kind, so many are read one by one.
-_MANY, _OTHERS = 1_000, 16
+#: Usual ones take a fifth of that with the kernel.
+_MANY = 1_000
 STEP_BYTES = 512 * 1024
 #: While messages are being delivered, slices and steps are so many times shorter.
 _SHORTER = 4
@@ -105,7 +106,7 @@ class StepBuilder:
                     return begin
                 if begin == many:
                     continue
-            end = min(begin + (_OTHERS if usual else _SLICE // self._shorter), len(records))
+            end = min(begin + (compiled.OTHERS if usual else _SLICE // self._shorter), len(records))
             found = self._ingest.read(step, records[begin:end])
             # Few are different, so that this is looked at once for many.
             wanted = {

@@ -100,22 +100,20 @@ class Step:
         if to is not None and "/" in to:  # no topic has one in its name
             event.to = told(to)
         if event.event is not self._usual:
-            self._another(event.event)
+            self._another(event.event, 1)
         self.events.append((event.id.encode(), events.encode(event)))
 
     def tell_all(self, kind: events.Kind, told: Pairs) -> None:
         """Add events of one kind that are encoded already."""
-        if self._usual is None:
-            self._usual = kind
-        elif kind is not self._usual:
-            self._others[kind] = self._others.get(kind, 0) + len(told)
+        if kind is not self._usual:
+            self._another(kind, len(told))
         self.events += told
 
-    def _another(self, kind: events.Kind) -> None:
+    def _another(self, kind: events.Kind, number: int) -> None:
         if self._usual is None:
             self._usual = kind
         else:
-            self._others[kind] = self._others.get(kind, 0) + 1
+            self._others[kind] = self._others.get(kind, 0) + number
 
     @property
     def kinds(self) -> dict[events.Kind, int]:

@@ -6,9 +6,6 @@ from app.steps.context import Context
 from app.steps.step import Step
 from tables import compiled
 
-#: Where there is one row that is not usual, so many are looked at one by one.
-_OTHERS = 16
-
 
 class UsualDeliveries:
     """Removes the rows of one partition of which there is nothing to say but that they were delivered."""
@@ -35,6 +32,6 @@ class UsualDeliveries:
             if taken:
                 step.remove_usual(ids, gone, told)
                 begin += taken
-            others = begin + (1 if taken else _OTHERS)
+            others = begin + (1 if taken else compiled.OTHERS)
             yield from rows[begin:others]
             begin = others
