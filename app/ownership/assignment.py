@@ -6,12 +6,14 @@ what was waiting in its inputs, all controls are read, and the assignment is sti
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiokafka.errors
 
+from app.due.input_liveness import BLIND_S
 from app.errors import PartitionStopped
 from app.kafka import Cluster
 from app.ownership.catch_up import CatchUp
@@ -116,8 +118,16 @@ class Ownership:
         self._run(partition.number, self._catch_up_again(partition, self.generation))
 
     async def _catch_up_again(self, partition: Partition, generation: int) -> None:
-        await self._stages.catching_up.again(partition)
-        await self._stages.controls.read()
+        """Bring a partition that was out of sight back to firing, unless another worker has it by now.
+
+        The group may not have told yet that it was given away while this process stood still.
+        """
+        loop, asked_s = asyncio.get_running_loop(), -math.inf
+        while loop.time() - asked_s > BLIND_S:  # if the answer takes long, commands have waited meanwhile
+            await self._stages.catching_up.again(partition)
+            await self._stages.controls.read()
+            asked_s = loop.time()
+            await partition.see_alone()
         self._go_live(partition, generation)
 
     async def _acquire(self, partition: Partition, generation: int, look: CatchUp) -> None:

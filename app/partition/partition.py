@@ -113,6 +113,7 @@ class Partition:
         #: Where each input goes on: records only ever come from there on.
         self._next = {topic: position.offset for topic, position in store.positions.items()}
         self.catch_up()
+        self._alone = Reminder(self._services.check_alone_s, self._wake.set)
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(telling(fatal))
 
@@ -127,6 +128,10 @@ class Partition:
     def lose_inputs(self) -> None:
         """Have what waits in the inputs read before anything else is fired: nothing was heard of them for a while."""
         self._lost_inputs(self)
+
+    async def see_alone(self) -> None:
+        """Wait until it is seen that nobody else writes to the changelog; if somebody does, the process ends."""
+        await self._alone.looked()
 
     async def pause(self, limit_s: float) -> None:
         """Stop firing, finish what is in flight as far as `limit_s` allows, take no more records."""
@@ -229,7 +234,6 @@ class Partition:
     # the writer ------------------------------------------------------------------------------------------------------
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        alone = Reminder(self._services.check_alone_s, self._wake.set)
         try:
             while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
                 await self._wake.wait()
@@ -238,11 +242,10 @@ class Partition:
                 self._wake.clear()
                 self._pacing.begin(loop.time())
                 await self._do_step()
-                if alone.due:
-                    await self._journal.check_alone(self.number, self._clock.now_ms())
-                    alone.again()
+                if self._alone.due:
+                    await self._alone.look(self._journal.check_alone(self.number, self._clock.now_ms()))
         finally:
-            alone.cancel()
+            self._alone.cancel()
 
     def _until_step(self, now: float) -> float:
         return self._pacing.until_step(now, full=self.in_flight.full, records=bool(self._inbox))

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 
 class Reminder:
@@ -12,18 +12,37 @@ class Reminder:
         """Have `call` called after `every_s`; infinity is never."""
         self._every_s, self._call = every_s, call
         self._loop = asyncio.get_running_loop()
-        self.again()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._again()
 
-    def again(self) -> None:
-        """Begin anew: somebody has looked."""
+    async def look(self, looking: Awaitable[object]) -> None:
+        """Look, and begin anew; who asks meanwhile waits for the next look."""
+        waiting, self._waiting = self._waiting, []
+        self._again()
+        await looking
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    async def looked(self) -> None:
+        """Have somebody look at once, and wait until they have."""
+        looked = self._loop.create_future()
+        self._waiting.append(looked)
+        self._remind()
+        await looked
+
+    def _again(self) -> None:
+        self.cancel()
         self.due = False
-        self._timer = self._loop.call_later(self._every_s, self._remind) if math.isfinite(self._every_s) else None
+        if math.isfinite(self._every_s):
+            self._timer = self._loop.call_later(self._every_s, self._remind)
 
     def _remind(self) -> None:
         self.due = True
         self._call()
 
     def cancel(self) -> None:
-        """Call nobody any more."""
+        """Call nobody any more, unless it is asked for."""
         if self._timer is not None:
             self._timer.cancel()
