@@ -68,11 +68,12 @@ class Secondaries:
 
     def __init__(self, own: Path) -> None:
         """Have none open; `own` is a directory for what RocksDB notes of them."""
-        self._own, self._open = own, dict[str, tuple[int, Secondary]]()
+        self._own, self._open = own, dict[str, tuple[bytes, Secondary]]()
 
     def get(self, path: str) -> Secondary:
         """Return a database as it is now."""
-        identity = (Path(path) / "IDENTITY").stat().st_ino  # written when a database is made
+        # Written when a database is made. Its inode would tell nothing: that of a file that is removed is used again.
+        identity = (Path(path) / "IDENTITY").read_bytes()
         known = self._open.get(path)
         if known is not None and known[0] == identity:
             known[1].catch_up()

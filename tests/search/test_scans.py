@@ -96,6 +96,22 @@ async def test_a_store_that_is_made_anew_is_read_anew(
     stores[1] = filled(tmp_path / "1.db", {})
 
 
+async def test_a_store_that_is_made_anew_is_read_anew_whatever_inodes_its_files_get(
+    scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
+) -> None:
+    identity, before = tmp_path / "0.db" / "IDENTITY", tmp_path / "before"
+    before.hardlink_to(identity)
+    assert (await scans.scan(Scan(count=True))).matching == 300
+    stores[0].wipe()
+    stores[0] = filled(tmp_path / "0.db", {key(NOW): entry("other")})
+    inode = before.stat().st_ino
+    before.write_bytes(identity.read_bytes())
+    before.replace(identity)  # a file system may give the inode of a removed file to the next one
+    assert identity.stat().st_ino == inode
+
+    assert (await scans.scan(Scan(count=True))).matching == 201
+
+
 async def test_the_worker_goes_on_while_its_databases_are_read(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
 ) -> None:
