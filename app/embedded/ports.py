@@ -1,17 +1,53 @@
 """TCP ports of the loopback interface."""
 
+import secrets
 import socket
+from pathlib import Path
 
 from app.embedded.errors import PortTakenError
 
 HOST = "127.0.0.1"
+#: From where to where connections get their ports (Linux; elsewhere that begins higher up).
+_OF_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LINUX = (32_768, 60_999)
+#: Below are the ports of well-known servers, Kafka's and ours among them.
+_FIRST, _LAST = 10_000, 65_535
+_TRIES = 100
+
+
+def server_ports() -> range:
+    """Return ports that the kernel gives to no connection by itself; without room for such, all."""
+    try:
+        low, high = map(int, _OF_CONNECTIONS.read_text("ascii").split())
+    except (OSError, ValueError):
+        low, high = _LINUX
+    found = max(range(_FIRST, low), range(max(_FIRST, high + 1), _LAST + 1), key=len)
+    return found or range(_FIRST, _LAST + 1)
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens now; another process may still take it before you do."""
+    """Return a port on which nothing listens now; another process may still take it before you do.
+
+    A connection gets it only if the kernel has no other ports for those.
+    """
+    ports = server_ports()
+    for _ in range(_TRIES):
+        port = ports[secrets.randbelow(len(ports))]
+        if is_free(port):
+            return port
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Return whether nothing listens on a port now, and no connection has it."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
 
 
 def require_free(port: int) -> None:

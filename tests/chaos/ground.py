@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from app.embedded import Broker, Node
-from app.embedded.ports import free_port
 from app.embedded.properties import new_cluster_id
+from tests.harness.ports import free_port
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.ports import free_port
+from tests.harness.ports import free_port
 from tests.harness.worker import ROOT, eventually
 from tests.integration.installation import running
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from app.embedded.ports import free_port
+from tests.harness.ports import free_port
 from tests.harness.program import Program
 from tests.harness.worker import eventually
 

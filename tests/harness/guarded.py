@@ -21,9 +21,9 @@ from confluent_kafka.admin import (
 )
 
 from app.embedded import Broker, Node, broker, properties
-from app.embedded.ports import free_port
 from app.process.acl import Acl
 from tests.harness.certificates import Authority
+from tests.harness.ports import free_port
 from tests.harness.token_endpoint import TokenEndpoint
 
 TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactional id": ResourceType.TRANSACTIONAL_ID}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from app.embedded.ports import free_port
+from tests.harness.ports import free_port
 from tests.harness.worker import eventually
 
 

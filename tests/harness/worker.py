@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
-from app.embedded.ports import free_port
 from app.embedded.process import GuardedProcess
+from tests.harness.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 START_S = 60.0

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from app.embedded.ports import free_port
 from punctual.cli import main, times
 from punctual.cli.exits import Exit
 from punctual.contract.times import write_time
 from tests.harness.kafka import now_ms
+from tests.harness.ports import free_port
 from tests.harness.terminal import shown_at
 from tests.harness.worker import eventually
 from tests.integration.installation import Installation

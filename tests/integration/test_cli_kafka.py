@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from app.embedded.ports import free_port
 from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.docs.how_to import blocks
 from tests.harness.kafka import now_ms
+from tests.harness.ports import free_port
 from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, users

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.ports import free_port
+from tests.harness.ports import free_port
 from tests.harness.worker import ROOT, Worker, eventually
 from tests.integration.installation import new_app_id, topics_removed
 

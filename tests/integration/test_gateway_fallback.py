@@ -11,8 +11,8 @@ import pytest
 
 from app.embedded.jars import kafka_jars
 from app.embedded.java import installed_java
-from app.embedded.ports import free_port
 from tests.harness.gateway import GatewayProcess
+from tests.harness.ports import free_port
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 

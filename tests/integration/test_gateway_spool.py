@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.ports import free_port
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
+from tests.harness.ports import free_port
 from tests.harness.worker import eventually
 from tests.integration.installation import Installation, new_app_id, running
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped] # it ships no types
 
-from app.embedded.ports import free_port
 from deploy.monitoring.dashboard import ROWS
 from deploy.monitoring.generate import files
 from tests.harness.kafka import now_ms
+from tests.harness.ports import free_port
 from tests.harness.worker import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation

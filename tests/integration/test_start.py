@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from app.embedded.ports import free_port
 from tests.harness.kafka import create_topic
+from tests.harness.ports import free_port
 from tests.harness.worker import Worker
 from tests.integration.installation import new_app_id, topics_removed
 

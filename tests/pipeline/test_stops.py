@@ -13,12 +13,12 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyarrow import parquet
 
-from app.embedded.ports import free_port
 from pipeline.__main__ import main
 from pipeline.context import Context
 from pipeline.errors import PipelineError
 from pipeline.jobs.park import KIND, park
 from pipeline.spark_errors import java_ended
+from tests.harness.ports import free_port
 from tests.pipeline.conftest import Consume, Produce
 
 ROOT = Path(__file__).parents[2]

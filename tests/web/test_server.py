@@ -13,6 +13,7 @@ import pytest
 
 from app.web import connections
 from app.web.server import attach
+from tests.harness.ports import free_port
 
 if TYPE_CHECKING:
     from tests.web.conftest import FakeState
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
-        return number
+    return free_port()
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from app.embedded.ports import free_port
 from app.processes.front import Front
 from app.web import whence
+from tests.harness.ports import free_port
 
 Serve = Callable[..., Awaitable[int]]
 
