@@ -15,7 +15,7 @@ from app.web.state import WorkerState
 
 def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:
     """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts."""
-    desk, live = Desk(web_app, read_only=read_only), Live(state)
+    desk, live = Desk(web_app, state.now_ms, read_only=read_only), Live(state)
     home, find, message, work = Home(desk), Find(desk), Message(desk), Work(desk)
     destinations, create = Destinations(desk), Create(desk, state)
     dead_letters = DeadLetters(desk)

@@ -1,6 +1,7 @@
 """What every page needs at hand: the API as its reader may use it, and the templates."""
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from aiohttp import web
@@ -18,9 +19,9 @@ _WILD: Final = re.compile(r"[*?\[]")
 class Desk:
     """Answers for the pages: each asks the API, and shows what that has said."""
 
-    def __init__(self, web_app: web.Application, *, read_only: bool) -> None:
+    def __init__(self, web_app: web.Application, now_ms: Callable[[], int], *, read_only: bool) -> None:
         self._web_app = web_app
-        self.renderer = Renderer(read_only=read_only)
+        self.renderer = Renderer(now_ms, read_only=read_only)
 
     def api(self, request: web.Request) -> Api:
         """Return the API as this reader may use it."""
@@ -38,13 +39,17 @@ class Desk:
         *,
         overview: Answer | None = None,
         live: bool = False,
+        alone: bool = False,
         status: int = 200,
         **given: Any,
     ) -> web.Response:
-        """Return a page of a template, with an `overview` that has been asked for already, if there is one."""
+        """Return a page of a template, with an `overview` that has been asked for already, if there is one.
+
+        One that can stand `alone` is shown while there is no overview, too.
+        """
         if overview is None:
             overview = await self.overview(request)
-        return self.renderer.page(request, overview, name, live=live, status=status, **given)
+        return self.renderer.page(request, overview, name, live=live, alone=alone, status=status, **given)
 
     async def act(
         self, request: web.Request, path: str, body: dict[str, Any], back: str, done: str = ""

@@ -106,6 +106,7 @@ class Message:
             looked_back_to_ms=found.body.get("looked_back_to_ms"),
             value=payload.of(row, request.query.get("view", "")) if row else None,
             plain=payload.plain,
+            alone=found.well,  # whoever looks for one message need not wait until this worker knows of all
             status=found.status if not found.well and not found.body.get("life") else 200,
         )
 

@@ -1,5 +1,6 @@
 """Fills the templates: what every page shows around its content, and the words that templates may use."""
 
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -32,8 +33,8 @@ NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
 class Renderer:
     """Makes answers of templates; everything that they are given is escaped."""
 
-    def __init__(self, *, read_only: bool) -> None:
-        self._read_only = read_only
+    def __init__(self, now_ms: Callable[[], int], *, read_only: bool) -> None:
+        self._now_ms, self._read_only = now_ms, read_only
         self.assets = Assets()
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader("app.console"),
@@ -62,11 +63,22 @@ class Renderer:
         )
 
     def page(
-        self, request: web.Request, overview: Answer, name: str, *, live: bool = False, status: int = 200, **given: Any
+        self,
+        request: web.Request,
+        overview: Answer,
+        name: str,
+        *,
+        live: bool = False,
+        alone: bool = False,
+        status: int = 200,
+        **given: Any,
     ) -> web.Response:
-        """Return a page; while there is no overview, the one that says why, and how long that will take."""
+        """Return a page; while there is no overview, the one that says why, and how long that will take.
+
+        A page that can stand `alone` is shown without an overview.
+        """
         ready = overview.well
-        whole = overview.body if ready else {}
+        whole = overview.body if ready else {"at_ms": self._now_ms()}
         asker = request.get(ASKER, ANYBODY)
         frame = {
             "assets": self.assets.addresses,
@@ -77,7 +89,7 @@ class Renderer:
             "navigation": [(address, name) for address, name in NAVIGATION if may(asker, f"GET {address}")],
             "namespaces": asker.namespaces,
             "there": [row["namespace"] for row in whole.get("namespaces", [])],
-            "live": live or not ready,
+            "live": live or not (ready or alone),
             "user": "" if asker.name == ANYBODY.name else asker.name,
             "role": asker.role,
             "session": bool(asker.session),
@@ -85,7 +97,7 @@ class Renderer:
             "administers": enough(asker.role, "admin") and not self._read_only,
             "flash": flash.read(request),
         }
-        if not ready:
+        if not ready and not alone:
             recovering = {"reason": overview.error, "recovery": overview.body.get("recovery", [])}
             text = self._templates.get_template("recovering.html").render(frame | recovering)
             return web.Response(text=text, content_type="text/html", status=overview.status, headers=RETRY_AFTER)

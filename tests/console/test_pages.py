@@ -4,14 +4,17 @@ from collections.abc import AsyncIterator, Callable
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from app.access.roles import Asker, put
 from app.console import console
+from app.search.row import Row
 from app.throttle.control import Control
 from app.web import guard
+from app.web.answers import as_json
 from app.web.overview import Wanted
 from app.web.routes import register
 from punctual.contract.rate import Rate
@@ -260,3 +263,22 @@ async def test_there_are_only_so_many_live_pages(
         assert second.status == 503
         assert "live already" in (await second.json())["error"]
     assert state.reason is None
+
+
+async def test_a_message_is_shown_while_the_worker_still_reads_what_others_have_reported(state: "FakeState") -> None:
+    async def message(_request: web.Request) -> web.Response:
+        row = Row(id="a", partition=0, row="00", due_ms=NOW_MS + 60_000, to="orders", source="delay-requests-0-1")
+        return as_json({**msgspec.to_builtins(row), "life": [], "looked_back_to_ms": None})
+
+    state.reader.caught_up.clear()
+    web_app = web.Application()
+    register(web_app, state)
+    web_app.router.add_get("/api/v1/messages/{id}", message)
+    console.register(web_app, state)
+    async with TestClient(TestServer(web_app)) as client:
+        assert (await client.get("/find")).status == 503
+        answer = await client.get("/messages/a")
+        page = Page(await answer.text())
+
+    assert answer.status == 200
+    assert {"orders", "in 1 min", "Act"} <= {text.strip() for text in page.texts}
