@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -188,10 +189,15 @@ async def test_what_was_not_handed_out_is_given_back_at_once_without_an_attempt(
 
 async def test_an_iteration_that_is_given_up_loses_nothing(installation: Installation, topic: str) -> None:
     async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
-        got, given_up = set[bytes | None](), 0
+        got, given_up, sent, idle = set[bytes | None](), 0, 0, threading.Event()
 
         def send() -> None:
+            nonlocal sent
             for number in range(100):
+                if number % 5 == 0:  # all has come, and one more wait was in vain
+                    idle.clear()
+                    assert idle.wait(60)
+                sent += 1
                 put(installation, topic, b"%d" % number)
 
         sending = asyncio.create_task(asyncio.to_thread(send))
@@ -201,11 +207,13 @@ async def test_an_iteration_that_is_given_up_loses_nothing(installation: Install
             except TimeoutError:
                 given_up += 1
                 assert given_up < 20_000
+                if len(got) == sent:
+                    idle.set()
             else:
                 got.add(message.value)
                 await message.ack()
         await sending
-        assert given_up > 10
+        assert given_up >= 20
         await settled(installation)
 
 
