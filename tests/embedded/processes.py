@@ -1,16 +1,6 @@
 """Watching processes come and go."""
 
 import os
-import time
-from collections.abc import Callable
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait until the condition holds; fail if it does not within the time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def gone(pid: int) -> bool:

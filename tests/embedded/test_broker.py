@@ -17,9 +17,10 @@ from confluent_kafka.admin import AdminClient
 from app.embedded import Broker, BrokerFailedError, DataDirectoryError, Node, PortTakenError, broker_or_given
 from app.embedded.java import installed_java
 from app.embedded.properties import new_cluster_id, write_properties
-from tests.embedded.processes import eventually, gone
+from tests.embedded.processes import gone
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port
+from tests.harness.worker import eventually
 
 ROOT = Path(__file__).parents[2]
 

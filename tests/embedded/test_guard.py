@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.embedded.process import GuardedProcess
-from tests.embedded.processes import eventually, gone
+from tests.embedded.processes import gone
+from tests.harness.worker import eventually
 
 SLEEP = ["sleep", "1000"]
 
