@@ -78,7 +78,7 @@ class Renderer:
         A page that can stand `alone` is shown without an overview.
         """
         ready = overview.well
-        whole = overview.body if ready else {"at_ms": self._now_ms()}
+        whole: dict[str, Any] = overview.body if ready else {"at_ms": self._now_ms()}
         asker = request.get(ASKER, ANYBODY)
         frame = {
             "assets": self.assets.addresses,
