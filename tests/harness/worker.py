@@ -35,13 +35,13 @@ def eventually(condition: Callable[[], object], seconds: float = 20.0, what: str
     began = time.monotonic()
     while not condition():
         waited = time.monotonic() - began
-        assert waited < seconds * _crowd(), f"{what} did not happen within {waited:.0f} s"
+        assert waited < seconds * crowd(), f"{what} did not happen within {waited:.0f} s"
         time.sleep(_POLL_S)
     return time.monotonic() - began
 
 
-def _crowd() -> float:
-    """Return how many processes there are for each core that want to run, in the last minute; from 1 to _CROWD."""
+def crowd() -> float:
+    """Return how many processes have wanted each core in the last minute, from 1 to _CROWD."""
     return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), _CROWD)
 
 

@@ -187,14 +187,15 @@ def _decided(installation: Installation) -> dict[str, set[str]]:
 
     A step that a rebalance cuts off may have told of a request, and its repetition tells again: the last word counts.
     """
+    decided: dict[str, set[str]] = {"accepted": set(), "refused": set()}
     last = {
-        event["source"]: event
+        event["source"]: event["event"]
         for event in installation.events()
-        if event["id"].startswith("orders/q") and event["event"] in ("accepted", "refused")
+        if (event["event"] == "accepted" and "/q" in event["id"]) or event.get("reason") == "quota"
     }
-    return {
-        kind: {source for source, event in last.items() if event["event"] == kind} for kind in ("accepted", "refused")
-    }
+    for source, event in last.items():
+        decided[event].add(source)
+    return decided
 
 
 def _refused(installation: Installation) -> set[str]:

@@ -14,7 +14,7 @@ from punctual.contract.home import home_partition
 from punctual.contract.request import Request, encode
 from tests.harness.kafka import now_ms, read
 from tests.harness.repartition import KILLED, has_grown, repartition, report
-from tests.harness.worker import Worker, eventually
+from tests.harness.worker import Worker, crowd, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_pause import say
@@ -159,13 +159,14 @@ def _pending(installation: Installation) -> int:
 def test_a_worker_that_was_paused_before_does_nothing_afterwards(
     installation: Installation, tmp_path: Path, bootstrap: str
 ) -> None:
-    to, paused, due_ms = installation.topic(), installation.worker, now_ms() + 8_000
+    to, paused, due_ms = installation.topic(), installation.worker, now_ms() + int(8_000 * crowd())
     ids = [f"z{number}" for number in range(60)]
     for id_ in ids:
         installation.requests.schedule(id_, due_ms, to)
     installation.requests.flush()
     eventually(lambda: _pending(installation) == len(ids), 30, "all pending")
     os.kill(paused.pid, signal.SIGSTOP)
+    assert now_ms() < due_ms, "what was in flight may come twice: it must have been stopped before"
     try:
         eventually(lambda: _run(installation).returncode == 0, 40, "the repartition")
         with Worker(bootstrap, paused.app_id, tmp_path / "next", env=paused.env) as worker:
