@@ -5,6 +5,7 @@ RUN_STAMP := .venv/.run-installed
 TEST_STAMP := .venv/.test-installed
 PIPELINE_STAMP := .venv/.pipeline-installed
 BENCH_STAMP := .venv/.bench-installed
+WHEELS_STAMP := .venv/.wheels-installed
 LOCK_STAMP := .venv/.lock-installed
 KERNEL_STAMP := .venv/.kernel-tried
 KERNEL_SOURCES := $(wildcard kernel/Cargo.* kernel/src/*.rs kernel/src/*/*.rs)
@@ -16,7 +17,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline kernel run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \
-	chaos-queue chaos-gateway chaos-pipeline chaos-cold chaos-repartition debounce neighbours screenshots console-million lock clean
+	chaos-queue chaos-gateway chaos-pipeline chaos-cold chaos-repartition debounce neighbours screenshots console-million wheels lock clean
 
 help:
 	@echo 'make install  create .venv with what running needs'
@@ -48,6 +49,7 @@ help:
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
 	@echo 'make screenshots  drive the console in a browser, and save what the documentation shows of it (CHROMIUM)'
 	@echo 'make console-million  the same with a million pending, each page saved to build/console (CONSOLE_PENDING, SCREENSHOTS)'
+	@echo 'make wheels   build what a release publishes into dist/: both distributions, and the kernel for Linux and macOS (TARGETS)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
 
@@ -149,6 +151,9 @@ console-million: $(TEST_STAMP)
 	@CONSOLE_PENDING=$(or $(CONSOLE_PENDING),1000000) SCREENSHOTS=$(or $(SCREENSHOTS),build/console) \
 		$(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
 
+wheels: $(WHEELS_STAMP)
+	@$(BIN)/python deploy/wheels.py $(TARGETS:%=--target %)
+
 lock: $(LOCK_STAMP)
 	$(COMPILE) --upgrade pyproject.toml --extra oidc --group build --output-file requirements/run.txt
 	$(COMPILE) --upgrade pyproject.toml --extra pipeline --group build --constraint requirements/run.txt \
@@ -157,6 +162,7 @@ lock: $(LOCK_STAMP)
 		--constraint requirements/pipeline.txt --output-file requirements/test.txt
 	$(COMPILE) --upgrade pyproject.toml --extra pipeline $(TEST_EXTRAS) --extra bench --group build \
 		--constraint requirements/test.txt --output-file requirements/bench.txt
+	$(COMPILE) --upgrade --group wheels --output-file requirements/wheels.txt
 	$(COMPILE) --upgrade --group lock --output-file requirements/lock.txt
 
 clean:
@@ -201,6 +207,11 @@ $(TEST_STAMP): requirements/test.txt $(RUN_STAMP)
 $(BENCH_STAMP): requirements/bench.txt $(RUN_STAMP)
 	@echo 'Installing what the benchmarks need into .venv'
 	@$(PIP) --no-build-isolation --require-hashes --requirement requirements/bench.txt
+	@touch $@
+
+$(WHEELS_STAMP): requirements/wheels.txt $(RUN_STAMP)
+	@echo 'Installing what compiles for other systems into .venv (100 MB)'
+	@$(PIP) --require-hashes --requirement requirements/wheels.txt
 	@touch $@
 
 $(LOCK_STAMP): requirements/lock.txt $(RUN_STAMP)

@@ -26,7 +26,8 @@ def check(settings: "Settings") -> None:
     """See that settings make sense beside each other. Raises SettingInvalid, which names one and says why."""
     _check_inputs(settings)
     if settings.kernel == "require" and compiled.kernel is None:
-        why = "it cannot be imported: `make kernel` builds it, or says what is missing. Leave this out to go without"
+        brings = "`pip install 'punctual-worker[kernel]'` brings it, in a checkout `make kernel`"
+        why = f"there is no kernel to take: {compiled.missing}. {brings}. Leave this out to go without"
         raise SettingInvalid("PUNCTUAL_KERNEL", settings.kernel, why)
     if settings.min_insync_replicas > settings.replication_factor > 1:
         raise SettingInvalid(

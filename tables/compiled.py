@@ -7,19 +7,27 @@ import importlib
 import os
 from typing import Any, Final
 
+#: The kernel of this release alone is taken: another one may call its parts otherwise, or write other rows.
+VERSION: Final = "0.2.0"
 #: Where something is not usual, it is seldom alone: so many are looked at one by one before the kernel is asked again.
 OTHERS: Final = 16
 
 
-def _found() -> Any:
-    """Return the module, None without it."""
+def found() -> tuple[Any, str]:
+    """Return the kernel, or None and why it is not taken."""
     if os.environ.get("PUNCTUAL_KERNEL") == "off":
-        return None
+        return None, "PUNCTUAL_KERNEL is off"
     try:
-        return importlib.import_module("punctual_kernel")
-    except ImportError:
-        return None
+        module = importlib.import_module("punctual_kernel")
+    except ModuleNotFoundError:
+        return None, "it is not installed"
+    except ImportError as error:
+        return None, f"it cannot be imported ({error})"
+    version = getattr(module, "__version__", "an older version")
+    return (
+        (module, "") if version == VERSION else (None, f"the one that is installed is of {version}, not of {VERSION}")
+    )
 
 
-#: The kernel, or None.
-kernel: Final = _found()
+#: The kernel, or None; and why it is None.
+kernel, missing = found()

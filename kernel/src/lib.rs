@@ -7,6 +7,7 @@
 mod batch;
 mod event;
 #[cfg(test)]
+#[path = "../tests/fuzzed.rs"]
 mod fuzzed;
 mod home;
 #[cfg(feature = "python")]

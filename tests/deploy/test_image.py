@@ -1,4 +1,4 @@
-"""The image's recipe keeps its promises: no root, no compiler, hashes, no Java."""
+"""The image's recipe keeps its promises: no root, no compiler, hashes, no Java, and the kernel."""
 
 import re
 import shutil
@@ -15,6 +15,17 @@ def test_runs_as_a_fixed_user_that_is_not_root() -> None:
 
 def test_installs_the_lock_by_hash_without_a_compiler() -> None:
     assert "--only-binary :all: --require-hashes" in RECIPE
+
+
+def test_the_kernel_is_compiled_elsewhere_and_has_to_run() -> None:
+    kernel, last = RECIPE.split("FROM ")[1], RECIPE.split("FROM ")[-1]
+    assert "cargo build --release --locked" in kernel
+    assert last.startswith("python:${PYTHON}-slim\n")
+    assert "cargo" not in last
+    assert "RUN PUNCTUAL_KERNEL=require python -c 'from tables import compiled; assert compiled.kernel" in last
+    # What is built for the newer C library of the one must not come to the older one of the other.
+    assert kernel.startswith("rust:")
+    assert "-slim-bookworm AS kernel" in kernel
 
 
 def test_what_is_copied_is_there_and_not_ignored() -> None:

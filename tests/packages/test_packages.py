@@ -1,6 +1,7 @@
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.version import VERSION
+from tables import compiled
 
 ROOT = Path(__file__).parents[2]
 DEPENDENCIES = next(Path(path) for path in sys.path if path.endswith("site-packages"))
@@ -18,6 +20,17 @@ _SUITE = """
 def test_it(delayed):
     delayed.produce({"delay-to": "orders", "delay-after": "PT1H"}, "x")
     assert [record.value for record in delayed.advance(hours=1)] == [b"x"]
+"""
+
+needs_rust = pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo to build the kernel with")
+
+_KERNEL = """
+from app.process.banner import banner
+from app.settings import Settings
+from tables import compiled
+
+print(compiled.kernel.__file__)
+print(banner(Settings.from_env({"PUNCTUAL_KERNEL": "require"})))
 """
 
 _TYPED = """
@@ -29,7 +42,7 @@ def test_it(delayed: Delayed) -> None:
 """
 
 
-def _run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def _run(*command: str | Path, cwd: Path, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [str(word) for word in command],
@@ -38,7 +51,7 @@ def _run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Comp
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=timeout,
     )
 
 
@@ -88,9 +101,11 @@ def _lend(python: Path, *names: str) -> None:
 def test_the_versions_agree() -> None:
     library = tomllib.loads((ROOT / "punctual/pyproject.toml").read_text())["project"]
     worker = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    kernel = tomllib.loads((ROOT / "kernel/Cargo.toml").read_text())["package"]
     newest = re.search(r"^## \[(\d[^]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
-    assert {library["version"], worker["version"], newest[1]} == {VERSION}
+    assert {library["version"], worker["version"], kernel["version"], compiled.VERSION, newest[1]} == {VERSION}
+    assert worker["optional-dependencies"]["kernel"] == [f"punctual-kernel=={VERSION}"]
     assert f"punctual=={VERSION}" in worker["dependencies"]
     ours = [need for extra in library["optional-dependencies"].values() for need in extra if "punctual" in need]
     assert ours
@@ -135,6 +150,46 @@ def test_the_command_and_pytest_find_the_installed_worker(built: Path, empty: Pa
     own = ("-q", "-W", "error", "-p", "no:asyncio", "-p", "no:cacheprovider", "test_own.py")
     tested = _run(empty, "-m", "pytest", *own, cwd=tmp_path)
     assert "1 passed" in tested.stdout, tested.stdout + tested.stderr
+
+
+@needs_rust
+@pytest.mark.slow
+def test_a_worker_takes_the_kernel_of_a_wheel(built: Path, empty: Path, tmp_path: Path) -> None:
+    how = ("--profile", "dev", "--locked", "--compatibility", "linux", "--out", tmp_path)
+    # Beside the other builds: cargo would compile all of it anew, for one as for the other.
+    beside = {"CARGO_TARGET_DIR": str(ROOT / "kernel/target/packages")}
+    done = _run(sys.executable, "-m", "maturin", "build", *how, cwd=ROOT / "kernel", timeout=600, **beside)
+    assert done.returncode == 0, done.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    assert re.fullmatch(rf"punctual_kernel-{re.escape(VERSION)}-cp311-abi3-linux_\w+\.whl", wheel.name)
+
+    _install(empty, wheel, *built.glob("*.whl"))
+    _lend_dependencies(empty)
+    shown = _run(empty, "-c", _KERNEL, cwd=tmp_path)
+    assert shown.stdout.startswith(f"{_site(empty)}/punctual_kernel/"), shown.stderr
+    assert re.search(r"^  kernel +on$", shown.stdout, re.MULTILINE), shown.stdout
+
+
+@needs_rust
+def test_a_release_says_what_brings_the_wheel_that_is_missing_and_has_all_others(tmp_path: Path) -> None:
+    """For a target whose library is not there, as rustc says it."""
+    rustc = tmp_path / "rustc"
+    rustc.write_text(
+        f"#!/bin/sh\ncase $* in *target-libdir*) echo {tmp_path}/none ;; *) exec {shutil.which('rustc')} $* ;; esac\n"
+    )
+    rustc.chmod(0o755)
+    release = (ROOT / "deploy/wheels.py", "--target", "aarch64-apple-darwin", "--out", tmp_path / "dist")
+    said = _run(sys.executable, *release, cwd=tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1] == (
+        "punctual-kernel for aarch64-apple-darwin is not built: Rust's library for it is not here. "
+        "Run `rustup target add aarch64-apple-darwin`, and this once more"
+    )
+    names = ("punctual", "punctual_worker", "punctual_kernel")
+    expected = {f"{name}-{VERSION}{kind}" for name in names for kind in (".tar.gz", "-py3-none-any.whl")}
+    assert {Path(line).name for line in said.stdout.splitlines()} == expected - {
+        f"{names[2]}-{VERSION}-py3-none-any.whl"
+    }
 
 
 def test_mypy_knows_the_types_of_the_installed_fixture(built: Path, empty: Path, tmp_path: Path) -> None:

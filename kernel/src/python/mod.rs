@@ -11,6 +11,8 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = true)]
 mod punctual_kernel {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::builder::Builder;
     #[pymodule_export]
@@ -21,4 +23,9 @@ mod punctual_kernel {
     use super::requests::{Rules, requests};
     #[pymodule_export]
     use super::rows::{places, route};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
 }

@@ -1,0 +1,82 @@
+"""Builds what a release publishes, into dist/: `make wheels`, or python deploy/wheels.py --target x86_64-apple-darwin.
+
+The library and the worker are one wheel each, for all systems. The kernel has one for each system that it is compiled
+for, and its source. All are built here: zig links them, for an old C library of Linux, and for macOS.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+#: What the kernel is compiled for, and what its wheel has to run on: maturin sees to it that it does.
+TARGETS = {
+    "x86_64-unknown-linux-gnu": "manylinux2014",
+    "aarch64-unknown-linux-gnu": "manylinux2014",
+    "x86_64-apple-darwin": "pypi",
+    "aarch64-apple-darwin": "pypi",
+}
+
+
+class NotBuilt(Exception):
+    """Something of a release is not built: why, and what to do."""
+
+
+def main() -> int:
+    """Build all that can be built here; return 1 if that is not all of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", action="append", choices=TARGETS, help="compile the kernel for these alone")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="a directory, which is emptied (%(default)s)")
+    given = parser.parse_args()
+    shutil.rmtree(given.out, ignore_errors=True)
+    out = str(given.out.absolute())
+    parts = {
+        "punctual": partial(_run, ROOT / "punctual", "hatchling", "build", "--directory", out),
+        "punctual-worker": partial(_run, ROOT, "hatchling", "build", "--directory", out),
+        "the source of punctual-kernel": partial(_run, ROOT / "kernel", "maturin", "sdist", "--out", out),
+    }
+    for target in given.target or TARGETS:
+        parts[f"punctual-kernel for {target}"] = partial(_kernel, target, out)
+    missing = []
+    for name, build in parts.items():
+        try:
+            build()
+        except NotBuilt as error:
+            missing.append(f"{name} is not built: {error}")
+    print(*sorted(given.out.glob("*")), sep="\n")
+    print(*missing, sep="\n", end="\n" * bool(missing), file=sys.stderr)
+    return bool(missing)
+
+
+def _kernel(target: str, out: str) -> None:
+    """Build the kernel's wheel for a target. Raises NotBuilt."""
+    rustc = shutil.which("rustc")
+    if not rustc:
+        raise NotBuilt("there is no Rust here. Install it: https://rustup.rs")
+    asked = [rustc, "--print", "target-libdir", "--target", target]
+    library = subprocess.run(asked, cwd=ROOT / "kernel", capture_output=True, text=True, check=False).stdout.strip()
+    if not library or not Path(library).is_dir():
+        raise NotBuilt(f"Rust's library for it is not here. Run `rustup target add {target}`, and this once more")
+    how = ("--release", "--locked", "--zig", "--compatibility", TARGETS[target], "--auditwheel", "check")
+    _run(ROOT / "kernel", "maturin", "build", *how, "--target", target, "--out", out)
+
+
+def _run(directory: Path, *command: str) -> None:
+    """Run a builder's module, whose words go to standard error. Raises NotBuilt."""
+    # maturin finds zig by the python that is found first.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+    # No path of the machine that it is built on stands in what is built.
+    crates = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
+    flags = f"--remap-path-prefix={crates}=/cargo --remap-path-prefix={ROOT}=/punctual"
+    environment = os.environ | {"PATH": path, "RUSTFLAGS": flags}
+    words = [sys.executable, "-m", *command]
+    if subprocess.run(words, cwd=directory, env=environment, stdout=sys.stderr, check=False).returncode:
+        raise NotBuilt("its builder says why above")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

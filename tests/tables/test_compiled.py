@@ -1,0 +1,60 @@
+"""Which kernel is taken, and what is said of one that is not."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from app.errors import SettingInvalid
+from app.process.banner import banner
+from app.settings import Settings
+from tables import compiled
+
+
+def _installed(monkeypatch: pytest.MonkeyPatch, module: ModuleType | None) -> None:
+    monkeypatch.setitem(sys.modules, "punctual_kernel", module)
+    monkeypatch.delenv("PUNCTUAL_KERNEL", raising=False)
+
+
+def _kernel(version: str | None) -> ModuleType:
+    module = ModuleType("punctual_kernel")
+    if version:
+        module.__dict__["__version__"] = version
+    return module
+
+
+def test_the_kernel_of_this_release_is_taken_unless_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = _kernel(compiled.VERSION)
+    _installed(monkeypatch, module)
+    assert compiled.found() == (module, "")
+    monkeypatch.setenv("PUNCTUAL_KERNEL", "off")
+    assert compiled.found() == (None, "PUNCTUAL_KERNEL is off")
+
+
+@pytest.mark.parametrize(("version", "shown"), [("0.1.9", "0.1.9"), ("0.20", "0.20"), (None, "an older version")])
+def test_the_kernel_of_another_release_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch, version: str | None, shown: str
+) -> None:
+    _installed(monkeypatch, _kernel(version))
+    assert compiled.found() == (None, f"the one that is installed is of {shown}, not of {compiled.VERSION}")
+
+
+def test_one_that_cannot_be_imported_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _installed(monkeypatch, None)
+    assert compiled.found() == (None, "it is not installed")
+    monkeypatch.delitem(sys.modules, "punctual_kernel")
+    (tmp_path / "punctual_kernel.py").write_text("raise ImportError('of another processor')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert compiled.found() == (None, "it cannot be imported (of another processor)")
+
+
+def test_a_worker_says_why_it_has_none_or_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "kernel", None)
+    monkeypatch.setattr(compiled, "missing", "the one that is installed is of 0.1.9, not of 0.2.0")
+    shown = banner(Settings.from_env({}))
+    assert "off, Python does what it would do: the one that is installed is of 0.1.9, not of 0.2.0\n" in shown
+    with pytest.raises(
+        SettingInvalid, match=r"is of 0\.1\.9, not of 0\.2\.0\. `pip install 'punctual-worker\[kernel\]'`"
+    ):
+        Settings.from_env({"PUNCTUAL_KERNEL": "require"})
