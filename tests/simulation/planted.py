@@ -208,17 +208,6 @@ def _unmarked(_: Any) -> Any:
     return planted
 
 
-def _too_early(spent: Any) -> Any:
-    def planted(self: OrderMemory, limit: int) -> Any:
-        watermark_ms, self.watermark_ms = self.watermark_ms, keys.MAX_DUE_MS // 2
-        try:
-            return spent(self, limit)
-        finally:
-            self.watermark_ms = watermark_ms
-
-    return planted
-
-
 def _drifting(following: Any) -> Any:
     def planted(entry: Entry, row: bytes, now_ms: int) -> Any:
         found = following(entry, row, now_ms)
@@ -242,7 +231,6 @@ BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
     "what ended an id is forgotten": [(OrderMemory, "end", _forgetful), (OrderMemory, "end_usual", _unmarked)],
-    "what ended an id is forgotten before the watermark has passed it": [(OrderMemory, "spent", _too_early)],
     "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],
     "an older request that comes late does not count for a bound": [(Bounds, "join", _unheard)],
     "a command lifts a bound": [(Entry, "within", _as_asked)],
