@@ -213,7 +213,7 @@ def _unmarked(_: Any) -> Any:
 def _spent_at_once(_: Any) -> Any:
     def planted(memory: Any, limit: int) -> list[str]:
         orders = memory._store.orders
-        return cast(list[str], orders.spent(_FAR_MS, limit, lambda one: one.ended is not None and not one.cancelled))
+        return cast("list[str]", orders.spent(_FAR_MS, limit, lambda one: one.ended is not None and not one.cancelled))
 
     return planted
 
