@@ -76,6 +76,7 @@ _LOOK = {
     "late_home_p99_ms": Kind("late beside Home, p99", "ms"),
     "late_find_p50_ms": Kind("late beside Find, p50", "ms"),
     "late_find_p99_ms": Kind("late beside Find, p99", "ms"),
+    "grown_ms": Kind("late while nobody looks, p50, last turn less first", "ms"),
     "ratio_home": Kind("late beside Home, p99, of that alone", "", 2),
     "ratio_home_least": Kind("the same, least of a round", "", 2),
     "ratio_home_most": Kind("the same, most of a round", "", 2),

@@ -49,8 +49,10 @@ class Sizes:
     """The rates that `look` tries, until one is too high."""
     looking_try_s: float = 6
     """For how long it tries each."""
+    looking_hold_s: float = 15
+    """For how long four fifths of the highest must not heap up."""
     looking_s: int = 8
-    """How long each turn of `look` takes, of which there are three in a round."""
+    """How long each turn of `look` takes, of which there are four in a round."""
     looking_rounds: int = 3
     pipeline_rows: int = 1_000_000
     """Messages that each job of `pipeline` has to do with."""
@@ -73,9 +75,10 @@ FULL = Sizes(
     soak_s=900,
     looked_at=10_000_000,
     looking_rates=tuple(range(8_000, 64_001, 4_000)),
-    looking_try_s=20,
+    looking_try_s=12,
+    looking_hold_s=60,
     looking_s=10,
-    looking_rounds=6,
+    looking_rounds=5,
     kills=5,
     pipeline_rows=2_000_000,
 )
@@ -106,6 +109,7 @@ SMOKE = Sizes(
     values=(100,),
     looked_at=1_000,
     looking_rates=(100,),
+    looking_hold_s=3,
     looking_s=3,
     looking_rounds=1,
     pipeline_rows=2_000,

@@ -141,7 +141,7 @@ class StepBuilder:
         """Forget what has been remembered for long enough, and more of it than a step adds; return whether more is."""
         store, more = self._context.store, False
         limit, size = max(_EXPIRE, 2 * len(step.changes.orders)), 0
-        expired = store.orders.expired(step.broker_ms, limit)
+        expired = store.orders.expired(step.broker_ms, limit) + self._context.memory.spent(limit)
         for count, id_ in enumerate(expired, 1):
             step.changes.orders.setdefault(id_, None)
             size += len(id_.encode()) + _TOMBSTONE_BYTES

@@ -24,6 +24,10 @@ from tables.rocksdb_options import rocksdb_options
 #: Before each message, either way: how many bytes it has.
 LENGTH: Final = struct.Struct(">I")
 _NICE: Final = 10
+#: Where Linux says how nice a session is to others (sched(7), autogroup): without that, all of a worker and all of its
+#: scanner, which has a session of its own, get the same, however nice or idle a process is among those of its session.
+#: At 10 a core that is wanted all the time leaves it a tenth: enough to begin, and to answer in time.
+_SESSION: Final = Path("/proc/self/autogroup")
 #: The argument of a process that is to have what nobody else wants.
 IDLE: Final = "idle"
 
@@ -120,6 +124,8 @@ def yield_to_others(*, idle: bool) -> None:
     at all. On a machine without any time to spare, an idle process gets hardly any.
     """
     os.nice(_NICE)
+    with contextlib.suppress(OSError):
+        _SESSION.write_text(str(_NICE))
     if idle and hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(OSError):  # where that is forbidden
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -72,6 +72,7 @@ class Scans:
                     await asyncio.wait_for(process.wait(), _LEAVE_S)
                 except TimeoutError:
                     process.kill()
+                    await process.wait()
 
     async def _ask(self, question: Question) -> Answer:
         if self._process is None or self._process.returncode is not None:

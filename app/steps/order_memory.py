@@ -1,17 +1,24 @@
 """What a partition remembers of orders for ids that are not there, so that the last one wins (docs/decisions/0010)."""
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from app.settings import Settings
 from app.steps.step import Step
 from punctual.contract.request import Request
 from tables import Command, Entry, Order, Orders, PartitionStore
+from tables.changes import Pairs
+from tables.entry import decode
 from tables.orders import UNKNOWN_MS, in_order
 
 #: Commands that one id may have waiting: one that moves it, the rest with conditions of their own.
 _COMMANDS = 8
 #: What an order takes beside its source, and a mark beside its orders.
 _ORDER_BYTES, _MARK_BYTES = 32, 48
+#: The brokers' clocks may differ by so much: stamps are by theirs, and when a mark was written by the worker's.
+_BEFORE_MS = 500
+
+_second = itemgetter(1)
 
 
 def order_of(asked: Request) -> Order:
@@ -107,6 +114,39 @@ class OrderMemory:
         self._write(step, entry.id, ended, commands, cancelled=cancelled)
         if cancel is not None:
             self.wait(step, entry.id, cancel)
+
+    def end_usual(self, step: Step, rows: Pairs) -> bool:
+        """Remember that messages in usual rows end; return False, having done nothing, if an id there has a mark."""
+        if not self._memory_ms:
+            return True
+        entries = [entry for entry in map(decode, map(_second, rows)) if entry.stamp_ms >= self.watermark_ms]
+        marked = [entry.id for entry in entries]
+        told = step.changes.orders
+        if not told.keys().isdisjoint(marked) or self._store.orders.first_of(marked) is not None:
+            return False
+        expires_ms, size = step.broker_ms + self._memory_ms, 0
+        for entry in entries:
+            if entry.stamp_ms >= 0 and entry.id != entry.source:
+                told[entry.id] = Orders(entry.stamp_ms, expires_ms, entry.source, cancelled=False)
+                size += _MARK_BYTES + _ORDER_BYTES + 2 * len(entry.id.encode()) + len(entry.source)
+        step.changes.size += size
+        return True
+
+    def spent(self, limit: int) -> list[str]:
+        """Return up to `limit` ids whose messages ended so long ago that nothing older can come any more.
+
+        They would leave no mark if they ended now. Cancels and commands that wait are remembered for their time.
+        """
+        watermark_ms = self.watermark_ms
+        if watermark_ms <= 0:
+            return []
+
+        def is_spent(orders: Orders) -> bool:
+            ended = None if orders.cancelled or orders.commands else orders.ended
+            return ended is not None and ended.stamp_ms < watermark_ms
+
+        # When a mark ends tells when it was written; few that were written before the watermark have a stamp after it.
+        return self._store.orders.spent(watermark_ms - _BEFORE_MS + self._memory_ms, limit, is_spent)
 
     def _write(
         self, step: Step, id_: str, ended: Order | None, commands: Iterable[Command], *, cancelled: bool

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from app.steps.context import Context
 from app.steps.step import Step
-from tables import compiled
+from tables import compiled, keys
 
 
 class UsualDeliveries:
@@ -27,7 +27,10 @@ class UsualDeliveries:
             taken, ids, gone, told = compiled.kernel.delivered(
                 rows, begin, self._claims, where, step.now_ms, sent_ms, watermark_ms
             )
-            if taken and not step.ids.keys().isdisjoint(ids):
+            if not taken and watermark_ms < keys.MAX_DUE_MS:  # from here on, they leave traces
+                watermark_ms = keys.MAX_DUE_MS
+                continue
+            if taken and not (step.ids.keys().isdisjoint(ids) and self._memory.end_usual(step, gone)):
                 taken = 0
             if taken:
                 step.remove_usual(ids, gone, told)

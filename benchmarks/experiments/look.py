@@ -1,10 +1,12 @@
 """Somebody looks at a worker that is busy: how long answers take, and what that costs deliveries.
 
-One worker holds many messages and takes a steady load, four fifths of what it can. In turns nobody looks, somebody
-keeps the page to begin with open, and somebody searches through everything.
+One worker holds many messages and takes a steady load, four fifths of what it can, if that does not heap up over a
+longer time either. In turns nobody looks, somebody keeps the page to begin with open, nobody looks, and somebody
+searches through everything.
 """
 
 import bisect
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,8 +26,8 @@ from benchmarks.tally import Delivery
 _SOON_MS, _LEAD_MS = 2_000, 1_000
 #: A rate is too high when its last message is delivered so late.
 _BEHIND_MS = 300
-#: How much of that the steady load is.
-_SHARE = 0.8
+#: How much of the highest rate the steady load is, and how many rates may turn out to be too high for long.
+_SHARE, _TRIES = 0.8, 3
 #: What is pending is due within so long, from an hour ahead on.
 _DAY_MS = 86_400_000
 #: The page is asked for, with what it shows, so many times a second at most.
@@ -50,22 +52,24 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
 
 
 def capacity(here: Installation, sizes: Sizes) -> float:
-    """Return the highest rate tried at which messages go in and out and none of it heaps up."""
-    best = 0
-    for rate in sizes.looking_rates:
-        plan = steady(here, f"try{rate}", rate, sizes.looking_try_s)
-        try:
-            here.send(plan)
-        except TooSlow:  # the generator shares these cores: what it cannot send, nobody can take
-            break
-        here.wait_settled()
-        if topics.last_append_ms(here.bootstrap, here.out) - plan.last_due_ms > _BEHIND_MS:
-            break
-        best = rate
-    if not best:
-        rate = sizes.looking_rates[0]
-        raise TooSlow(f"look: the worker does not keep up with {rate:,} messages a second. Run on a quiet machine.")
-    return best
+    """Return the highest rate tried at which messages go in and out, and of whose share none heaps up for long."""
+    kept = list(itertools.takewhile(lambda rate: keeps(here, rate, sizes.looking_try_s), sizes.looking_rates))
+    for rate in kept[: -_TRIES - 1 : -1]:
+        if keeps(here, round(rate * _SHARE), sizes.looking_hold_s):
+            return rate
+    rate = round(_SHARE * kept[-1]) if kept else sizes.looking_rates[0]
+    raise TooSlow(f"look: the worker does not keep up with {rate:,} messages a second. Run on a quiet machine.")
+
+
+def keeps(here: Installation, rate: int, seconds: float) -> bool:
+    """Return whether a rate for so long leaves nothing late at its end."""
+    plan = steady(here, f"try{rate}-{seconds:g}", rate, seconds)
+    try:
+        here.send(plan)
+    except TooSlow:  # the generator shares these cores: what it cannot send, nobody can take
+        return False
+    here.wait_settled()
+    return topics.last_append_ms(here.bootstrap, here.out) - plan.last_due_ms <= _BEHIND_MS
 
 
 def steady(here: Installation, name: str, rate: int, seconds: float) -> Plan:
@@ -78,7 +82,7 @@ def steady(here: Installation, name: str, rate: int, seconds: float) -> Plan:
 
 def beside(here: Installation, sizes: Sizes, rate: int) -> dict[str, float]:
     """Send a steady load through turns of each kind; return what they come to."""
-    slots = [kind for _ in range(sizes.looking_rounds) for kind in TURNS]
+    slots = turns(sizes.looking_rounds)
     load = steady(here, "steady", rate, sizes.looking_s * (len(slots) + 1))
     begin = load.base_ms + _LEAD_MS
     edges = [begin + number * sizes.looking_s * 1_000 for number in range(len(slots) + 1)]
@@ -97,6 +101,11 @@ def beside(here: Installation, sizes: Sizes, rate: int) -> dict[str, float]:
     here.wait_settled()
     late = by_turn(here.tally().deliveries(load), edges)
     return {"rate": rate, **_answers(took), **lateness(slots, late)}
+
+
+def turns(rounds: int) -> list[str]:
+    """Return the kinds of all turns: before and after each in which somebody looks is one in which nobody does."""
+    return [*(kind for _ in range(rounds) for looked in (HOME, FIND) for kind in (ALONE, looked)), ALONE]
 
 
 def _asker(here: Installation, kind: str) -> AbstractContextManager[object]:
@@ -147,19 +156,25 @@ def by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
 
 
 def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, float]:
-    """Return the lateness of each kind of turn, and by how much a look has raised it in the rounds: median and most."""
+    """Return the lateness of each kind of turn, and by how much a look has raised it: median, least and most.
+
+    Each is beside the turns alone before and after it; what those have become late from the first to the last says
+    whether the load has held.
+    """
     every = {
         kind: [ms for slot, turn in zip(slots, late, strict=True) if slot == kind for ms in turn] for kind in TURNS
     }
     found = {f"late_{kind}_{at}": spread(every[kind])[at] for kind in TURNS for at in ("p50_ms", "p99_ms")}
-    rounds = {
-        kind: [spread(turn)["p99_ms"] for slot, turn in zip(slots, late, strict=True) if slot == kind] for kind in TURNS
-    }
+    p99s = [spread(turn)["p99_ms"] for turn in late]
     for kind in (HOME, FIND):
-        ratios = [there / max(1.0, alone) for there, alone in zip(rounds[kind], rounds[ALONE], strict=True)]
+        ratios = [
+            p99s[place] / max(1.0, (p99s[place - 1] + p99s[place + 1]) / 2)
+            for place, slot in enumerate(slots)
+            if slot == kind
+        ]
         found |= {
             f"ratio_{kind}": statistics.median(ratios),
             f"ratio_{kind}_least": min(ratios),
             f"ratio_{kind}_most": max(ratios),
         }
-    return found
+    return {**found, "grown_ms": spread(late[-1])["p50_ms"] - spread(late[0])["p50_ms"]}

@@ -1,6 +1,15 @@
-"""Turns are told apart by due times, and a look is judged by the turn alone of its own round."""
+"""Turns are told apart by due times, and a look is judged by the turns alone around it, at a rate that holds."""
 
-from benchmarks.experiments.look import ALONE, FIND, HOME, TURNS, by_turn, lateness
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks import topics
+from benchmarks.errors import TooSlow
+from benchmarks.experiments.look import ALONE, FIND, HOME, by_turn, capacity, lateness, turns
+from benchmarks.plan import Plan
+from benchmarks.sizes import SMOKE
 from benchmarks.tally import Delivery
 
 
@@ -10,10 +19,55 @@ def test_a_message_counts_for_the_turn_in_which_it_was_due_but_for_its_beginning
     assert by_turn(found, [10_000, 20_000, 30_000]) == [[3, 4], [6]]
 
 
-def test_the_ratio_of_a_round_is_that_to_its_own_turn_alone() -> None:
-    late = {ALONE: (10, 100), HOME: (20, 110), FIND: (10, 50)}
-    turns = [[late[kind][number]] * 50 for number in (0, 1) for kind in TURNS]
-    figures = lateness([*TURNS, *TURNS], turns)
-    assert (figures["ratio_home"], figures["ratio_home_least"], figures["ratio_home_most"]) == (1.55, 1.1, 2.0)
-    assert (figures["ratio_find_least"], figures["ratio_find_most"]) == (0.5, 1.0)
-    assert (figures["late_alone_p50_ms"], figures["late_alone_p99_ms"]) == (100, 100)
+def test_nobody_looks_before_and_after_each_look() -> None:
+    assert turns(2) == [ALONE, HOME, ALONE, FIND, ALONE, HOME, ALONE, FIND, ALONE]
+
+
+def test_a_look_is_beside_the_turns_alone_around_it() -> None:
+    slots = turns(2)
+    late = [10, 30, 20, 20, 60, 60, 20, 10, 20]
+    figures = lateness(slots, [[ms] * 50 for ms in late])
+    assert (figures["ratio_home"], figures["ratio_home_least"], figures["ratio_home_most"]) == (1.75, 1.5, 2.0)
+    assert (figures["ratio_find_least"], figures["ratio_find_most"]) == (0.5, 0.5)
+    assert (figures["late_alone_p50_ms"], figures["late_alone_p99_ms"]) == (20, 60)
+    assert figures["grown_ms"] == 10
+
+
+class Here:
+    """An installation that takes so many messages a second, and fewer when it has to for long."""
+
+    bootstrap = out = ""
+
+    def __init__(self, briefly: int, for_long: int) -> None:
+        self.most = {6: briefly, 3: for_long}
+        self.asked: list[tuple[float, int]] = []
+        self.late_ms = 0
+
+    def plan(self, _name: str, count: int, base_ms: int, **more: Any) -> Plan:
+        return Plan(name="x", to="", count=count, base_ms=base_ms, **more)
+
+    def send(self, plan: Plan) -> None:
+        rate = 1_000_000 // plan.step_us
+        seconds = round(plan.count / rate)
+        self.asked.append((seconds, rate))
+        self.late_ms = plan.last_due_ms + (1_000 if rate > self.most[seconds] else 0)
+
+    def wait_settled(self) -> None:
+        pass
+
+
+_SIZES = replace(SMOKE, looking_rates=(100, 200, 250, 500), looking_try_s=6, looking_hold_s=3)
+
+
+def test_a_rate_that_holds_briefly_alone_is_not_what_a_worker_can_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Here(250, 170)
+    monkeypatch.setattr(topics, "last_append_ms", lambda *_: here.late_ms)
+    assert capacity(here, _SIZES) == 200  # type: ignore[arg-type]
+    assert here.asked == [(6, 100), (6, 200), (6, 250), (6, 500), (3, 200), (3, 160)]
+
+
+def test_one_that_takes_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Here(50, 50)
+    monkeypatch.setattr(topics, "last_append_ms", lambda *_: here.late_ms)
+    with pytest.raises(TooSlow, match="100 messages a second"):
+        capacity(here, _SIZES)  # type: ignore[arg-type]

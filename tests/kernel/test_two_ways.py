@@ -134,17 +134,22 @@ def test_both_ways_do_the_same(work: list[list[Asked] | int], watermark_ms: int)
                 side.bench.close()
 
 
-def test_most_of_it_goes_by_the_kernel() -> None:
+@pytest.mark.parametrize("watermark_ms", [NOW + 5_000, NOW])
+def test_most_of_it_goes_by_the_kernel(watermark_ms: int) -> None:
     with TemporaryDirectory() as directory:
-        side = Side(Path(directory) / "0", compiled_path=True, watermark_ms=NOW + 5_000)
-        asked = [Asked(NOW, None, b"x", [("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + n))]) for n in range(20)]
+        side = Side(Path(directory) / "0", compiled_path=True, watermark_ms=watermark_ms)
+        due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(40)]
+        asked = [Asked(NOW, None, b"x", [*one, ("delay-id", b"id-%d" % n)]) for n, one in enumerate(due)]
         with side.way():
             side.bench.apply(side.take(asked[:1]))  # where it may go is not known before
-            taken = side.take(asked)
-            side.bench.apply(taken)
+            side.bench.apply(side.take(asked[1:20]))
             removed = side.deliver(30)
+            side.bench.apply(removed)
+            taken = side.take(asked[20:])
+            remembered = side.bench.store.orders.count
             side.bench.close()
 
-    assert len(taken.changes.usual) == 20 - 2 + 2
+    assert len(removed.changes.gone) == 20
+    assert len(taken.changes.usual) == 20
     assert not taken.changes.puts
-    assert len(removed.changes.gone) == 21
+    assert remembered == (20 if watermark_ms == NOW else 0)

@@ -154,6 +154,19 @@ async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_l
     assert policy() == os.SCHED_IDLE
 
 
+def _groups_sessions() -> bool:
+    own = Path("/proc/self/autogroup")
+    return own.exists() and bool(own.read_text())
+
+
+@pytest.mark.skipif(not _groups_sessions(), reason="sessions are no groups of the scheduler here")
+async def test_a_scanner_is_nice_to_other_sessions_too(scans: Scans) -> None:
+    await scans.scan(Scan(count=True))
+    assert scans._process is not None
+    session = await asyncio.to_thread(Path(f"/proc/{scans._process.pid}/autogroup").read_text)
+    assert session.strip().endswith(" nice 10")
+
+
 async def test_databases_that_are_not_there_are_told_in_a_sentence(tmp_path: Path) -> None:
     scans = Scans(lambda: {0: tmp_path / "none.db"}, tmp_path / "scanner")
     with pytest.raises(ScanFailed, match="cannot be read now"):

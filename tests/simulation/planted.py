@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -35,6 +35,8 @@ from tests.simulation import planted_teams
 
 _FENCE = TransactionalJournal.fence
 _LATE_S, _SLOW_S = 0.05, 0.3
+#: Later than anything is remembered until.
+_FAR_MS = keys.MAX_DUE_MS
 #: What is replaced: class or module, name, and what makes the new function of the old one.
 Bug = tuple[Any, str, Callable[[Any], Any]]
 
@@ -201,6 +203,21 @@ def _spread_again(decode: Any) -> Any:
     return planted
 
 
+def _unmarked(_: Any) -> Any:
+    def planted(*_: Any) -> bool:
+        return True
+
+    return planted
+
+
+def _spent_at_once(_: Any) -> Any:
+    def planted(memory: Any, limit: int) -> list[str]:
+        orders = memory._store.orders
+        return cast("list[str]", orders.spent(_FAR_MS, limit, lambda one: one.ended is not None and not one.cancelled))
+
+    return planted
+
+
 def _drifting(following: Any) -> Any:
     def planted(entry: Entry, row: bytes, now_ms: int) -> Any:
         found = following(entry, row, now_ms)
@@ -223,7 +240,8 @@ def _taken_first(begin: Any) -> Any:
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
-    "what ended an id is forgotten": [(OrderMemory, "end", _forgetful)],
+    "what ended an id is forgotten": [(OrderMemory, "end", _forgetful), (OrderMemory, "end_usual", _unmarked)],
+    "an ending is forgotten before the watermark has passed it": [(OrderMemory, "spent", _spent_at_once)],
     "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],
     "an older request that comes late does not count for a bound": [(Bounds, "join", _unheard)],
     "a command lifts a bound": [(Entry, "within", _as_asked)],
@@ -256,6 +274,7 @@ BUGS: dict[str, list[Bug]] = {
 
 #: Where the search for those begins that show themselves in few runs only.
 BEGINS = {
+    "an ending is forgotten before the watermark has passed it": 1_030,
     "a watermark does not wait for anybody": 1_030,
     "what is sent does not count for its rate": 970,
     "what a zombie has written counts": 1_260,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tables import Changes, PartitionStore, keys
+from tables import Changes, PartitionStore, expiring_index, keys
 from tables.changes import RememberedDelivery
 from tables.database import Database
 from tests.tables.rows import NOW, apply
@@ -56,3 +56,49 @@ def test_what_was_found_is_found_again_until_it_is_forgotten(store: PartitionSto
     assert store.delivered.expired(NOW + 9, 2) == ["id-1", "id-2"]
     remember(store, 1, until=False)
     assert store.delivered.expired(NOW + 9, 9) == ["id-2", "id-3"]
+
+
+def test_what_is_of_no_use_any_more_is_found_until_it_is_forgotten_and_the_rest_is_looked_at_once(
+    store: PartitionStore,
+) -> None:
+    remember(store, 1, 2, 3, 4, 5)
+    seen: list[int] = []
+
+    def is_even(mark: RememberedDelivery) -> bool:
+        seen.append(mark.expires_ms - NOW)
+        return mark.expires_ms % 2 == 0
+
+    assert store.delivered.spent(NOW + 5, 10, is_even) == ["id-2", "id-4"]
+    assert store.delivered.spent(NOW + 5, 10, is_even) == ["id-2", "id-4"]
+    remember(store, 2, 4, until=False)
+    seen.clear()
+    assert store.delivered.spent(NOW + 6, 10, is_even) == []
+    assert seen == [3, 5]
+    assert store.delivered.spent(NOW + 6, 10, is_even) == []
+    assert seen == [3, 5]
+    assert store.delivered.expired(NOW + 9, 10) == ["id-1", "id-3", "id-5"]
+
+
+def test_looks_for_what_is_of_no_use_go_on_where_they_ended(store: PartitionStore) -> None:
+    remember(store, *range(1, 10))
+    found = [store.delivered.spent(NOW + 100, 4, lambda mark: mark.expires_ms == NOW + 9) for _ in range(4)]
+    assert found[-1] == ["id-9"]
+
+
+def test_an_id_that_was_remembered_for_long_ago_is_told_from_those_that_were_not(store: PartitionStore) -> None:
+    for first in range(0, 60_000, 5_000):
+        remember(store, *range(first, first + 5_000))
+        remember(store, *range(first, first + 5_000), until=False)
+        remember(store, 99_999)
+    assert sum(store.delivered.may_have(f"id-{number}") for number in range(60_000)) < 10
+    assert store.delivered.may_have("id-99999")
+    assert store.delivered.first_of(["id-1", "id-2", "id-99999", "id-3"]) == 2
+    assert store.delivered.first_of(["id-1", "id-2"]) is None
+
+
+def test_more_ids_than_a_place_can_count_are_all_found(store: PartitionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiring_index, "_PLACES", 1)
+    remember(store, *range(300))
+    remember(store, *range(299), until=False)
+    assert store.delivered.get("id-299") is not None
+    assert store.delivered.get_many(["id-1", "id-299"])[1] is not None

@@ -189,6 +189,34 @@ def test_it_leaves_one_as_long_as_something_may(bench: Workbench) -> None:
     assert bench.store.orders.count == 1
 
 
+def test_the_trace_is_spent_when_nothing_older_can_come_any_more_and_not_before(bench: Workbench) -> None:
+    bench.schedule("a", NOW)
+    bench.memory.watermark_ms = NOW
+    bench.run(bench.delivered(bench.claim("a")))
+    bench.now_ms = NOW + 3_000
+    assert bench.memory.spent(10) == []
+
+    bench.memory.watermark_ms = NOW + 501
+    assert bench.memory.spent(10) == ["a"]
+
+
+def test_one_with_a_stamp_ahead_of_when_it_ended_is_not(bench: Workbench) -> None:
+    schedule(bench, 0, NOW + 5_000, NOW)
+    bench.run(bench.delivered(bench.claim("a")))
+    bench.memory.watermark_ms = NOW + 4_000
+
+    assert bench.memory.spent(10) == []
+
+
+def test_a_cancel_and_a_command_that_waits_are_never_spent(bench: Workbench) -> None:
+    bench.command("cancel", "a")
+    bench.command("reschedule", "b", delay_at=str(LATER))
+    bench.memory.watermark_ms = NOW + 60_000
+
+    assert bench.memory.spent(10) == []
+    assert bench.store.orders.count == 2
+
+
 def test_an_id_of_punctuals_own_leaves_none(bench: Workbench) -> None:
     record = bench.ask(delay_to="orders", delay_at=str(NOW))
     bench.run(bench.delivered(bench.claim(source(record))))
