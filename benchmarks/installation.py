@@ -2,9 +2,11 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+
+from msgspec import json
 
 from benchmarks import kernel, topics
 from benchmarks.clock import now_ms, wait_for
@@ -101,6 +103,13 @@ class Installation(Target):
         for worker in self.workers:
             worker.check()
         return True
+
+    def taken_at(self) -> Mapping[str, int]:
+        """Return what its events say, none if they are off: when the step began that took a message in."""
+        if self._settings.get("DELAY_EVENTS") == "off":
+            return {}
+        events = (json.decode(message.value()) for message in topics.read(self.bootstrap, f"{self.app_id}-events"))
+        return {event["id"]: event["at"] for event in events if event["event"] == "accepted"}
 
     def durable_ms(self) -> int:
         """Return when the changelog was last appended to: the workers' last step, to the millisecond."""

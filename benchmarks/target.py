@@ -2,7 +2,7 @@
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Self
 
@@ -69,6 +69,10 @@ class Target(ABC):
     @abstractmethod
     def durable_ms(self) -> int:
         """Return when what it holds was last changed, to the millisecond if its changelog says so."""
+
+    def taken_at(self) -> Mapping[str, int]:
+        """Return when it took each message in, by its id, in epoch milliseconds; nothing if it does not say."""
+        return {}
 
     # what is asked of it ---------------------------------------------------------------------------------------------
     def plan(self, name: str, count: int, base_ms: int, **more: Any) -> Plan:

@@ -1,6 +1,6 @@
 """More requests than are taken, while others fall due: what is left of both rates, and what a message costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from benchmarks.clock import now_ms
@@ -9,6 +9,7 @@ from benchmarks.figures import Figures, spread
 from benchmarks.meter import Meter
 from benchmarks.plan import Plan
 from benchmarks.sizes import Sizes
+from benchmarks.tally import Delivery
 from benchmarks.target import Target
 
 
@@ -31,7 +32,7 @@ def overloaded(install: Callable[[str], Target], sizes: Sizes) -> dict[str, floa
         more = here.plan("more", sizes.overload, began, spread_ms=int(2 * usual_ms), value_bytes=sizes.value_bytes)
         took_ms, cpu = _taken(here, more, meter)
         here.wait_settled()
-        found = here.tally().deliveries(more)
+        found, taken_at = here.tally().deliveries(more), here.taken_at()
     out = sum(delivery.at_ms < began + took_ms for delivery in found)
     return {
         "alone_per_s": sizes.overload / usual_ms * 1_000,
@@ -40,7 +41,15 @@ def overloaded(install: Callable[[str], Target], sizes: Sizes) -> dict[str, floa
         "meanwhile_per_s": out / took_ms * 1_000,
         "act_cpu_us": cpu * 1e6 / (sizes.overload + out),
         "late_p50_ms": spread([delivery.late_ms for delivery in found])["p50_ms"],
+        **(_apart(found, taken_at) if taken_at else {}),
     }
+
+
+def _apart(found: Sequence[Delivery], taken_at: Mapping[str, int]) -> dict[str, float]:
+    """Return how much of the lateness was there when messages were taken in, and how much came after that."""
+    before = [max(0, taken_at[delivery.id] - delivery.due_ms) for delivery in found]
+    after = spread([delivery.late_ms - lag for delivery, lag in zip(found, before, strict=True)])
+    return {"lag_p50_ms": spread(before)["p50_ms"], "own_p50_ms": after["p50_ms"], "own_p99_ms": after["p99_ms"]}
 
 
 def _taken(here: Target, plan: Plan, meter: Meter) -> tuple[int, float]:
