@@ -5,6 +5,7 @@ Python is the reference and does all the rest: what the kernel makes is byte for
 
 import importlib
 import os
+from collections import deque
 from typing import Any, Final
 
 #: Where something is not usual, it is seldom alone: so many are looked at one by one before the kernel is asked again.
@@ -20,6 +21,9 @@ def _found() -> Any:
     except ImportError:
         return None
 
+
+#: Has an iterator do what it does, in C: a loop in Python would take as long as what is done in it.
+exhaust: Final = deque[object](maxlen=0).extend
 
 #: The kernel, or None.
 kernel: Final = _found()

@@ -4,7 +4,7 @@ Each kind has an index by the time it ends, so that forgetting needs no scan.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -59,6 +59,11 @@ class ExpiringIndex(Generic[M]):
             return False
         bit = hash(id_) % _BITS
         return bool(self._seen[bit >> 3] >> (bit & 7) & 1)
+
+    def may_have_any(self, ids: Iterable[str]) -> bool:
+        """Return whether any of these ids may be remembered, as may_have() of each."""
+        seen, bits = self._seen, _BITS
+        return bool(self.count) and any(seen[(bit := hash(id_) % bits) >> 3] >> (bit & 7) & 1 for id_ in ids)
 
     def get(self, id_: str) -> M | None:
         """Return an id's mark, or None."""

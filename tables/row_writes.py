@@ -4,12 +4,11 @@ Those of the compiled path go in the order of their keys, then their ids: RocksD
 was written last without a search.
 """
 
-from collections import deque
-
 import rocksdict
 
 from tables import compiled, keys
 from tables.changes import Changes
+from tables.compiled import exhaust
 from tables.counts import Counts
 from tables.entry import decode
 from tables.id_index import IdIndex
@@ -44,13 +43,13 @@ class RowWrites:
 
     def _put_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
         id_keys, counts = compiled.kernel.places(rows, self._counts.near.end)
-        _all(map(batch.put, *zip(*sorted(rows.items()), strict=True)))
-        _all(map(batch.put, id_keys, rows))
+        exhaust(map(batch.put, *zip(*sorted(rows.items()), strict=True)))
+        exhaust(map(batch.put, id_keys, rows))
         self._counts.add_all(counts, 1)
 
     def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
         id_keys, counts = compiled.kernel.places(rows, self._counts.near.end)
-        _all(map(batch.delete, sorted(rows)))
+        exhaust(map(batch.delete, sorted(rows)))
         clashes = self._ids.clashes
         if clashes and not clashes.isdisjoint(rows):
             for key, id_key in zip(rows, id_keys, strict=True):
@@ -59,9 +58,5 @@ class RowWrites:
                 else:
                     batch.delete(id_key)
         else:
-            _all(map(batch.delete, id_keys))
+            exhaust(map(batch.delete, id_keys))
         self._counts.add_all(counts, -1)
-
-
-#: Has an iterator do what it does: as a loop in Python it would take as long as what is done in it.
-_all = deque[object](maxlen=0).extend

@@ -73,7 +73,7 @@ class UsualRequests:
     def _known(self, step: Step, ids: Sequence[str], found: Sequence[bytes | None]) -> int | None:
         """Return the place of the first id that is not new, None if all are."""
         orders, told = self._store.orders, step.changes.orders
-        if not (any(found) or orders.count or told) and step.ids.keys().isdisjoint(ids):
+        if not (any(found) or told or orders.may_have_any(ids)) and step.ids.keys().isdisjoint(ids):
             return None
         for place, (id_, key) in enumerate(zip(ids, found, strict=True)):
             if key is not None or id_ in step.ids or id_ in told or orders.may_have(id_):

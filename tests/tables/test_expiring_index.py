@@ -56,3 +56,12 @@ def test_what_was_found_is_found_again_until_it_is_forgotten(store: PartitionSto
     assert store.delivered.expired(NOW + 9, 2) == ["id-1", "id-2"]
     remember(store, 1, until=False)
     assert store.delivered.expired(NOW + 9, 9) == ["id-2", "id-3"]
+
+
+def test_of_many_ids_one_may_be_remembered_if_any_may(store: PartitionStore) -> None:
+    assert not store.delivered.may_have_any(["id-1", "id-2"])
+    remember(store, 2)
+
+    assert store.delivered.may_have_any(["id-1", "id-2", "id-3"])
+    assert not store.delivered.may_have_any(["id-1", "id-3"])
+    assert not store.delivered.may_have_any([])
