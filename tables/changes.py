@@ -129,15 +129,15 @@ class Changes:
         self.fresh.add(key)
         self.size += len(raw) + 32
 
-    def put_usual(self, rows: Pairs) -> None:
-        """Add new rows that nobody has decoded."""
-        self.usual.update(rows)
-        self.size += sum(len(raw) for _, raw in rows) + 32 * len(rows)
+    def put_usual(self, keys: Sequence[bytes], raws: Sequence[bytes], size: int) -> None:
+        """Add new rows that nobody has decoded, of so many bytes: 32 more for each than its value has."""
+        self.usual.update(zip(keys, raws, strict=True))
+        self.size += size
 
-    def remove_usual(self, rows: Pairs) -> None:
+    def remove_usual(self, keys: Sequence[bytes], raws: Sequence[bytes]) -> None:
         """Remove rows that nobody has decoded, and no step has touched since they were written."""
-        self.gone.update(rows)
-        self.size += 32 * len(rows)
+        self.gone.update(zip(keys, raws, strict=True))
+        self.size += 32 * len(keys)
 
     def rewrite(self, key: bytes, entry: Entry, raw: bytes) -> None:
         """Give the row that is at `key` another value."""

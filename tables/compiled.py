@@ -5,6 +5,7 @@ Python is the reference and does all the rest: what the kernel makes is byte for
 
 import importlib
 import os
+from collections import deque
 from typing import Any, Final
 
 #: The kernel of this release alone is taken: another one may call its parts otherwise, or write other rows.
@@ -28,6 +29,9 @@ def found() -> tuple[Any, str]:
         (module, "") if version == VERSION else (None, f"the one that is installed is of {version}, not of {VERSION}")
     )
 
+
+#: Has an iterator do what it does, in C: a loop in Python would take as long as what is done in it.
+exhaust: Final = deque[object](maxlen=0).extend
 
 #: The kernel, or None; and why it is None.
 kernel, missing = found()

@@ -6,7 +6,6 @@ again: duplicates, never losses.
 """
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Sequence
 
@@ -161,12 +160,18 @@ class Journal:
             if not there or not there[-1].append(step.now_ms, out.key, out.value, out.headers):
                 there.append(self.new_batch(TARGET_BYTES))
                 there[-1].append(step.now_ms, out.key, out.value, out.headers)
-        told = len(step.events) if self._settings.events == "off" else 0
-        while told < len(step.events):
-            batch = self.new_batch(TARGET_BYTES)
-            told += batch.extend(step.now_ms, itertools.islice(step.events, told, None))
-            batches.setdefault((self._settings.events_topic, partition), []).append(batch)
+        if step.events and self._settings.events != "off":
+            batches.setdefault((self._settings.events_topic, partition), []).extend(self._told(step))
         return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
+
+    def _told(self, step: Step) -> list[Batch]:
+        batches = [self.new_batch(TARGET_BYTES)]
+        for told in step.events:
+            done = batches[-1].extend(step.now_ms, told)
+            while done < len(told):
+                batches.append(self.new_batch(TARGET_BYTES))
+                done += batches[-1].extend(step.now_ms, told, done)
+        return batches
 
     def new_batch(self, limit: int = WHOLE) -> Batch:
         """Return an empty batch, as what commits here sends them."""

@@ -7,6 +7,7 @@ fences the old one before it reads the changelog's end, so a zombie can add noth
 import fnmatch
 import itertools
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from app.commit.adaptive_timeout import AdaptiveTimeout
@@ -25,6 +26,8 @@ from app.steps.delivery import Delivery
 from app.steps.outcomes import Delivered
 from app.steps.step import Step
 from tables import Changes
+
+_second = itemgetter(1)
 
 
 class TransactionalJournal(Journal):
@@ -162,7 +165,7 @@ def _told(delivery: Delivery, ack: Ack | SendError) -> Delivered | None:
         delivery.refused(ack)
         return None
     delivery.taken()
-    rows = [(key, offset) for offset, (_, key) in enumerate(delivery.rows, ack.offset)]
+    rows = list(zip(map(_second, delivery.rows), itertools.count(ack.offset)))
     return Delivered(rows, delivery.route[1], delivery.route[2], delivery.sent_ms)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import defaultdict
+from operator import itemgetter
 
 from app.kafka import Batch
 from app.partition.partition import Partition
@@ -11,7 +12,7 @@ from punctual.contract.dialects import OF_ROWS
 from tables import Entry, keys
 from tables.changes import Pairs
 
-_headers = OF_ROWS.delivery
+_headers, _first = OF_ROWS.delivery, itemgetter(0)
 
 #: A claimed row on its way, and its key.
 Row = tuple[Partition, bytes]
@@ -39,7 +40,7 @@ class DeliveryBatch:
     def extend(self, owner: Partition, rows: Pairs, begin: int, now_ms: int) -> int:
         """Add usual rows, from the one at `begin` on, as far as they fit; return how many."""
         added = self.batch.deliver(now_ms, rows, begin)
-        self.rows += zip(itertools.repeat(owner), (key for key, _ in rows[begin : begin + added]))
+        self.rows += zip(itertools.repeat(owner), map(_first, rows[begin : begin + added]))
         return added
 
     def by_owner(self) -> dict[Partition, list[bytes]]:

@@ -1,8 +1,10 @@
 """Sends due messages to their destinations: one batch a destination partition and cycle, outcomes per row."""
 
 import asyncio
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from app.clock import Clock
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from app.traces.traces import Traces
 
 
+_first, _second = itemgetter(0), itemgetter(1)
 #: So many messages without a key go to one partition before the next one has its turn.
 _TOGETHER = 16
 
@@ -165,7 +168,7 @@ class Dispatcher:
     def _submit(self, delivery: DeliveryBatch, *, first: bool = False) -> None:
         cluster, topic, partition = delivery.route
         delivery.sent_ms = self._clock.wall_ms()
-        owners = {owner for owner, _ in delivery.rows}
+        owners = set(map(_first, delivery.rows))
         for owner in owners:
             owner.passed("before-send")
         self._sent[delivery.route] += 1
@@ -224,9 +227,12 @@ class Dispatcher:
     def _delivered(self, delivery: DeliveryBatch, ack: Ack) -> None:
         if self._traces is not None:
             self._traces.sent(delivery)
-        owners = defaultdict[Partition, list[tuple[bytes, int]]](list)
-        for offset, (owner, key) in enumerate(delivery.rows, ack.offset):
-            owners[owner].append((key, offset))
+        owners, offset = defaultdict[Partition, list[tuple[bytes, int]]](list), ack.offset
+        for owner, there in itertools.groupby(delivery.rows, _first):
+            own = owners[owner]
+            before = len(own)
+            own += zip(map(_second, there), itertools.count(offset))
+            offset += len(own) - before
         for owner, rows in owners.items():
             owner.passed("acked")
             owner.tell(Delivered(rows, delivery.route[1], delivery.route[2], delivery.sent_ms))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from operator import itemgetter
 
 from app.clock import Clock
 from app.deliver.dispatcher import Dispatcher
@@ -27,6 +28,8 @@ from tables.changes import Pairs
 from tables.entry import decode
 
 log = logging.getLogger(__name__)
+
+_first, _due_bytes = itemgetter(0), itemgetter(slice(keys.DUE_SIZE))
 
 #: Cycles are at least this far apart: firing each message on its own would cost twice the CPU.
 _CYCLE_S = 0.004
@@ -182,7 +185,7 @@ class DueLoop:
     def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
         """Send due rows, the usual ones undecoded."""
         in_flight, begin = partition.in_flight, 0
-        usual = compiled.kernel is not None and not self._sets_aside and in_flight.untouched([key for key, _ in found])
+        usual = compiled.kernel is not None and not self._sets_aside and in_flight.untouched([*map(_first, found)])
         while begin < len(found):
             taken = self._fire_usual(partition, found, begin, now) if usual else 0
             begin += taken
@@ -198,7 +201,8 @@ class DueLoop:
         for route, rows in groups:
             if self._is_free(route):
                 self._dispatcher.add_usual(partition, rows, route, now)
-                self._late.update([now - keys.due_of(key) for key, _ in rows])
+                for due, number in Counter(map(_due_bytes, map(_first, rows))).items():
+                    self._late[now - keys.due_of(due)] += number
             else:
                 for key, raw in rows:
                     self._decide(partition, key, decode(raw), now)

@@ -51,7 +51,7 @@ class UsualRequests:
         topic, broker_ms = records[begin].topic, step.broker_ms
         allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
         while True:
-            taken, latest_ms, ids, id_keys, rows, told, tos = compiled.kernel.requests(
+            taken, latest_ms, size, ids, id_keys, keys, raws, told, tos = compiled.kernel.requests(
                 rules, records, begin, end, before.base, allowed, stamp_ms, broker_ms + AHEAD_MS, furthest_ms,
                 step.now_ms, room,
             )  # fmt: skip
@@ -61,7 +61,8 @@ class UsualRequests:
                 return 0, stamp_ms
             known = self._known(step, ids, self._store.find_keys(id_keys))
             if known is None:
-                step.put_usual(ids, rows, told)
+                step.put_usual(ids, keys, raws, size)
+                step.tell_all("accepted", told)
                 return taken, latest_ms
             end = begin + known
 

@@ -1,5 +1,6 @@
 """The rows of a partition whose sends are outstanding."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from tables import Entry
@@ -31,10 +32,10 @@ class Claims(dict[bytes, Entry]):
         self._decode()
         return super().values()
 
-    def id_bytes(self, key: bytes) -> int:
-        """Return about how many bytes the id of a row has; it is not decoded for that."""
-        found: Any = super().__getitem__(key)
-        return id_bytes(found) if type(found) is bytes else len(found.id)
+    def id_bytes(self, keys: Iterable[bytes]) -> int:
+        """Return about how many bytes the ids of rows have; none is decoded for that."""
+        found: Iterable[Any] = map(super().__getitem__, keys)
+        return sum(id_bytes(one) if type(one) is bytes else len(one.id) for one in found)
 
     def _decode(self) -> None:
         for key in self:

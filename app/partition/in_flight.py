@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from typing import Any
 
 from app.partition.claims import Claims
 from app.partition.next_tries import NextTries
@@ -15,6 +16,7 @@ from app.steps.step import Step
 from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
 from tables.changes import Pairs
+from tables.compiled import exhaust
 from tables.entry import decode
 
 #: With so many rows on their way, a scan that went back would go through all of them again, and what has been removed
@@ -71,20 +73,24 @@ class InFlight:
 
     def claim_all(self, rows: Pairs, route: Route) -> None:
         """Mark usual rows, which stay undecoded, as being sent on a route."""
-        self.claims.update(rows)  # type: ignore[arg-type]  # they are decoded when somebody asks
-        found = [key for key, _ in rows]
-        self._unanswered.update(found)
-        self._routes.update(zip(found, itertools.repeat(route)))
-        self._rows[route] += len(found)
+        claimed: Any = dict(rows)
+        self.claims.update(claimed)  # they are decoded when somebody asks
+        self._unanswered.update(claimed)
+        self._routes.update(dict.fromkeys(claimed, route))
+        self._rows[route] += len(claimed)
 
     def answered(self, outcome: Outcome) -> Outcome | None:
         """Return what an outcome says of rows that still wait for one, None if there are none."""
         if isinstance(outcome, Delivered):
+            answered = [key for key, _ in outcome.rows]
+            if self._unanswered.issuperset(answered):
+                self._unanswered.difference_update(answered)
+                return outcome if answered else None
             rows = [row for row in outcome.rows if row[0] in self._unanswered]
             self._unanswered.difference_update([key for key, _ in rows])
             if not rows:
                 return None
-            return outcome if len(rows) == len(outcome.rows) else replace(outcome, rows=rows)
+            return replace(outcome, rows=rows)
         if outcome.row not in self._unanswered:
             return None
         self._unanswered.discard(outcome.row)
@@ -103,10 +109,10 @@ class InFlight:
         """End the claims of rows: the step that has their outcome is committed, or they were not sent after all."""
         ended = list(rows)
         self._unanswered.difference_update(ended)
-        for key in ended:
-            self.claims.pop(key, None)
-        routes = map(self._routes.pop, ended, itertools.repeat(None))
-        self._rows -= Counter(route for route in routes if route is not None)  # those that have none left go
+        exhaust(map(self.claims.pop, ended, itertools.repeat(None)))
+        routes: Counter[Any] = Counter(map(self._routes.pop, ended, itertools.repeat(None)))
+        del routes[None]
+        self._rows -= routes  # those that have none left go
 
     def sending(self, blocked: Callable[[Route], bool]) -> int:
         """Return how many rows are being sent, but for those whose route is blocked: they must not stop the others."""

@@ -1,13 +1,11 @@
 """What a partition remembers of orders for ids that are not there, so that the last one wins (docs/decisions/0010)."""
 
 from collections.abc import Iterable
-from operator import itemgetter
 
 from app.settings import Settings
 from app.steps.step import Step
 from punctual.contract.request import Request
 from tables import Command, Entry, Order, Orders, PartitionStore
-from tables.changes import Pairs
 from tables.entry import decode
 from tables.orders import UNKNOWN_MS, in_order
 
@@ -17,8 +15,6 @@ _COMMANDS = 8
 _ORDER_BYTES, _MARK_BYTES = 32, 48
 #: The brokers' clocks may differ by so much: stamps are by theirs, and when a mark was written by the worker's.
 _BEFORE_MS = 500
-
-_second = itemgetter(1)
 
 
 def order_of(asked: Request) -> Order:
@@ -115,11 +111,11 @@ class OrderMemory:
         if cancel is not None:
             self.wait(step, entry.id, cancel)
 
-    def end_usual(self, step: Step, rows: Pairs) -> bool:
+    def end_usual(self, step: Step, raws: Iterable[bytes]) -> bool:
         """Remember that messages in usual rows end; return False, having done nothing, if an id there has a mark."""
         if not self._memory_ms:
             return True
-        entries = [entry for entry in map(decode, map(_second, rows)) if entry.stamp_ms >= self.watermark_ms]
+        entries = [entry for entry in map(decode, raws) if entry.stamp_ms >= self.watermark_ms]
         marked = [entry.id for entry in entries]
         told = step.changes.orders
         if not told.keys().isdisjoint(marked) or self._store.orders.first_of(marked) is not None:

@@ -1,7 +1,6 @@
 """One unit of work on a partition: rows to put and remove, records to send, positions (how-it-works.md#a-step)."""
 
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 from app.steps import events
@@ -10,8 +9,6 @@ from tables import Changes, Entry
 from tables.changes import Pairs
 from tables.destination import told
 from tables.entry import VERSION
-
-_first = itemgetter(0)
 
 
 class OutgoingRecord(NamedTuple):
@@ -33,6 +30,8 @@ class Step:
     __slots__ = (
         "_others",
         "_sent_bytes",
+        "_single",
+        "_told",
         "_usual",
         "again",
         "broker_ms",
@@ -55,13 +54,17 @@ class Step:
         """
         self.changes = Changes()
         self.version, self._sent_bytes = version, 0
-        self.events: list[tuple[bytes, bytes]] = []
+        #: Events in their order, in parts: those of a call of the kernel stay as it has packed them.
+        self.events: list[Pairs] = []
         self.sends: list[OutgoingRecord] = []
         #: Dead letters by reason.
         self.rejects = dict[Reason, int]()
         #: Most steps tell one kind of event: only what is of another kind than the first is counted one by one.
         self._usual: events.Kind | None = None
         self._others = dict[events.Kind, int]()
+        self._told = 0
+        #: The part that takes further events that come one by one.
+        self._single: list[tuple[bytes, bytes]] | None = None
         self.ids: dict[str, bytes | None] = {}
         self.fired: list[bytes] = []
         #: Rows that stay where they are and are tried again, and when.
@@ -101,13 +104,19 @@ class Step:
             event.to = told(to)
         if event.event is not self._usual:
             self._another(event.event, 1)
-        self.events.append((event.id.encode(), events.encode(event)))
+        if self._single is None:
+            self._single = []
+            self.events.append(self._single)
+        self._single.append((event.id.encode(), events.encode(event)))
+        self._told += 1
 
     def tell_all(self, kind: events.Kind, told: Pairs) -> None:
         """Add events of one kind that are encoded already."""
         if kind is not self._usual:
             self._another(kind, len(told))
-        self.events += told
+        self.events.append(told)
+        self._told += len(told)
+        self._single = None
 
     def _another(self, kind: events.Kind, number: int) -> None:
         if self._usual is None:
@@ -120,7 +129,7 @@ class Step:
         """How many events of each kind there are."""
         found = dict(self._others)
         if self._usual is not None:
-            found[self._usual] = found.get(self._usual, 0) + len(self.events) - sum(self._others.values())
+            found[self._usual] = found.get(self._usual, 0) + self._told - sum(self._others.values())
         return found
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
@@ -129,20 +138,16 @@ class Step:
         if entry.url is None:
             self.ids[entry.id] = key
 
-    def put_usual(self, ids: Sequence[str], rows: Pairs, told: list[tuple[bytes, bytes]]) -> None:
-        """Add new rows with these ids, undecoded, whose acceptance is `told`."""
-        self.changes.put_usual(rows)
-        self.ids.update(zip(ids, map(_first, rows), strict=True))
-        self.tell_all("accepted", told)
+    def put_usual(self, ids: Sequence[str], keys: Sequence[bytes], raws: Sequence[bytes], size: int) -> None:
+        """Add new rows with these ids, undecoded, of so many bytes."""
+        self.changes.put_usual(keys, raws, size)
+        self.ids.update(zip(ids, keys, strict=True))
 
-    def remove_usual(
-        self, ids: Sequence[str], rows: list[tuple[bytes, bytes]], told: list[tuple[bytes, bytes]]
-    ) -> None:
-        """Remove delivered rows with these ids, undecoded, whose delivery is `told`."""
-        self.changes.remove_usual(rows)
+    def remove_usual(self, ids: Sequence[str], keys: Sequence[bytes], raws: Sequence[bytes]) -> None:
+        """Remove delivered rows with these ids, undecoded."""
+        self.changes.remove_usual(keys, raws)
         self.ids.update(dict.fromkeys(ids))
-        self.fired += map(_first, rows)
-        self.tell_all("delivered", told)
+        self.fired += keys
 
     def remove(self, key: bytes, entry: Entry) -> None:
         """Remove a row."""

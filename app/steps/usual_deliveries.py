@@ -24,16 +24,17 @@ class UsualDeliveries:
             return
         begin, watermark_ms = 0, max(0, self._memory.watermark_ms)
         while begin < len(rows):
-            taken, ids, gone, told = compiled.kernel.delivered(
+            taken, ids, gone, raws, told = compiled.kernel.delivered(
                 rows, begin, self._claims, where, step.now_ms, sent_ms, watermark_ms
             )
             if not taken and watermark_ms < keys.MAX_DUE_MS:  # from here on, they leave traces
                 watermark_ms = keys.MAX_DUE_MS
                 continue
-            if taken and not (step.ids.keys().isdisjoint(ids) and self._memory.end_usual(step, gone)):
+            if taken and not (step.ids.keys().isdisjoint(ids) and self._memory.end_usual(step, raws)):
                 taken = 0
             if taken:
-                step.remove_usual(ids, gone, told)
+                step.remove_usual(ids, gone, raws)
+                step.tell_all("delivered", told)
                 begin += taken
             others = begin + (1 if taken else compiled.OTHERS)
             yield from rows[begin:others]

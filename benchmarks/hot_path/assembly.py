@@ -138,11 +138,10 @@ def _read(topic: str, offset: int, raw: bytes) -> list[Any]:
     """Return the records of a fetch as the worker's consumer reads them."""
     checks_crcs, read_committed = True, 1
     records = fetcher.MemoryRecords(raw)
-    return [
-        *fetcher.PartitionRecords(
-            TopicPartition(topic, 0), records, [], offset, None, None, checks_crcs, read_committed
-        )
-    ]
+    found = fetcher.PartitionRecords(
+        TopicPartition(topic, 0), records, [], offset, None, None, checks_crcs, read_committed
+    )
+    return list(found.take(None) if hasattr(found, "take") else found)
 
 
 class AloneJournal(Journal):  # type: ignore[misc,valid-type]  # found at run time

@@ -160,7 +160,7 @@ class Applied:
         self._sizes.append(step.size)
         self.sends.append(step.sends)
         store = self._stage.stores[partition]
-        self._stage.events += [msgspec.json.decode(raw) for _, raw in step.events]
+        self._stage.events += [msgspec.json.decode(raw) for told in step.events for _, raw in told]
         self._stage.dead_letters += [out for out in step.sends if out.topic == "delay-dead-letters"]
         records = list(step.changes.records(store.writer))
         store.apply(step.changes, store.offset + len(records), store.writer, step.now_ms)

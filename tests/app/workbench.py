@@ -158,7 +158,7 @@ class Workbench:
     @staticmethod
     def told_by(step: Step) -> list[Event]:
         """Return the events of a step."""
-        return [msgspec.json.decode(raw) for _, raw in step.events]
+        return [msgspec.json.decode(raw) for told in step.events for _, raw in told]
 
     def claim(self, id_: str) -> bytes:
         """Begin to send a message."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kernel.batches import CONTENT, NOW, RECORDS, Asked, theirs
+from tests.kernel.batches import CONTENT, NOW, RECORDS, Asked, theirs, unpacked
 from tests.kernel.built import kernel, patient
 
 _LIMITS = st.sampled_from([0, 100, 200, 1000, 1 << 20])
@@ -70,3 +70,23 @@ def test_what_is_no_bytes_and_no_text_is_refused_and_leaves_the_batch_as_it_was(
         builder.append(NOW, b"k", None, [("n\udcff", b"")])
 
     assert builder.build(1, 1, 1) == before
+
+
+@pytest.mark.parametrize("skipped", [0, 1, 3, 4])
+@pytest.mark.parametrize("limit", [0, 300, 1 << 20])
+def test_what_the_kernel_has_packed_is_taken_as_its_records_are(skipped: int, limit: int) -> None:
+    asked = [Asked(NOW, None, None, [("delay-to", b"orders"), ("delay-at", b"%d" % NOW)])] * 3
+    rules = kernel.Rules("in", 3, 0, ["in"], 4, 1 << 20)
+    *_, packed, _ = kernel.requests(rules, unpacked(asked), 0, 3, 0, {"orders"}, -1, NOW, NOW, NOW, 1 << 20)
+    builders = [kernel.Builder(limit, transactional=False) for _ in range(2)]
+
+    taken = [
+        builder.extend(NOW, records, skipped) for builder, records in zip(builders, (packed, list(packed)), strict=True)
+    ]
+
+    assert len(packed) == len(list(packed)) == 3
+    assert taken[0] == taken[1] <= max(0, 3 - skipped)
+    assert skipped >= 3 or taken[0]
+    assert builders[0].build(1, 2, 3) == builders[1].build(1, 2, 3)
+    with pytest.raises(IndexError):
+        packed[3]

@@ -73,9 +73,7 @@ def _wanted(record: PlainRecord, stamp_ms: int, largest_row: int) -> Request | N
     return decoded if len(encode(row_of(decoded))) <= largest_row else None
 
 
-def _expected(
-    records: Sequence[PlainRecord], stamp_ms: int, largest_row: int, room: int
-) -> tuple[int, int, list[str], list[bytes], list[tuple[bytes, bytes]], list[tuple[bytes, bytes]], list[str]]:
+def _expected(records: Sequence[PlainRecord], stamp_ms: int, largest_row: int, room: int) -> tuple[Any, ...]:
     found: list[Request] = []
     rows: list[tuple[bytes, bytes]] = []
     size = 0
@@ -96,9 +94,11 @@ def _expected(
     return (
         len(found),
         stamp_ms,
+        size,
         ids,
         [keys.ID + id_.encode() for id_ in ids],
-        rows,
+        [key for key, _ in rows],
+        [raw for _, raw in rows],
         events,
         list(dict.fromkeys(one.to for one in found)),
     )
@@ -120,10 +120,12 @@ def test_the_longest_prefix_of_usual_requests_becomes_rows(
     records = unpacked(asked)
     rules = kernel.Rules("in", 3, _CRC, _INPUTS, 4, largest_row)
 
-    found = kernel.requests(rules, records, begin, end, base, _ALLOWED, stamp_ms, _LATEST, _FURTHEST, NOW, room)
+    *found, told, tos = kernel.requests(
+        rules, records, begin, end, base, _ALLOWED, stamp_ms, _LATEST, _FURTHEST, NOW, room
+    )
 
     plain_records = [moved(plain(record), base) for record in records[begin:end]]
-    assert found == _expected(plain_records, stamp_ms, largest_row, room)
+    assert (*found, list(told), tos) == _expected(plain_records, stamp_ms, largest_row, room)
 
 
 def _requests(records: list[Any]) -> int:

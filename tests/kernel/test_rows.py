@@ -137,13 +137,15 @@ def test_what_is_delivered_is_told_and_gone(found: Rows, begin: int, watermark_m
         usual.append((key, offset, entry))
 
     sent = [(key, offset) for offset, (key, _) in enumerate(found, 100)]
-    taken, ids, gone, events = kernel.delivered(sent, begin, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
+    taken, ids, gone, raws, events = kernel.delivered(sent, begin, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
 
     assert taken == len(usual)
     assert ids == [entry.id for *_, entry in usual]
-    assert gone == [(key, claims[key]) for key, *_ in usual]
-    assert all(raw is claims[key] for key, raw in gone)
-    assert events == [(entry.id.encode(), encode_event(_told(key, offset, entry))) for key, offset, entry in usual]
+    assert gone == [key for key, *_ in usual]
+    assert all(raw is claims[key] for key, raw in zip(gone, raws, strict=True))
+    assert list(events) == [
+        (entry.id.encode(), encode_event(_told(key, offset, entry))) for key, offset, entry in usual
+    ]
 
 
 def _told(key: bytes, offset: int, entry: Entry) -> Event:

@@ -235,6 +235,19 @@ def test_large_rows_are_not_kept_once_they_are_given_and_few_are_read_ahead(tmp_
     assert len(store._ahead._rows) == 2
 
 
+def test_large_rows_behind_small_ones_are_not_kept_either(tmp_path: Path) -> None:
+    large = Entry("a", "orders", None, b"x" * 50_000, [], "delay-requests-0-0")
+    rows = {key(due): entry(f"{due}") if due < 15 else large for due in range(100)}
+    store = filled(tmp_path / "x.db", rows)
+
+    first, then = store.due(0, b"", 1_000)
+    assert sum(len(raw) for _, raw in store._ahead._rows) < 3 * 50_000
+    found, last = store.due(99, first[-1][0] + b"\0", 50)
+
+    assert (then, [keys.due_of(row) for row, _ in found], last) == (key(1), [*range(1, 51)], key(51))
+    assert sum(len(raw) for _, raw in store._ahead._rows) < 3 * 50_000
+
+
 def test_what_is_put_moved_and_removed_ahead_is_seen(tmp_path: Path) -> None:
     rows = {key(due, due): entry(f"{due}") for due in range(10, 20, 2)}
     store = filled(tmp_path / "x.db", rows)

@@ -8,7 +8,7 @@ decoded kept as surrogates (PEP 383).
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from aiokafka.consumer import fetcher
@@ -87,6 +87,13 @@ class _Records(MemoryRecords):
         return _Unpacked(batch, self.raw[begin : self._begin], *self.tp)
 
 
+class _Run(NamedTuple):
+    """Records that the kernel has unpacked, which aiokafka takes for one: the last of them."""
+
+    records: list[Any]
+    offset: int
+
+
 class _Unpacked:
     """A batch as aiokafka reads it, but for its records."""
 
@@ -107,13 +114,12 @@ class _Unpacked:
         count = _COUNT.unpack_from(self._raw, _BODY - _COUNT.size)[0]
         append_ms = batch.max_timestamp if batch.timestamp_type else -1
         try:
-            return iter(
-                compiled.kernel.unpack(
-                    *self._tp, self._body(), count, batch.base_offset, batch.first_timestamp, append_ms, 0
-                )
+            records = compiled.kernel.unpack(
+                *self._tp, self._body(), count, batch.base_offset, batch.first_timestamp, append_ms, 0
             )
         except ValueError:
             return iter(batch)
+        return iter([_Run(records, records[-1].offset)] if records else [])
 
     def _body(self) -> bytes:
         """Return the bytes of the records, decompressed."""
@@ -145,13 +151,36 @@ class _PartitionRecords(fetcher.PartitionRecords):
         """Unpack the records of a topic's partition."""
         records.tp = tp
         super().__init__(tp, records, *rest)
+        #: Records and runs of them; what is left of the run that is being taken, and whether none follows.
+        self._left: list[Any] = []
+        self.over = False
 
-    def __iter__(self) -> Iterator[Fetched]:
-        """Return the iterator itself, which saves a call of __next__() for each record."""
-        found: Iterator[Fetched] = self._records_iterator
+    def __next__(self) -> Any:
+        """Return the next record."""
+        for one in self.take(1):
+            return one
+        raise StopIteration
+
+    def take(self, most: int | None) -> list[Any]:
+        """Return the next records, at most so many, whole runs of them without a look at each."""
+        found: list[Any] = []
+        while most is None or len(found) < most:
+            if not self._left:
+                part = next(self._records_iterator, None)
+                if part is None:
+                    self.over = True
+                    break
+                if type(part) is not _Run:
+                    found.append(part)
+                    continue
+                self._left = part.records
+            some = self._left if most is None else self._left[: most - len(found)]
+            self._left = self._left[len(some) :]
+            self.next_fetch_offset = some[-1].offset + 1
+            found += some
         return found
 
-    def _unpack_records(self) -> Iterator[Fetched]:
+    def _unpack_records(self) -> Iterator[Any]:
         try:
             yield from super()._unpack_records()
         except UnicodeDecodeError:
@@ -159,13 +188,32 @@ class _PartitionRecords(fetcher.PartitionRecords):
             yield from super()._unpack_records()
 
     def _consumer_record(self, tp: Any, record: Any) -> Any:
-        if compiled.kernel is not None and type(record) is compiled.kernel.Record:
-            return record
+        if type(record) is _Run:
+            if record.records[0].offset >= self.next_fetch_offset:
+                return record
+            return record._replace(records=[one for one in record.records if one.offset >= self.next_fetch_offset])
         return Fetched(
             tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, record.headers
         )
 
 
+class _FetchResult(fetcher.FetchResult):
+    """A partition's fetch, whose records are taken many at a time."""
+
+    _partition_records: Any
+
+    def getall(self, max_records: int | None = None) -> list[Any]:
+        """Return its next records, as theirs does one by one."""
+        if not self.check_assignment(self._topic_partition) or not self.has_more():
+            return []
+        found: list[Any] = self._partition_records.take(max_records)
+        self._update_position()
+        if self._partition_records.over:
+            self._partition_records = None
+        return found
+
+
 def install() -> None:
     """Let aiokafka's consumers read leniently."""
     fetcher.MemoryRecords, fetcher.PartitionRecords = _Records, _PartitionRecords
+    fetcher.FetchResult = _FetchResult

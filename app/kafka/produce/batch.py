@@ -1,5 +1,6 @@
 """One record batch: what a broker appends whole or not at all."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -46,9 +47,9 @@ class _PythonBuilder:
         self.count += 1
         return True
 
-    def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]]) -> int:
+    def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]], skipped: int = 0) -> int:
         append, first = self._builder.append, self.count
-        for key, value in records:
+        for key, value in itertools.islice(records, skipped, None):
             if append(self.count, timestamp_ms, key, value, NO_HEADERS) is None:
                 break
             self.count += 1
@@ -80,9 +81,9 @@ class Batch:
         """Add a record; False if it doesn't fit any more."""
         return bool(self._builder.append(timestamp_ms, key, value, headers))
 
-    def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]]) -> int:
-        """Add records of key and value alone as far as they fit; return how many."""
-        added: int = self._builder.extend(timestamp_ms, records)
+    def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]], skipped: int = 0) -> int:
+        """Add records of key and value alone, but for the first `skipped`, as far as they fit; return how many."""
+        added: int = self._builder.extend(timestamp_ms, records, skipped)
         return added
 
     def deliver(self, timestamp_ms: int, rows: Pairs, begin: int) -> int:

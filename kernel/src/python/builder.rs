@@ -4,6 +4,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
+use super::packed::Packed;
 use super::rows::{known, row_of};
 use crate::batch::Batch;
 
@@ -42,10 +43,28 @@ impl Builder {
         Ok(self.batch.end(timestamp_ms))
     }
 
-    /// Add records of key and value alone as far as they fit; return how many.
-    fn extend<'py>(slf: &Bound<'py, Self>, timestamp_ms: i64, records: &Bound<'py, PyAny>) -> PyResult<usize> {
+    /// Add records of key and value alone, but for the first `skipped`, as far as they fit; return how many.
+    #[pyo3(signature = (timestamp_ms, records, skipped = 0))]
+    fn extend<'py>(
+        slf: &Bound<'py, Self>,
+        timestamp_ms: i64,
+        records: &Bound<'py, PyAny>,
+        skipped: usize,
+    ) -> PyResult<usize> {
         let first = slf.try_borrow()?.batch.count;
-        for record in records.try_iter()? {
+        if let Ok(packed) = records.cast_exact::<Packed>() {
+            let (batch, packed) = (&mut slf.try_borrow_mut()?.batch, packed.get());
+            let mut index = skipped;
+            while let Some((key, value)) = packed.get(index) {
+                batch.begin(timestamp_ms, Some(key), Some(value), 0);
+                if !batch.end(timestamp_ms) {
+                    break;
+                }
+                index += 1;
+            }
+            return Ok(batch.count - first);
+        }
+        for record in records.try_iter()?.skip(skipped) {
             let record = record?;
             let record = record.cast::<PyTuple>()?;
             let (key, value) = (record.get_item(0)?, record.get_item(1)?);

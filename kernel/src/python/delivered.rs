@@ -4,14 +4,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::known::Ids;
-use super::requests::{Pairs, pair};
+use super::packed::Packed;
 use super::rows::due_of;
 use crate::event::{self, Event};
 use crate::row;
 
-type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Pairs<'py>, Pairs<'py>);
+type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Packed);
 
-/// Return how many of `rows[begin:]` are usual up to the first that is not, their ids, keys and values, and events.
+/// Return how many of `rows[begin:]` are usual up to the first that is not, their ids, keys, values, and events.
 ///
 /// A row that keeps anything beyond its delivery is not usual here: that its id was replaced or moved, or a window of
 /// its own. Nor is one whose claim is no bytes: somebody has looked at it.
@@ -29,8 +29,8 @@ pub fn delivered<'py>(
     let mut place = b",\"delivered\":\"".to_vec();
     event::text(&mut place, r#where);
     place.push(b'-');
-    let (mut ids, mut gone, mut events) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut seen, mut json) = (Ids::default(), Vec::new());
+    let (mut ids, mut keys, mut raws) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut seen, mut events) = (Ids::default(), Packed::new());
     for index in begin..rows.len() {
         let item = rows.get_item(index)?.cast_into::<PyTuple>()?;
         let (key, offset) = (item.get_item(0)?, item.get_item(1)?.extract::<i64>()?);
@@ -43,16 +43,17 @@ pub fn delivered<'py>(
         if kept || row.stamp_ms >= watermark_ms || !seen.add(row.id) {
             break;
         }
-        json.clear();
-        Event { event: "delivered", id: row.id, at: now_ms, source: row.source, due, to: row.to }.begin(&mut json);
-        json.extend_from_slice(b",\"late\":");
-        event::integer(&mut json, late);
-        json.extend_from_slice(&place);
-        event::integer(&mut json, offset);
-        json.extend_from_slice(b"\"}");
+        events.add(row.id.as_bytes(), |json| {
+            Event { event: "delivered", id: row.id, at: now_ms, source: row.source, due, to: row.to }.begin(json);
+            json.extend_from_slice(b",\"late\":");
+            event::integer(json, late);
+            json.extend_from_slice(&place);
+            event::integer(json, offset);
+            json.extend_from_slice(b"\"}");
+        });
         ids.push(PyString::new(py, row.id));
-        events.push(pair(py, row.id.as_bytes(), &json)?);
-        gone.push((key, claim).into_pyobject(py)?);
+        keys.push(key);
+        raws.push(claim);
     }
-    Ok((ids.len(), ids, gone, events))
+    Ok((ids.len(), ids, keys, raws, events))
 }

@@ -3,6 +3,7 @@
 mod builder;
 mod delivered;
 mod known;
+mod packed;
 mod records;
 mod requests;
 mod rows;
@@ -17,6 +18,8 @@ mod punctual_kernel {
     use super::builder::Builder;
     #[pymodule_export]
     use super::delivered::delivered;
+    #[pymodule_export]
+    use super::packed::Packed;
     #[pymodule_export]
     use super::records::{Record, unpack};
     #[pymodule_export]

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySet, PyString, PyTuple};
 
 use super::known::{Ids, Names};
+use super::packed::Packed;
 use super::records::Record;
 use crate::event::Event;
 use crate::home::home_partition;
@@ -52,13 +53,12 @@ impl Rules {
     }
 }
 
-/// Tuples of two bytes.
-pub type Pairs<'py> = Vec<Bound<'py, PyTuple>>;
-type Found<'py> =
-    (usize, i64, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyBytes>>, Pairs<'py>, Pairs<'py>, Vec<String>);
+type Bytes<'py> = Vec<Bound<'py, PyBytes>>;
+type Found<'py> = (usize, i64, i64, Vec<Bound<'py, PyString>>, Bytes<'py>, Bytes<'py>, Bytes<'py>, Packed, Vec<String>);
 
 /// Return what the longest prefix of usual requests among `records[begin:end]` becomes: how many these are, the stamp
-/// of the last, their ids, the ids' keys, rows, events, and where they go. It ends where all of it has `room` bytes.
+/// of the last, the bytes of all, their ids, the ids' keys, the rows' keys and values, events, and where they go. It
+/// ends where all of it has `room` bytes.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a call for each record of these would be dearer than what it does")]
 pub fn requests<'py>(
@@ -78,8 +78,8 @@ pub fn requests<'py>(
     let mut source = format!("{}-{}-", rules.topic, rules.partition);
     let prefix = source.len();
     let (mut names, mut known) = (Names::new(), Ids::default());
-    let (mut ids, mut id_keys, mut rows, mut events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut row, mut event, mut id_key, mut size, mut tos) = (Vec::new(), Vec::new(), Vec::new(), 0, Vec::new());
+    let (mut ids, mut id_keys, mut row_keys, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut row, mut events, mut id_key, mut size, mut tos) = (Vec::new(), Packed::new(), Vec::new(), 0, Vec::new());
     let mut take = |record: &Record| {
         let offset = record.offset.checked_add(base).filter(|offset| *offset >= 0)?;
         let timely = (0..=latest_ms).contains(&record.timestamp) && rules.are_for(py, record);
@@ -98,14 +98,15 @@ pub fn requests<'py>(
         if place == tos.len() {
             tos.push(asked.to.to_owned());
         }
-        event.clear();
-        Event { event: "accepted", id, at: now_ms, source: &source, due: asked.due_ms, to: asked.to }.begin(&mut event);
-        event.push(b'}');
+        events.add(id.as_bytes(), |json| {
+            Event { event: "accepted", id, at: now_ms, source: &source, due: asked.due_ms, to: asked.to }.begin(json);
+            json.push(b'}');
+        });
         id_key.clear();
         id_key.push(b'i');
         id_key.extend_from_slice(id.as_bytes());
-        rows.push(pair(py, &rules.row_key(asked.due_ms, offset), &row).ok()?);
-        events.push(pair(py, id.as_bytes(), &event).ok()?);
+        row_keys.push(PyBytes::new(py, &rules.row_key(asked.due_ms, offset)));
+        rows.push(PyBytes::new(py, &row));
         ids.push(PyString::new(py, id));
         id_keys.push(PyBytes::new(py, &id_key));
         stamp_ms = latest_ms;
@@ -119,7 +120,7 @@ pub fn requests<'py>(
             break;
         }
     }
-    Ok((ids.len(), stamp_ms, ids, id_keys, rows, events, tos))
+    Ok((ids.len(), stamp_ms, size, ids, id_keys, row_keys, rows, events, tos))
 }
 
 /// Return a tuple of bytes.
