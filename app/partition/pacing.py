@@ -6,8 +6,8 @@ Each step costs two requests to Kafka and a write to disk, whatever is in it.
 #: Records are looked for, and outcomes alone become a step, on the calm beat; records that have come, and all else in a
 #: hurry, on the short one.
 SHORT_S, CALM_S = 0.005, 0.04
-#: Exactly once, deliveries wait for the calm beat: it is shorter.
-CALM_EXACTLY_S = 0.015
+#: Exactly once, deliveries wait for the calm beat: it is shorter (docs/decisions/0024).
+CALM_EXACTLY_S = 0.018
 #: A message that is due so soon after it was taken in may be late for that.
 SOON_MS = 45
 
