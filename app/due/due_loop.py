@@ -88,7 +88,7 @@ class DueLoop:
             self._changed.clear()
             now = self._clock.now_ms()
             self._look(loop.time())  # after that: what comes while the process stands still is not overtaken
-            await self._sleep(self.cycle(now) if self._clock.may_fire() else self._hold_fire())
+            await self._sleep(self.cycle(now) if self._clock.may_fire() else LONGEST_S)
             apart_s = _FULL_CYCLE_S if self._window.full else _CYCLE_S
             await asyncio.sleep(max(0.0, began + apart_s - loop.time()))
 
@@ -107,12 +107,6 @@ class DueLoop:
         wait_s = min(wait_s, self._set_aside.go_through(live, now))
         self._send_off()
         return wait_s
-
-    def _hold_fire(self) -> float:
-        """Let no partition take fewer records for what is not fired; return the seconds until the next look."""
-        for partition in self.partitions.values():
-            partition.in_flight.full = False
-        return LONGEST_S
 
     def obey(self) -> None:
         """Go by what operators want now: what is gathered for a destination that is paused is not sent."""

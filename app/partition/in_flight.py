@@ -100,11 +100,6 @@ class InFlight:
         """Return whether a row is being sent and has no outcome yet."""
         return key in self._unanswered
 
-    @property
-    def mostly_answered(self) -> bool:
-        """Whether at least half of what is being sent has an outcome."""
-        return 2 * len(self._unanswered) <= len(self.claims)
-
     def end(self, rows: Iterable[bytes]) -> None:
         """End the claims of rows: the step that has their outcome is committed, or they were not sent after all."""
         ended = list(rows)

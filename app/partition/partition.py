@@ -38,9 +38,6 @@ log = logging.getLogger(__name__)
 _MUCH_BYTES, _MUCH_FOR_S = 64 * 1024, 0.1
 #: Where a message was due soon after the step that took it in, there is a hurry so long: it may be the rule.
 _SOON_FOR_S = 1.0
-#: While more is due than there is room for, records wait so long for the outcomes that make room. Whether more is due
-#: is looked at so often meanwhile.
-_BEHIND_S, _LOOK_S = 0.25, 0.005
 #: Lives are told apart over all partitions of a process: one that comes back is another object with its old number.
 _LIVES = itertools.count(1)
 
@@ -66,7 +63,7 @@ class Partition:
         self.life = self.steps_read = 0
         self._inbox, self._outcomes = deque[Chunk](), deque[Outcome]()
         self._deliveries = StepDeliveries(self.in_flight.claims)
-        self._wake, self._told = asyncio.Event(), asyncio.Event()
+        self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._store: PartitionStore | None = None
@@ -147,7 +144,6 @@ class Partition:
         self._inbox.clear()
         self._closing = True
         self._wake.set()
-        self._told.set()
         _, late = await asyncio.wait([self._task], timeout=limit_s)
         for task in late:
             sentence = "partition %d: %d sends abandoned in flight"
@@ -195,7 +191,6 @@ class Partition:
         if answered is not None:
             self._outcomes.append(answered)
             self._wake.set()
-            self._told.set()
 
     def enqueue(self, delivery: Delivery, *, first: bool = False) -> None:
         """Take deliveries that are to be part of a step (exactly once), `first` before those that wait."""
@@ -242,7 +237,6 @@ class Partition:
         try:
             while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
                 await self._wake.wait()
-                await self._let_outcomes_come()
                 if not self._closing:
                     await asyncio.sleep(self._until_step(loop.time()))
                 self._wake.clear()
@@ -256,31 +250,12 @@ class Partition:
     def _until_step(self, now: float) -> float:
         return self._pacing.until_step(now, full=self.in_flight.full, records=bool(self._inbox))
 
-    async def _let_outcomes_come(self) -> None:
-        """While there is no room to fire, let records wait for outcomes of half of what is being sent.
-
-        A step of records alone would hold those up, and steps of few outcomes cost as much as those of many.
-        """
-        loop = asyncio.get_running_loop()
-        until = loop.time() + _BEHIND_S
-        while self._behind and self._inbox and not self._closing and loop.time() < until:
-            if self._outcomes and self.in_flight.mostly_answered:
-                return
-            self._told.clear()
-            timer = loop.call_later(_LOOK_S, self._told.set)
-            await self._told.wait()
-            timer.cancel()
-
-    @property
-    def _behind(self) -> bool:
-        """Whether more is due than there is room for; exactly once, deliveries wait for steps, not steps for them."""
-        return self.in_flight.full and self._state is State.LIVE and not self._journal.delivers
-
     async def _do_step(self) -> None:
         """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
         step = self._new_step()
         self.in_flight.begin_step(step)
-        done = await self._builder.build(step, self._wake.set, full=self._behind)
+        full = bool(self.claims) and self.in_flight.full and not self._journal.delivers
+        done = await self._builder.build(step, self._wake.set, full=full)
         left = bool(self._inbox or self._outcomes)
         await self._commit(step)
         if left or step.size >= _MUCH_BYTES:

@@ -1,6 +1,5 @@
 """The due loop: when it looks next, how far it goes, and what it leaves alone."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -50,18 +49,6 @@ async def test_what_is_looked_at_is_the_partitions_of_its_owner_as_they_are_now(
         stage.partitions[0] = given_away
         assert stage.fire() == ["delay-requests-0-0"]
         stage.sender.accept()
-
-
-async def test_while_the_clock_is_not_trusted_no_partition_takes_fewer_records_for_what_is_due(tmp_path: Path) -> None:
-    async with Stage(tmp_path) as stage:
-        stage.partition.in_flight.full = True
-        stage.clock.pass_by(10, jump=60_000)
-        running = asyncio.create_task(stage.due.run())
-        await stage.until(lambda: not stage.partition.in_flight.full)
-        running.cancel()
-        await asyncio.wait([running])
-
-        assert not stage.clock.may_fire()
 
 
 async def test_partitions_are_looked_at_before_anything_is_fired(tmp_path: Path) -> None:

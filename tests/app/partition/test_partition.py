@@ -150,61 +150,6 @@ async def test_while_there_is_no_room_a_step_has_few_records(tmp_path: Path, due
         stage.sender.accept()
 
 
-async def test_while_there_is_no_room_records_wait_for_the_outcomes_that_make_some(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="2", DELAY_FIRE_DEPTH="1") as stage:
-        for number in range(3):
-            await stage.schedule(f"{number}", 1)
-        assert stage.fire() == ["0", "1"]
-        commits = stage.journal.count_commits()
-        taken = stage.partition.offer([stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 10**7))])
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert commits == []
-        stage.sender.accept()
-        await taken
-
-        assert len(commits) == 1
-        assert [event["event"] for event in stage.events[-3:]] == ["delivered", "delivered", "accepted"]
-        assert stage.fire() == ["2"]
-        stage.sender.accept()
-
-
-async def test_records_do_not_wait_for_outcomes_for_long(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="2", DELAY_FIRE_DEPTH="1") as stage:
-        for number in range(3):
-            await stage.schedule(f"{number}", 1)
-        assert stage.fire() == ["0", "1"]
-        await stage.schedule("later", 10**7)
-
-        assert not stage.sender.taken
-        stage.sender.accept()
-
-
-async def test_while_more_is_due_a_step_has_few_records_though_nothing_is_being_sent(tmp_path: Path) -> None:
-    async with Stage(tmp_path) as stage:
-        commits = stage.journal.count_commits()
-        stage.partition.in_flight.full = True
-        records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 10**7)) for _ in range(25)]
-        for record in records:
-            record.value = b"x" * 4_000
-        await stage.take(0, records)
-
-        assert len(commits) == 4
-
-
-async def test_a_partition_that_fires_nothing_takes_records_as_fast_as_ever(tmp_path: Path) -> None:
-    async with Stage(tmp_path) as stage:
-        commits = stage.journal.count_commits()
-        stage.partition.in_flight.full = True
-        stage.partition.catch_up()
-        records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 10**7)) for _ in range(25)]
-        for record in records:
-            record.value = b"x" * 4_000
-        await stage.take(0, records)
-
-        assert len(commits) == 1
-
-
 async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         commits = stage.journal.count_commits()
