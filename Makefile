@@ -189,6 +189,7 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml punctual/pyproject.toml | .ven
 # What is usual is done in Rust where that can be built, which takes half a minute, and in Python where it cannot.
 $(KERNEL_STAMP): $(KERNEL_SOURCES) | $(RUN_STAMP)
 	@mkdir -p build
+	@rm -f .venv/lib/python*/site-packages/punctual_kernel.*.so
 	@timeout 300 $(MAKE) --no-print-directory kernel >build/kernel.log 2>&1 || \
 		echo 'The kernel is not built (build/kernel.log says why): Python does what it would do'
 	@touch $@

@@ -71,8 +71,8 @@ def _run(directory: Path, *command: str) -> None:
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     # No path of the machine that it is built on stands in what is built.
     crates = Path(os.environ.get("CARGO_HOME") or Path.home() / ".cargo")
-    flags = f"--remap-path-prefix={crates}=/cargo --remap-path-prefix={ROOT}=/punctual"
-    environment = os.environ | {"PATH": path, "RUSTFLAGS": flags}
+    flags = f"--remap-path-prefix={crates}=/cargo\x1f--remap-path-prefix={ROOT}=/punctual"
+    environment = os.environ | {"PATH": path, "CARGO_ENCODED_RUSTFLAGS": flags}
     words = [sys.executable, "-m", *command]
     if subprocess.run(words, cwd=directory, env=environment, stdout=sys.stderr, check=False).returncode:
         raise NotBuilt("its builder says why above")

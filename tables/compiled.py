@@ -10,6 +10,8 @@ from typing import Any, Final
 
 #: The kernel of this release alone is taken: another one may call its parts otherwise, or write other rows.
 VERSION: Final = "0.2.0"
+#: And of that only one with these calls, as they change between releases too.
+API: Final = 2
 #: Where something is not usual, it is seldom alone: so many are looked at one by one before the kernel is asked again.
 OTHERS: Final = 16
 
@@ -25,9 +27,11 @@ def found() -> tuple[Any, str]:
     except ImportError as error:
         return None, f"it cannot be imported ({error})"
     version = getattr(module, "__version__", "an older version")
-    return (
-        (module, "") if version == VERSION else (None, f"the one that is installed is of {version}, not of {VERSION}")
-    )
+    if version != VERSION:
+        return None, f"the one that is installed is of {version}, not of {VERSION}"
+    if getattr(module, "API", 0) != API:
+        return None, "the one that is installed was built of other sources: build it anew"
+    return module, ""
 
 
 #: Has an iterator do what it does, in C: a loop in Python would take as long as what is done in it.

@@ -22,7 +22,9 @@ class RowWrites:
         self._ids, self._counts = ids, counts
 
     def write(self, batch: rocksdict.WriteBatch, changes: Changes) -> None:
-        """Put all of it into the batch."""
+        """Put all of it into the batch; what is delivered first, for its id may have come again in the same step."""
+        if changes.gone:
+            self._remove_usual(batch, changes.gone)
         drop = self._ids.drop
         for key, entry in changes.removals.items():
             batch.delete(key)
@@ -36,8 +38,6 @@ class RowWrites:
                 self._counts.add(entry.to, key, 1)
             elif entry.replaced:
                 drop(batch, key, entry)
-        if changes.gone:
-            self._remove_usual(batch, changes.gone)
         if changes.usual:
             self._put_usual(batch, changes.usual)
 

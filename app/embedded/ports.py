@@ -13,16 +13,18 @@ _LINUX = (32_768, 60_999)
 #: Below are the ports of well-known servers, Kafka's and ours among them.
 _FIRST, _LAST = 10_000, 65_535
 _TRIES = 100
+#: Of fewer, most may be in use.
+_ENOUGH = 5_000
 
 
 def server_ports() -> range:
-    """Return ports that the kernel gives to no connection by itself; without room for such, all."""
+    """Return ports that the kernel gives to no connection by itself; if those are few, of all."""
     try:
         low, high = map(int, _OF_CONNECTIONS.read_text("ascii").split())
     except (OSError, ValueError):
         low, high = _LINUX
     found = max(range(_FIRST, low), range(max(_FIRST, high + 1), _LAST + 1), key=len)
-    return found or range(_FIRST, _LAST + 1)
+    return found if len(found) >= _ENOUGH else range(_FIRST, _LAST + 1)
 
 
 def free_port() -> int:

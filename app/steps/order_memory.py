@@ -111,22 +111,28 @@ class OrderMemory:
         if cancel is not None:
             self.wait(step, entry.id, cancel)
 
-    def end_usual(self, step: Step, raws: Iterable[bytes]) -> bool:
-        """Remember that messages in usual rows end; return False, having done nothing, if an id there has a mark."""
+    def end_usual(self, step: Step, raws: Iterable[bytes]) -> int | None:
+        """Remember that usual rows end; if one's id has a mark, do nothing, and return the place of the first such."""
         if not self._memory_ms:
-            return True
-        entries = [entry for entry in map(decode, raws) if entry.stamp_ms >= self.watermark_ms]
-        marked = [entry.id for entry in entries]
-        told = step.changes.orders
-        if not told.keys().isdisjoint(marked) or self._store.orders.first_of(marked) is not None:
-            return False
-        expires_ms, size = step.broker_ms + self._memory_ms, 0
+            return None
+        kept = [(place, entry) for place, entry in enumerate(map(decode, raws)) if entry.stamp_ms >= self.watermark_ms]
+        ids = [entry.id for _, entry in kept]
+        first = self._store.orders.first_of(ids)
+        if not step.changes.orders.keys().isdisjoint(ids):
+            told = next(place for place, id_ in enumerate(ids) if id_ in step.changes.orders)
+            first = told if first is None else min(first, told)
+        if first is not None:
+            return kept[first][0]
+        self._mark(step, [entry for _, entry in kept])
+        return None
+
+    def _mark(self, step: Step, entries: Iterable[Entry]) -> None:
+        told, expires_ms, size = step.changes.orders, step.broker_ms + self._memory_ms, 0
         for entry in entries:
             if entry.stamp_ms >= 0 and entry.id != entry.source:
                 told[entry.id] = Orders(entry.stamp_ms, expires_ms, entry.source, cancelled=False)
                 size += _MARK_BYTES + _ORDER_BYTES + 2 * len(entry.id.encode()) + len(entry.source)
         step.changes.size += size
-        return True
 
     def spent(self, limit: int) -> list[str]:
         """Return up to `limit` ids whose messages ended so long ago that nothing older can come any more.

@@ -1,6 +1,6 @@
 """Usual rows that were delivered are removed, many in one call of the kernel, and are never decoded."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from app.steps.context import Context
 from app.steps.step import Step
@@ -22,20 +22,30 @@ class UsualDeliveries:
         if not self._there:
             yield from rows
             return
-        begin, watermark_ms = 0, max(0, self._memory.watermark_ms)
+        begin, most, watermark_ms = 0, len(rows), max(0, self._memory.watermark_ms)
         while begin < len(rows):
             taken, ids, gone, raws, told = compiled.kernel.delivered(
-                rows, begin, self._claims, where, step.now_ms, sent_ms, watermark_ms
+                rows[begin : begin + most], 0, self._claims, where, step.now_ms, sent_ms, watermark_ms
             )
             if not taken and watermark_ms < keys.MAX_DUE_MS:  # from here on, they leave traces
                 watermark_ms = keys.MAX_DUE_MS
                 continue
-            if taken and not (step.ids.keys().isdisjoint(ids) and self._memory.end_usual(step, raws)):
-                taken = 0
-            if taken:
+            known = self._known(step, ids, raws, traces=watermark_ms == keys.MAX_DUE_MS)
+            if known:
+                most = known
+                continue
+            if known is None and taken:
                 step.remove_usual(ids, gone, raws)
                 step.tell_all("delivered", told)
                 begin += taken
-            others = begin + (1 if taken else compiled.OTHERS)
+                others = begin + 1
+            else:
+                others = begin + compiled.OTHERS
             yield from rows[begin:others]
-            begin = others
+            begin, most = others, 2 * max(most, compiled.OTHERS)
+
+    def _known(self, step: Step, ids: Sequence[str], raws: Sequence[bytes], *, traces: bool) -> int | None:
+        """Return the place of the first id of which more is known; if there is none, leave what `traces` they leave."""
+        if not step.ids.keys().isdisjoint(ids):
+            return next(place for place, id_ in enumerate(ids) if id_ in step.ids)
+        return self._memory.end_usual(step, raws) if traces else None

@@ -13,6 +13,7 @@ from app.embedded.ports import is_free, server_ports
 
 #: With each port come those after it: the processes of a worker listen there (app/processes/plan.py).
 ROOM = 16
+_TRIES = 1_000
 
 
 def _blocks() -> Iterator[int]:
@@ -29,4 +30,7 @@ _NEXT = _blocks()
 
 def free_port() -> int:
     """Return a port on which nothing listens, nor on the ROOM - 1 after it; nobody else of the suite gets them."""
-    return next(first for first in _NEXT if all(is_free(port) for port in range(first, first + ROOM)))
+    for first in itertools.islice(_NEXT, _TRIES):
+        if all(is_free(port) for port in range(first, first + ROOM)):
+            return first
+    raise AssertionError(f"no {ROOM} ports in a row are free in {server_ports()}")

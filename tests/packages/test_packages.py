@@ -22,7 +22,9 @@ def test_it(delayed):
     assert [record.value for record in delayed.advance(hours=1)] == [b"x"]
 """
 
-needs_rust = pytest.mark.skipif(not shutil.which("cargo"), reason="there is no cargo to build the kernel with")
+needs_rust = pytest.mark.skipif(
+    not shutil.which("cargo") or compiled.kernel is None, reason="the kernel is not built here (make kernel)"
+)
 
 _KERNEL = """
 from app.process.banner import banner

@@ -17,8 +17,9 @@ def _installed(monkeypatch: pytest.MonkeyPatch, module: ModuleType | None) -> No
     monkeypatch.delenv("PUNCTUAL_KERNEL", raising=False)
 
 
-def _kernel(version: str | None) -> ModuleType:
+def _kernel(version: str | None, api: int = compiled.API) -> ModuleType:
     module = ModuleType("punctual_kernel")
+    module.__dict__["API"] = api
     if version:
         module.__dict__["__version__"] = version
     return module
@@ -38,6 +39,11 @@ def test_the_kernel_of_another_release_is_not_taken(
 ) -> None:
     _installed(monkeypatch, _kernel(version))
     assert compiled.found() == (None, f"the one that is installed is of {shown}, not of {compiled.VERSION}")
+
+
+def test_a_kernel_with_other_calls_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    _installed(monkeypatch, _kernel(compiled.VERSION, compiled.API - 1))
+    assert compiled.found() == (None, "the one that is installed was built of other sources: build it anew")
 
 
 def test_one_that_cannot_be_imported_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,6 +14,10 @@ use pyo3::prelude::*;
 mod punctual_kernel {
     use pyo3::prelude::*;
 
+    /// What Python calls, and with what: changed together with `API` in tables/compiled.py.
+    #[pymodule_export]
+    const API: u32 = 2;
+
     #[pymodule_export]
     use super::builder::Builder;
     #[pymodule_export]

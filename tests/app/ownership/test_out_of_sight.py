@@ -120,3 +120,13 @@ async def test_what_came_while_the_changelog_took_long_to_answer_is_read_too(
     await still.stage.until(still.live)
 
     assert still.inputs.read_times == 2
+
+
+async def test_a_changelog_that_always_takes_long_to_answer_holds_nothing_up_for_ever(
+    still: Still, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.ownership.assignment.BLIND_S", -1.0)
+    still.goes_on()
+    await still.stage.until(still.live)
+
+    assert still.inputs.read_times == 3
