@@ -31,6 +31,7 @@ from app.throttle.controls import Controls
 from punctual.contract import forward, jitter
 from tables import Bound, Changes, Entry, Order, keys
 from tables.restore import StaleFilter
+from tables.row_writes import RowWrites
 from tests.simulation import planted_teams
 
 _FENCE = TransactionalJournal.fence
@@ -218,6 +219,17 @@ def _spent_at_once(_: Any) -> Any:
     return planted
 
 
+def _removed_last(write: Any) -> Any:
+    def planted(self: Any, batch: Any, changes: Changes) -> None:
+        gone, changes.gone = changes.gone, {}
+        write(self, batch, changes)
+        changes.gone = gone
+        if gone:
+            self._remove_usual(batch, gone)
+
+    return planted
+
+
 def _drifting(following: Any) -> Any:
     def planted(entry: Entry, row: bytes, now_ms: int) -> Any:
         found = following(entry, row, now_ms)
@@ -242,6 +254,7 @@ BUGS: dict[str, list[Bug]] = {
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
     "what ended an id is forgotten": [(OrderMemory, "end", _forgetful), (OrderMemory, "end_usual", _unmarked)],
     "an ending is forgotten before the watermark has passed it": [(OrderMemory, "spent", _spent_at_once)],
+    "an id that comes again in the step of its delivery is not found": [(RowWrites, "write", _removed_last)],
     "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],
     "an older request that comes late does not count for a bound": [(Bounds, "join", _unheard)],
     "a command lifts a bound": [(Entry, "within", _as_asked)],
@@ -275,6 +288,7 @@ BUGS: dict[str, list[Bug]] = {
 #: Where the search for those begins that show themselves in few runs only.
 BEGINS = {
     "an ending is forgotten before the watermark has passed it": 1_030,
+    "an id that comes again in the step of its delivery is not found": 470,
     "a watermark does not wait for anybody": 1_030,
     "what is sent does not count for its rate": 970,
     "what a zombie has written counts": 1_260,

@@ -25,6 +25,7 @@ from tests.simulation.faults import Fault, Plan, plan
 from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
+from tests.simulation.retries import settings_of_retries, with_retries
 from tests.simulation.series import series
 from tests.simulation.teams import settings_of_teams, teams
 from tests.simulation.web import Web
@@ -79,11 +80,14 @@ class World:
         self.web = Web(seed, self.loop)
         self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}
         self.settings = settings_of(
-            {**self.plan.env, **self.web.env, **settings_of_teams(seed)}, seed, self.destinations
+            {**self.plan.env, **settings_of_retries(seed), **self.web.env, **settings_of_teams(seed)},
+            seed,
+            self.destinations,
         )
         self.controls = controls(seed, self.plan.span_s, self.destinations)
         self.exact = self.settings.guarantee == "exactly_once"
-        self.asks: list[Ask] = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
+        asks = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
+        self.asks: list[Ask] = with_retries(asks, seed, self.settings, self.plan.span_s, self.destinations)
         self.asks += series(seed, self.settings, self.plan.span_s, self.destinations)
         self.asks += teams(seed, self.settings, self.plan.span_s, self.destinations)
         self.asks.sort(key=lambda ask: ask.at_s)
