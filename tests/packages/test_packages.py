@@ -156,6 +156,7 @@ def test_the_command_and_pytest_find_the_installed_worker(built: Path, empty: Pa
 
 @needs_rust
 @pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("PUNCTUAL_LONG"), reason="PUNCTUAL_LONG=1 compiles the kernel for its wheel")
 def test_a_worker_takes_the_kernel_of_a_wheel(built: Path, empty: Path, tmp_path: Path) -> None:
     how = ("--profile", "dev", "--locked", "--compatibility", "linux", "--out", tmp_path)
     # Beside the other builds: cargo would compile all of it anew, for one as for the other.

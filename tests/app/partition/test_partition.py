@@ -66,8 +66,8 @@ async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
         ("at_least_once", 0, 0.0, False, 0.040),
         ("at_least_once", 1, 0.0, False, 0.005),
         ("at_least_once", 0, 0.1, False, 0.005),
-        ("exactly_once", 0, 0.0, False, 0.015),
-        ("exactly_once", 1, 0.0, False, 0.015),
+        ("exactly_once", 0, 0.0, False, 0.018),
+        ("exactly_once", 1, 0.0, False, 0.018),
         ("exactly_once", 0, 0.1, False, 0.005),
         ("exactly_once", 0, 0.0, True, 0.005),
     ],
@@ -104,8 +104,8 @@ async def test_exactly_once_the_first_step_after_a_pause_waits_for_nothing(tmp_p
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         stage.partition._pacing.begin(100.001)
 
-        assert stage.partition._until_step(100.013) == pytest.approx(0.015 - 100.013 % 0.015)
-        assert stage.partition._until_step(100.017) == 0
+        assert stage.partition._until_step(100.013) == pytest.approx(0.018 - 100.013 % 0.018)
+        assert stage.partition._until_step(100.020) == 0
 
 
 @pytest.mark.parametrize(("due_ms", "hurried"), [(0, True), (40, True), (1_000, False)])
