@@ -53,6 +53,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
 
 def capacity(here: Installation, sizes: Sizes) -> float:
     """Return the highest rate tried at which messages go in and out, and of whose share none heaps up for long."""
+    keeps(here, sizes.looking_rates[0], sizes.looking_hold_s)  # what was filled is still being compacted
     kept = list(itertools.takewhile(lambda rate: keeps(here, rate, sizes.looking_try_s), sizes.looking_rates))
     for rate in kept[: -_TRIES - 1 : -1]:
         if keeps(here, round(rate * _SHARE), sizes.looking_hold_s):
