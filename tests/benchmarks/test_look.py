@@ -63,7 +63,7 @@ def test_a_rate_that_holds_briefly_alone_is_not_what_a_worker_can_take(monkeypat
     here = Here(250, 170)
     monkeypatch.setattr(topics, "last_append_ms", lambda *_: here.late_ms)
     assert capacity(here, _SIZES) == 200  # type: ignore[arg-type]
-    assert here.asked == [(6, 100), (6, 200), (6, 250), (6, 500), (3, 200), (3, 160)]
+    assert here.asked == [(3, 100), (6, 100), (6, 200), (6, 250), (6, 500), (3, 200), (3, 160)]
 
 
 def test_one_that_takes_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
