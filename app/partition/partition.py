@@ -233,7 +233,7 @@ class Partition:
 
     # the writer ------------------------------------------------------------------------------------------------------
     async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, alone = asyncio.get_running_loop(), self._alone  # a life that ends late must not end the next one's
         try:
             while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
                 await self._wake.wait()
@@ -242,10 +242,10 @@ class Partition:
                 self._wake.clear()
                 self._pacing.begin(loop.time())
                 await self._do_step()
-                if self._alone.due:
-                    await self._alone.look(self._journal.check_alone(self.number, self._clock.now_ms()))
+                if alone.due:
+                    await alone.look(self._journal.check_alone(self.number, self._clock.now_ms()))
         finally:
-            self._alone.cancel()
+            alone.cancel()
 
     def _until_step(self, now: float) -> float:
         return self._pacing.until_step(now, full=self.in_flight.full, records=bool(self._inbox))
