@@ -73,12 +73,6 @@ class UsualRequests:
 
     def _known(self, step: Step, ids: Sequence[str], found: Sequence[bytes | None]) -> int | None:
         """Return the place of the first id that is not new, None if all are."""
-        orders, told = self._store.orders, step.changes.orders
-        others = any(found) or not (step.ids.keys().isdisjoint(ids) and told.keys().isdisjoint(ids))
-        first = orders.first_of(ids)
-        if not others:
-            return first
-        for place, (id_, key) in enumerate(zip(ids, found, strict=True)):
-            if key is not None or id_ in step.ids or id_ in told or place == first:
-                return place
-        return None
+        there = next(place for place, key in enumerate(found) if key is not None) if any(found) else None
+        places = (there, step.first_known(ids), self._store.orders.first_of(ids))
+        return min((place for place in places if place is not None), default=None)

@@ -115,24 +115,14 @@ class OrderMemory:
         """Remember that usual rows end; if one's id has a mark, do nothing, and return the place of the first such."""
         if not self._memory_ms:
             return None
-        kept = [(place, entry) for place, entry in enumerate(map(decode, raws)) if entry.stamp_ms >= self.watermark_ms]
-        ids = [entry.id for _, entry in kept]
-        first = self._store.orders.first_of(ids)
-        if not step.changes.orders.keys().isdisjoint(ids):
-            told = next(place for place, id_ in enumerate(ids) if id_ in step.changes.orders)
-            first = told if first is None else min(first, told)
+        since_ms, entries = max(0, self.watermark_ms), enumerate(map(decode, raws))
+        kept = [one for one in entries if one[1].stamp_ms >= since_ms and one[1].id != one[1].source]
+        first = self._store.orders.first_of([entry.id for _, entry in kept])
         if first is not None:
             return kept[first][0]
-        self._mark(step, [entry for _, entry in kept])
+        for _, entry in kept:
+            self._write(step, entry.id, entry.asked, (), cancelled=False)
         return None
-
-    def _mark(self, step: Step, entries: Iterable[Entry]) -> None:
-        told, expires_ms, size = step.changes.orders, step.broker_ms + self._memory_ms, 0
-        for entry in entries:
-            if entry.stamp_ms >= 0 and entry.id != entry.source:
-                told[entry.id] = Orders(entry.stamp_ms, expires_ms, entry.source, cancelled=False)
-                size += _MARK_BYTES + _ORDER_BYTES + 2 * len(entry.id.encode()) + len(entry.source)
-        step.changes.size += size
 
     def spent(self, limit: int) -> list[str]:
         """Return up to `limit` ids whose messages ended so long ago that nothing older can come any more.

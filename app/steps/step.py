@@ -31,7 +31,6 @@ class Step:
         "_others",
         "_sent_bytes",
         "_single",
-        "_told",
         "_usual",
         "again",
         "broker_ms",
@@ -62,7 +61,6 @@ class Step:
         #: Most steps tell one kind of event: only what is of another kind than the first is counted one by one.
         self._usual: events.Kind | None = None
         self._others = dict[events.Kind, int]()
-        self._told = 0
         #: The part that takes further events that come one by one.
         self._single: list[tuple[bytes, bytes]] | None = None
         self.ids: dict[str, bytes | None] = {}
@@ -108,14 +106,12 @@ class Step:
             self._single = []
             self.events.append(self._single)
         self._single.append((event.id.encode(), events.encode(event)))
-        self._told += 1
 
     def tell_all(self, kind: events.Kind, told: Pairs) -> None:
         """Add events of one kind that are encoded already."""
         if kind is not self._usual:
             self._another(kind, len(told))
         self.events.append(told)
-        self._told += len(told)
         self._single = None
 
     def _another(self, kind: events.Kind, number: int) -> None:
@@ -129,8 +125,15 @@ class Step:
         """How many events of each kind there are."""
         found = dict(self._others)
         if self._usual is not None:
-            found[self._usual] = found.get(self._usual, 0) + self._told - sum(self._others.values())
+            found[self._usual] = found.get(self._usual, 0) + sum(map(len, self.events)) - sum(self._others.values())
         return found
+
+    def first_known(self, ids: Sequence[str]) -> int | None:
+        """Return the place of the first of these ids of which this step has something to say, None if there is none."""
+        told = self.changes.orders
+        if self.ids.keys().isdisjoint(ids) and told.keys().isdisjoint(ids):
+            return None
+        return next(place for place, id_ in enumerate(ids) if id_ in self.ids or id_ in told)
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
         """Add a new row."""

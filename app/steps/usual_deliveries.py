@@ -46,6 +46,5 @@ class UsualDeliveries:
 
     def _known(self, step: Step, ids: Sequence[str], raws: Sequence[bytes], *, traces: bool) -> int | None:
         """Return the place of the first id of which more is known; if there is none, leave what `traces` they leave."""
-        if not step.ids.keys().isdisjoint(ids):
-            return next(place for place, id_ in enumerate(ids) if id_ in step.ids)
-        return self._memory.end_usual(step, raws) if traces else None
+        known = step.first_known(ids)
+        return self._memory.end_usual(step, raws) if known is None and traces else known

@@ -204,13 +204,6 @@ def _spread_again(decode: Any) -> Any:
     return planted
 
 
-def _unmarked(_: Any) -> Any:
-    def planted(*_: Any) -> bool:
-        return True
-
-    return planted
-
-
 def _spent_at_once(_: Any) -> Any:
     def planted(memory: Any, limit: int) -> list[str]:
         orders = memory._store.orders
@@ -252,7 +245,7 @@ def _taken_first(begin: Any) -> Any:
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
-    "what ended an id is forgotten": [(OrderMemory, "end", _forgetful), (OrderMemory, "end_usual", _unmarked)],
+    "what ended an id is forgotten": [(OrderMemory, "end", _forgetful), (OrderMemory, "end_usual", _forgetful)],
     "an ending is forgotten before the watermark has passed it": [(OrderMemory, "spent", _spent_at_once)],
     "an id that comes again in the step of its delivery is not found": [(RowWrites, "write", _removed_last)],
     "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],
