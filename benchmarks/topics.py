@@ -1,6 +1,6 @@
 """Topics read from outside: their records, when they were last appended to, how far a group has read them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -44,14 +44,26 @@ def delete_all(bootstrap: str, app_id: str) -> None:
         left.exception(_TIMEOUT_S)  # a group that a dead worker still seems to be in goes by itself
 
 
-def read(bootstrap: str, topic: str) -> Iterator[Any]:
-    """Read a topic's records (confluent_kafka messages) from its beginning to its present end."""
-    yield from _read(bootstrap, topic, lambda _low, _high: 0)
+def read(bootstrap: str, topic: str, start: Mapping[int, int] | None = None) -> Iterator[Any]:
+    """Read a topic's records (confluent_kafka messages) from its beginning, or from offsets on, to its present end."""
+    yield from _read(bootstrap, topic, lambda number, _low, _high: start[number] if start else 0)
+
+
+def ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """Return the end offset of each partition of a topic."""
+    reader = consumer(bootstrap)
+    try:
+        return {
+            number: reader.get_watermark_offsets(TopicPartition(topic, number), _TIMEOUT_S)[1]
+            for number in _partitions(reader, topic)
+        }
+    finally:
+        reader.close()
 
 
 def last_append_ms(bootstrap: str, topic: str) -> int:
     """Return the latest append time of a topic's last records, in epoch milliseconds; 0 if it is empty."""
-    tails = _read(bootstrap, topic, lambda low, high: max(low, high - _BEFORE_END))
+    tails = _read(bootstrap, topic, lambda _number, low, high: max(low, high - _BEFORE_END))
     return max((message.timestamp()[1] for message in tails), default=0)
 
 
@@ -60,7 +72,7 @@ def _read(bootstrap: str, topic: str, first: Any) -> Iterator[Any]:
     try:
         partitions = [TopicPartition(topic, number) for number in _partitions(reader, topic)]
         for partition in partitions:
-            partition.offset = first(*reader.get_watermark_offsets(partition, _TIMEOUT_S))
+            partition.offset = first(partition.partition, *reader.get_watermark_offsets(partition, _TIMEOUT_S))
         reader.assign(partitions)
         left = {partition.partition for partition in partitions}
         while left:

@@ -4,9 +4,16 @@ import functools
 
 import rocksdict
 
-#: A partition's share of memory: two write buffers of 4 MiB; the block cache is shared by all partitions of a worker.
-_WRITE_BUFFER = 4 << 20
+#: A partition's share of memory: a write buffer, and a second one while that is written to disk. What is delivered
+#: before its buffer is full leaves on disk no more than that it is gone. The block cache is a worker's for them all.
+_WRITE_BUFFER = 8 << 20
 _BLOCK_CACHE = 32 << 20
+#: The first level below the flushed files is rewritten with each four of them, and fills with what is gone by now, of
+#: which a file holds millions: kept small, and in small files, it passes that on early, beside rows that it concerns.
+#: With the defaults of 256 and 64 MiB this took 12 µs of CPU for each message of one second's delay, now 1.3; with ids
+#: that come in no order 14 and 6 (10,000,000 more pending, 28,000 a second).
+_BASE_LEVEL = 16 << 20
+_BASE_FILE, _FILE_GROWTH = 8 << 20, 2
 
 
 @functools.cache
@@ -31,6 +38,9 @@ def rocksdb_options() -> rocksdict.Options:
     options.set_write_buffer_size(_WRITE_BUFFER)
     options.set_max_write_buffer_number(3)
     options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_max_bytes_for_level_base(_BASE_LEVEL)
+    options.set_target_file_size_base(_BASE_FILE)
+    options.set_target_file_size_multiplier(_FILE_GROWTH)
     options.set_max_open_files(256)
     options.set_max_file_opening_threads(1)  # each opening would start and end sixteen, a quarter of its time
     options.set_keep_log_file_num(2)

@@ -1,6 +1,6 @@
 """Turns are told apart by due times, and a look is judged by the turns alone around it, at a rate that holds."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -33,6 +33,20 @@ def test_a_look_is_beside_the_turns_alone_around_it() -> None:
     assert figures["grown_ms"] == 10
 
 
+@dataclass
+class Came:
+    """A message at the destination."""
+
+    due_ms: int
+    late_ms: int
+
+    def timestamp(self) -> tuple[int, int]:
+        return 0, self.due_ms + self.late_ms
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return [("delay-due", b"%d" % self.due_ms)]
+
+
 class Here:
     """An installation that takes so many messages a second, and fewer when it has to for long."""
 
@@ -41,7 +55,7 @@ class Here:
     def __init__(self, briefly: int, for_long: int) -> None:
         self.most = {6: briefly, 3: for_long}
         self.asked: list[tuple[float, int]] = []
-        self.late_ms = 0
+        self.came: list[Came] = []
 
     def plan(self, _name: str, count: int, base_ms: int, **more: Any) -> Plan:
         return Plan(name="x", to="", count=count, base_ms=base_ms, **more)
@@ -50,10 +64,17 @@ class Here:
         rate = 1_000_000 // plan.step_us
         seconds = round(plan.count / rate)
         self.asked.append((seconds, rate))
-        self.late_ms = plan.last_due_ms + (1_000 if rate > self.most[seconds] else 0)
+        due_ms = plan.last_due_ms
+        late_ms = 1_000 if rate > self.most[seconds] else 5
+        self.came = [Came(due_ms, late_ms if number < 10 else 5) for number in range(100)]
 
     def wait_settled(self) -> None:
         pass
+
+
+def _at_destination(monkeypatch: pytest.MonkeyPatch, here: Here) -> None:
+    monkeypatch.setattr(topics, "ends", lambda *_: {0: 7})
+    monkeypatch.setattr(topics, "read", lambda _bootstrap, _topic, start: here.came if start == {0: 7} else [])
 
 
 _SIZES = replace(SMOKE, looking_rates=(100, 200, 250, 500), looking_try_s=6, looking_hold_s=3)
@@ -61,13 +82,13 @@ _SIZES = replace(SMOKE, looking_rates=(100, 200, 250, 500), looking_try_s=6, loo
 
 def test_a_rate_that_holds_briefly_alone_is_not_what_a_worker_can_take(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Here(250, 170)
-    monkeypatch.setattr(topics, "last_append_ms", lambda *_: here.late_ms)
+    _at_destination(monkeypatch, here)
     assert capacity(here, _SIZES) == 200  # type: ignore[arg-type]
     assert here.asked == [(3, 100), (6, 100), (6, 200), (6, 250), (6, 500), (3, 200), (3, 160)]
 
 
 def test_one_that_takes_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Here(50, 50)
-    monkeypatch.setattr(topics, "last_append_ms", lambda *_: here.late_ms)
+    _at_destination(monkeypatch, here)
     with pytest.raises(TooSlow, match="100 messages a second"):
         capacity(here, _SIZES)  # type: ignore[arg-type]
