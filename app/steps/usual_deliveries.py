@@ -25,7 +25,7 @@ class UsualDeliveries:
         begin, most, watermark_ms = 0, len(rows), max(0, self._memory.watermark_ms)
         while begin < len(rows):
             taken, ids, gone, raws, told = compiled.kernel.delivered(
-                rows[begin : begin + most], 0, self._claims, where, step.now_ms, sent_ms, watermark_ms
+                rows[begin : begin + most], self._claims, where, step.now_ms, sent_ms, watermark_ms
             )
             if not taken and watermark_ms < keys.MAX_DUE_MS:  # from here on, they leave traces
                 watermark_ms = keys.MAX_DUE_MS

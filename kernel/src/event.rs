@@ -13,29 +13,25 @@ pub struct Event<'a> {
 impl Event<'_> {
     /// Write it, up to the closing brace.
     pub fn begin(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"event\":\"");
-        out.extend_from_slice(self.event.as_bytes());
-        out.extend_from_slice(b"\",\"id\":\"");
-        text(out, self.id);
-        out.extend_from_slice(b"\",\"at\":");
-        integer(out, self.at);
-        out.extend_from_slice(b",\"source\":\"");
-        text(out, self.source);
-        out.extend_from_slice(b"\",\"due\":");
-        integer(out, self.due);
-        out.extend_from_slice(b",\"to\":\"");
-        text(out, self.to);
+        text(out, b"{\"event\":\"", self.event);
+        text(out, b"\",\"id\":\"", self.id);
+        integer(out, b"\",\"at\":", self.at);
+        text(out, b",\"source\":\"", self.source);
+        integer(out, b"\",\"due\":", self.due);
+        text(out, b",\"to\":\"", self.to);
         out.push(b'"');
     }
 }
 
-/// Write a number in digits.
-pub fn integer(out: &mut Vec<u8>, number: i64) {
+/// Write a number in digits, and what comes before it.
+pub fn integer(out: &mut Vec<u8>, before: &[u8], number: i64) {
+    out.extend_from_slice(before);
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Write what stands between the quotes of a JSON string.
-pub fn text(out: &mut Vec<u8>, text: &str) {
+/// Write what stands between the quotes of a JSON string, and what comes before it.
+pub fn text(out: &mut Vec<u8>, before: &[u8], text: &str) {
+    out.extend_from_slice(before);
     let mut left = text.as_bytes();
     while let Some(place) = left.iter().position(|byte| matches!(byte, 0..=0x1F | b'"' | b'\\')) {
         out.extend_from_slice(&left[..place]);

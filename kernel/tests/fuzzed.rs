@@ -45,7 +45,7 @@ fn read_all(raw: &[u8], count: usize) {
         assert!(Batch::new(0, false).deliver(0, i64::MAX, &row));
     }
     let _ = (key_partition(raw, 0), home_partition(raw, &[b"in".to_vec()], 4));
-    event::text(&mut Vec::new(), &String::from_utf8_lossy(raw));
+    event::text(&mut Vec::new(), b"", &String::from_utf8_lossy(raw));
 }
 
 proptest! {

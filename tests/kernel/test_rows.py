@@ -68,7 +68,7 @@ def test_a_row_that_is_not_usual_is_taken_by_nothing(field: str, data: st.DataOb
     row = keys.row_key(NOW, 0, 0), encode(entry)
 
     assert kernel.route([row], 0, {entry.to: 4}) == (0, [])
-    assert kernel.delivered([(row[0], 1)], 0, dict([row]), "a-1", NOW, NOW, 2**62)[0] == 0
+    assert kernel.delivered([(row[0], 1)], dict([row]), "a-1", NOW, NOW, 2**62)[0] == 0
     with pytest.raises(ValueError, match="usual"):
         kernel.places(dict([row]), b"")
     with pytest.raises(ValueError, match="usual"):
@@ -117,8 +117,8 @@ def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, li
 
 
 @patient
-@given(rows(), st.integers(0, 2), st.sampled_from([-1, NOW, 2**63 - 1]), st.data())
-def test_what_is_delivered_is_told_and_gone(found: Rows, begin: int, watermark_ms: int, data: st.DataObject) -> None:
+@given(rows(), st.sampled_from([-1, NOW, 2**63 - 1]), st.data())
+def test_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms: int, data: st.DataObject) -> None:
     claims: dict[bytes, Any] = dict(found)
     for key, raw in found:
         match data.draw(st.integers(0, 29)):
@@ -127,7 +127,7 @@ def test_what_is_delivered_is_told_and_gone(found: Rows, begin: int, watermark_m
             case 29:
                 del claims[key]
     usual: list[tuple[bytes, int, Entry]] = []
-    for offset, (key, raw) in enumerate(found[begin:], 100 + begin):
+    for offset, (key, raw) in enumerate(found, 100):
         entry = decode(raw)
         if not isinstance(claims.get(key), bytes) or not _usual([(key, raw)], 0):
             break
@@ -137,7 +137,7 @@ def test_what_is_delivered_is_told_and_gone(found: Rows, begin: int, watermark_m
         usual.append((key, offset, entry))
 
     sent = [(key, offset) for offset, (key, _) in enumerate(found, 100)]
-    taken, ids, gone, raws, events = kernel.delivered(sent, begin, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
+    taken, ids, gone, raws, events = kernel.delivered(sent, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
 
     assert taken == len(usual)
     assert ids == [entry.id for *_, entry in usual]

@@ -11,14 +11,13 @@ use crate::row;
 
 type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Packed);
 
-/// Return how many of `rows[begin:]` are usual up to the first that is not, their ids, keys, values, and events.
+/// Return how many of these rows are usual up to the first that is not, their ids, keys, values, and events.
 ///
 /// A row that keeps anything beyond its delivery is not usual here: that its id was replaced or moved, or a window of
 /// its own. Nor is one whose claim is no bytes: somebody has looked at it.
 #[pyfunction]
 pub fn delivered<'py>(
     rows: &Bound<'py, PyList>,
-    begin: usize,
     claims: &Bound<'py, PyDict>,
     r#where: &str,
     now_ms: i64,
@@ -26,18 +25,17 @@ pub fn delivered<'py>(
     watermark_ms: i64,
 ) -> PyResult<Found<'py>> {
     let py = rows.py();
-    let mut place = b",\"delivered\":\"".to_vec();
-    event::text(&mut place, r#where);
+    let mut place = Vec::new();
+    event::text(&mut place, b",\"delivered\":\"", r#where);
     place.push(b'-');
     let (mut ids, mut keys, mut raws) = (Vec::new(), Vec::new(), Vec::new());
     let (mut seen, mut events) = (Ids::default(), Packed::new());
-    for index in begin..rows.len() {
-        let item = rows.get_item(index)?.cast_into::<PyTuple>()?;
+    for item in rows {
+        let item = item.cast_into::<PyTuple>()?;
         let (key, offset) = (item.get_item(0)?, item.get_item(1)?.extract::<i64>()?);
         let Some(claim) = claims.get_item(&key)? else { break };
         let Ok(raw) = claim.cast_exact::<PyBytes>() else { break };
-        let due = due_of(key.cast::<PyBytes>()?.as_bytes());
-        let Some((row, due)) = row::parse(raw.as_bytes()).zip(due) else { break };
+        let Some((row, due)) = row::parse(raw.as_bytes()).zip(due_of(key.cast::<PyBytes>()?.as_bytes())) else { break };
         let Some(late) = sent_ms.checked_sub(due) else { break };
         let kept = row.dedupe_ms.is_some() || row.asked_by.is_some() || row.moved;
         if kept || row.stamp_ms >= watermark_ms || !seen.add(row.id) {
@@ -45,10 +43,8 @@ pub fn delivered<'py>(
         }
         events.add(row.id.as_bytes(), |json| {
             Event { event: "delivered", id: row.id, at: now_ms, source: row.source, due, to: row.to }.begin(json);
-            json.extend_from_slice(b",\"late\":");
-            event::integer(json, late);
-            json.extend_from_slice(&place);
-            event::integer(json, offset);
+            event::integer(json, b",\"late\":", late);
+            event::integer(json, &place, offset);
             json.extend_from_slice(b"\"}");
         });
         ids.push(PyString::new(py, row.id));

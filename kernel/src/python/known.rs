@@ -5,6 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use rustc_hash::FxHashSet;
 
 /// Something for each of a few names, which mostly come many times in a row.
@@ -49,4 +50,9 @@ impl Ids {
     pub fn add(&mut self, id: &str) -> bool {
         self.seen.insert(self.state.hash_one(id))
     }
+}
+
+/// Return the key of an id's index entry (tables/id_index.py).
+pub fn id_key<'py>(py: Python<'py>, id: &str) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &[b"i", id.as_bytes()].concat())
 }

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySet, PyString, PyTuple};
 
-use super::known::{Ids, Names};
+use super::known::{Ids, Names, id_key};
 use super::packed::Packed;
 use super::records::Record;
 use crate::event::Event;
@@ -79,7 +79,7 @@ pub fn requests<'py>(
     let prefix = source.len();
     let (mut names, mut known) = (Names::new(), Ids::default());
     let (mut ids, mut id_keys, mut row_keys, mut rows) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut row, mut events, mut id_key, mut size, mut tos) = (Vec::new(), Packed::new(), Vec::new(), 0, Vec::new());
+    let (mut row, mut events, mut size, mut tos) = (Vec::new(), Packed::new(), 0, Vec::new());
     let mut take = |record: &Record| {
         let offset = record.offset.checked_add(base).filter(|offset| *offset >= 0)?;
         let timely = (0..=latest_ms).contains(&record.timestamp) && rules.are_for(py, record);
@@ -102,13 +102,10 @@ pub fn requests<'py>(
             Event { event: "accepted", id, at: now_ms, source: &source, due: asked.due_ms, to: asked.to }.begin(json);
             json.push(b'}');
         });
-        id_key.clear();
-        id_key.push(b'i');
-        id_key.extend_from_slice(id.as_bytes());
         row_keys.push(PyBytes::new(py, &rules.row_key(asked.due_ms, offset)));
         rows.push(PyBytes::new(py, &row));
         ids.push(PyString::new(py, id));
-        id_keys.push(PyBytes::new(py, &id_key));
+        id_keys.push(id_key(py, id));
         stamp_ms = latest_ms;
         size += row.len() as i64 + OVERHEAD;
         Some(size < room)

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
-use super::known::Names;
+use super::known::{Names, id_key};
 use crate::home::key_partition;
 use crate::row::{self, Row};
 
@@ -79,7 +79,7 @@ pub fn places<'py>(
 ) -> PyResult<(Vec<Bound<'py, PyBytes>>, Counts<'py>)> {
     let (py, near_end) = (rows.py(), near_end.as_bytes());
     let (mut names, mut counted, mut counts) = (Names::new(), FxHashMap::default(), Counts::new());
-    let (mut ids, mut id_key) = (Vec::with_capacity(rows.len()), Vec::new());
+    let mut ids = Vec::with_capacity(rows.len());
     for (key, raw) in rows {
         let (key, raw) = (key.cast::<PyBytes>()?.as_bytes(), raw.cast::<PyBytes>()?.as_bytes());
         let (row, due_ms) = known(key, raw)?;
@@ -90,10 +90,7 @@ pub fn places<'py>(
             counts.push((names.at(name).clone(), unit, 0));
         }
         counts[place].2 += 1;
-        id_key.clear();
-        id_key.push(b'i');
-        id_key.extend_from_slice(row.id.as_bytes());
-        ids.push(PyBytes::new(py, &id_key));
+        ids.push(id_key(py, row.id));
     }
     Ok((ids, counts))
 }
