@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 import rocksdict
 
+from app.process import time_slice
 from app.search.scan import Found, Scan, scan
 from tables.database import Database
 from tables.rocksdb_options import rocksdb_options
@@ -120,12 +121,14 @@ def yield_to_others(*, idle: bool) -> None:
     """Be nice; `idle` is more than that: whoever else wants a core takes it away at once.
 
     A process that is nice alone keeps its core until its slice is over, three milliseconds (Linux 6.6 on, EEVDF): at
-    2,000 messages a second above ten million, searches made the lateness' p99 1.5 times what it was, and idle ones not
-    at all. On a machine without any time to spare, an idle process gets hardly any.
+    18,000 messages a second above three million, searches made the lateness' p99 360 ms instead of 23, and 33 with
+    short slices. Where there are none, an idle process does no harm either, unless sessions are groups, where that does
+    not count; but on a machine without any time to spare it gets hardly any.
     """
     os.nice(_NICE)
     with contextlib.suppress(OSError):
         _SESSION.write_text(str(_NICE))
+    time_slice.shorten()
     if idle and hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(OSError):  # where that is forbidden
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from app.process import time_slice
 from app.search.scan import Found, Scan
 from app.search.scanner import IDLE, LENGTH, Answer, Question, encode
 
@@ -34,7 +35,7 @@ class Scans:
         self._process: asyncio.subprocess.Process | None = None
         self._end: asyncio.TimerHandle | None = None
         #: Whether the next process takes no more than what nobody else wants; one that got too little is nice alone.
-        self._idle = True
+        self._idle = not time_slice.supported()
 
     async def scan(self, wanted: Scan, only: int | None = None) -> Found:
         """Go through all partitions that are here, or `only` one of them.
@@ -113,6 +114,6 @@ class Scans:
         self._end = loop.call_later(_IDLE_S, self._leave)
 
     def _leave(self) -> None:
-        process, self._process, self._idle = self._process, None, True
+        process, self._process, self._idle = self._process, None, not time_slice.supported()
         if process is not None and process.stdin is not None:
             process.stdin.close()  # it ends by itself, when it has answered

@@ -2,14 +2,18 @@
 
 import asyncio
 import contextlib
+import ctypes
 import os
+import platform
 import shutil
 import signal
+import struct
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from app.process import time_slice
 from app.search.filter import Filter
 from app.search.scan import END, Place, Scan
 from app.search.scans import ScanFailed, Scans
@@ -134,12 +138,27 @@ async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: S
     assert (await scans.scan(Scan(count=True))).matching == 300
 
 
+@pytest.mark.skipif(not time_slice.supported(), reason="the kernel does not ask for slices")
+async def test_a_scanner_leaves_its_core_to_others_after_a_tenth_of_a_millisecond(scans: Scans) -> None:
+    await scans.scan(Scan(count=True))
+    assert scans._process is not None
+    size = 48
+    attributes = ctypes.create_string_buffer(size)
+    number = {"x86_64": 315, "aarch64": 275}[platform.machine()]  # sched_getattr(2)
+    assert ctypes.CDLL(None).syscall(number, scans._process.pid, attributes, size, 0) == 0
+    _, policy, _, nice, _, runtime_ns, _, _ = struct.unpack("IIQiIQQQ", attributes)
+    assert (policy, nice, runtime_ns) == (os.SCHED_OTHER, 10, 100_000)
+
+
 async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_little(
     scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(time_slice, "supported", lambda: False)
+    scans._leave()
+
     def policy() -> int:
         assert scans._process is not None
-        return os.sched_getscheduler(scans._process.pid)
+        return os.sched_getscheduler(scans._process.pid) & ~os.SCHED_RESET_ON_FORK
 
     await scans.scan(Scan(count=True))
     assert policy() == os.SCHED_IDLE
