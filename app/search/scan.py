@@ -2,8 +2,7 @@
 
 import bisect
 import heapq
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +14,7 @@ from tables import keys
 from tables.destination import told
 from tables.entry import decode, may_recur
 
-#: Rows between two looks at the clock: half a millisecond's.
+#: Rows between two looks at the clock, and two rests: half a millisecond's.
 _STRIDE: Final = 512
 
 Rows = Iterator[tuple[bytes, int, bytes]]
@@ -84,6 +83,10 @@ class Found(msgspec.Struct, kw_only=True):
         return self.up_to >= END
 
 
+def _go_on() -> None:
+    pass
+
+
 def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
     """Go through the rows of several partitions' databases in one order: by key, then by partition."""
 
@@ -94,8 +97,11 @@ def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
     return heapq.merge(*(rows(number, database) for number, database in parts))
 
 
-def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
-    """Go through rows that are due from the filter's beginning to its end, after a place, until a bound is met."""
+def scan(parts: Iterable[tuple[int, Any]], wanted: Scan, rest: Callable[[], None] = _go_on) -> Found:
+    """Go through rows that are due from the filter's beginning to its end, after a place, until a bound is met.
+
+    `rest` is called every now and then.
+    """
     seek = wanted.filter
     start = max(
         keys.row_key(seek.due_from_ms, 0, 0), wanted.after.key
@@ -117,7 +123,10 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
                     found.first_ms = keys.due_of(key)
                 _take(found, wanted, number, key, entry)
         full = not wanted.count and not wanted.steps and len(found.rows) >= wanted.limit
-        late = found.looked_at % _STRIDE == 0 and _late(until)
+        late = False
+        if found.looked_at % _STRIDE == 0:
+            rest()
+            late = Clock.monotonic_ms() > until
         if full or late or found.looked_at >= wanted.rows:
             found.up_to = last
             return found
@@ -126,16 +135,6 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan) -> Found:
 
 def _true(_raw: bytes) -> bool:
     return True
-
-
-def _late(until: int) -> bool:
-    """Let whoever waits for this core have it first, and return whether it is late.
-
-    By itself a process may keep it for three milliseconds, however nice it is (Linux 6.6 on, EEVDF): on a machine
-    that is busy that is what a search would cost each delivery.
-    """
-    os.sched_yield()
-    return Clock.monotonic_ms() > until
 
 
 def _take(found: Found, wanted: Scan, number: int, key: bytes, entry: Any) -> None:

@@ -18,6 +18,7 @@ import msgspec
 import rocksdict
 
 from app.process import time_slice
+from app.search.rest import Rest
 from app.search.scan import Found, Scan, scan
 from tables.database import Database
 from tables.rocksdb_options import rocksdb_options
@@ -101,14 +102,14 @@ class Secondaries:
             known[1].close()
 
 
-def answer(secondaries: Secondaries, question: Question) -> Answer:
+def answer(secondaries: Secondaries, question: Question, rest: Rest) -> Answer:
     """Return what a question comes to; once more with databases opened anew, if files went away under it."""
     paths = {path for _, path in question.parts}
     secondaries.keep(paths)
     for last in (False, True):
         try:
             parts: list[tuple[int, Any]] = [(number, secondaries.get(path)) for number, path in question.parts]
-            return Answer(scan(parts, question.scan))
+            return Answer(scan(parts, question.scan, rest.take))
         except Exception as error:  # noqa: BLE001 - whatever it is, the next question may fare better
             for path in paths:
                 secondaries.drop(path)
@@ -140,12 +141,12 @@ def main(directory: str, *, idle: bool) -> None:
     own = Path(directory)
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
-    secondaries, decoder = Secondaries(own), msgspec.msgpack.Decoder(Question)
+    secondaries, decoder, rest = Secondaries(own), msgspec.msgpack.Decoder(Question), Rest()
     take, give = sys.stdin.buffer, sys.stdout.buffer
     try:
         while len(head := take.read(LENGTH.size)) == LENGTH.size:
             question = decoder.decode(take.read(LENGTH.unpack(head)[0]))
-            body = encode(answer(secondaries, question))
+            body = encode(answer(secondaries, question, rest))
             give.write(LENGTH.pack(len(body)) + body)
             give.flush()
     except (BrokenPipeError, KeyboardInterrupt):

@@ -15,7 +15,7 @@ import pytest
 
 from app.process import time_slice
 from app.search.filter import Filter
-from app.search.scan import END, Place, Scan
+from app.search.scan import END, Place, Scan, scan
 from app.search.scans import ScanFailed, Scans
 from tables import Changes, PartitionStore
 from tests.tables.rows import NOW, apply, entry, filled, key, put
@@ -136,6 +136,16 @@ async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: S
     with contextlib.suppress(ScanFailed):
         await scans.scan(Scan(count=True))
     assert (await scans.scan(Scan(count=True))).matching == 300
+
+
+def test_a_scan_asks_for_a_rest_between_pieces(
+    stores: dict[int, PartitionStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.search.scan._STRIDE", 70)
+    rests: list[int] = []
+    parts = [(number, store._db) for number, store in stores.items()]
+    assert scan(parts, Scan(count=True), lambda: rests.append(1)).matching == 300
+    assert len(rests) == 4
 
 
 @pytest.mark.skipif(not time_slice.supported(), reason="the kernel does not ask for slices")

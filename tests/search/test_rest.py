@@ -1,0 +1,68 @@
+"""A search rests where others keep the machine busy, and only there."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from app.search.rest import Rest
+
+
+class Machine:
+    """Four cores whose time is told, and how long was slept meanwhile."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path, self.now_s, self.own_s, self.slept = path, 100.0, 0.0, list[float]()
+        self.used = self.idle = 0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(time, "process_time", lambda: self.own_s)
+        monkeypatch.setattr(time, "sleep", self.slept.append)
+        self.goes_on(0, 0, 0)
+
+    def goes_on(self, seconds: float, others: float, own_s: float) -> None:
+        """Let time pass in which others used so many cores."""
+        self.now_s += seconds
+        self.own_s += own_s
+        used = round((others * seconds + own_s) * 100)
+        self.used += used
+        self.idle += round(400 * seconds) - used
+        self.path.write_text(f"cpu  {self.used} 0 0 {self.idle} 0 0 0 0 7 7\ncpu0 1 2 3\n")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path / "stat", monkeypatch)
+
+
+def test_on_a_machine_that_others_use_it_rests_three_times_as_long_as_it_works(machine: Machine) -> None:
+    rest = Rest(machine.path)
+    machine.goes_on(1, 3, 0.5)
+    rest.take()
+    machine.goes_on(0.001, 3, 0.001)
+    rest.take()
+    assert machine.slept == [0.02, pytest.approx(0.003)]
+
+
+def test_what_it_takes_itself_makes_no_machine_busy(machine: Machine) -> None:
+    rest = Rest(machine.path)
+    for _ in range(5):
+        machine.goes_on(1, 2.3, 1)
+        rest.take()
+    assert not machine.slept
+
+
+def test_it_goes_on_when_others_are_done(machine: Machine) -> None:
+    rest = Rest(machine.path)
+    for others in (3, 0, 3):
+        machine.goes_on(1, others, 0.1)
+        rest.take()
+    assert machine.slept == [0.02, 0.02]
+
+
+def test_where_nothing_is_told_of_the_machine_it_never_rests(tmp_path: Path) -> None:
+    rest = Rest(tmp_path / "none")
+    time.sleep(0.25)
+    rest.take()
+    began = time.monotonic()
+    rest.take()
+    assert time.monotonic() - began < 0.01
