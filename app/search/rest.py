@@ -1,9 +1,11 @@
 """How a search gives way on a machine that others keep busy: it rests three times as long as it works."""
 
 import os
-import time
+import threading
 from pathlib import Path
 from typing import Final
+
+from app.clock import Clock
 
 #: What all cores have done since the start of the system, in ticks (proc_stat(5)): Linux alone has it.
 _CORES: Final = Path("/proc/stat")
@@ -11,8 +13,8 @@ _IDLE, _IOWAIT, _GUEST = 3, 4, 8
 #: A machine is busy when others take more than this of it. Then even a core that nobody wants is not free: it shares
 #: caches and, as most do, its arithmetic with another one that somebody uses.
 _BUSY: Final = 0.6
-_LOOK_S: Final = 0.2
-_TIMES, _LONGEST_S = 3, 0.02
+_LOOK_MS: Final = 200
+_TIMES, _LONGEST_MS = 3, 20
 
 
 class Rest:
@@ -20,30 +22,33 @@ class Rest:
 
     def __init__(self, cores: Path = _CORES) -> None:
         """Take the machine for idle until it has been looked at."""
-        self._cores, self._busy = cores, False
-        self._since_s = self._looked_s = time.monotonic()
-        self._ticks, self._own_s = self._all(), time.process_time()
+        self._cores, self._busy, self._over = cores, False, threading.Event()
+        self._since_ms = self._looked_ms = Clock.monotonic_ms()
+        self._ticks, self._own_s = self._all(), sum(os.times()[:2])
 
     def take(self) -> None:
         """Let whoever waits for this core have it first, and rest if the machine is busy.
 
         By itself a process may keep its core for three milliseconds, however nice it is (Linux 6.6 on, EEVDF).
         """
-        worked_s = time.monotonic() - self._since_s
-        if time.monotonic() - self._looked_s > _LOOK_S:
+        now_ms = Clock.monotonic_ms()
+        worked_ms = now_ms - self._since_ms
+        if now_ms - self._looked_ms > _LOOK_MS:
             self._look()
-        if self._busy:
-            time.sleep(min(_LONGEST_S, _TIMES * worked_s))
-        else:
+        if not self._busy:
             os.sched_yield()
-        self._since_s = time.monotonic()
+        elif worked_ms:
+            self._over.wait(min(_LONGEST_MS, _TIMES * worked_ms) / 1_000)  # nobody sets it
+        else:  # it is too short to be told, and counts as part of the next piece
+            return
+        self._since_ms = Clock.monotonic_ms()
 
     def _look(self) -> None:
-        (total, used), own_s = self._all(), time.process_time()
+        (total, used), own_s = self._all(), sum(os.times()[:2])
         ticks = total - self._ticks[0]
         others = used - self._ticks[1] - (own_s - self._own_s) * os.sysconf("SC_CLK_TCK")
         self._busy = others > _BUSY * ticks
-        self._ticks, self._own_s, self._looked_s = (total, used), own_s, time.monotonic()
+        self._ticks, self._own_s, self._looked_ms = (total, used), own_s, Clock.monotonic_ms()
 
     def _all(self) -> tuple[float, float]:
         """Return how many ticks there were, and how many of these were used."""

@@ -1,10 +1,13 @@
 """A search rests where others keep the machine busy, and only there."""
 
+import os
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from app.clock import Clock
 from app.search.rest import Rest
 
 
@@ -14,9 +17,9 @@ class Machine:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path, self.now_s, self.own_s, self.slept = path, 100.0, 0.0, list[float]()
         self.used = self.idle = 0
-        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(time, "process_time", lambda: self.own_s)
-        monkeypatch.setattr(time, "sleep", self.slept.append)
+        monkeypatch.setattr(Clock, "monotonic_ms", lambda: round(self.now_s * 1_000))
+        monkeypatch.setattr(os, "times", lambda: (self.own_s, 0.0, 0.0, 0.0, 0.0))
+        monkeypatch.setattr(threading.Event, "wait", lambda _, seconds: self.slept.append(seconds))
         self.goes_on(0, 0, 0)
 
     def goes_on(self, seconds: float, others: float, own_s: float) -> None:
