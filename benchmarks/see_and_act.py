@@ -120,7 +120,7 @@ def _beside(here: Installation, options: argparse.Namespace, api: Api, path: str
 def _stream(here: Installation, options: argparse.Namespace, over: Callable[[int], bool]) -> list[int]:
     """Ask for messages a second ahead at an even rate until it is over; return how late each was."""
     ends = topics.Ends(here.bootstrap)
-    start, begin, sent = ends.total(here.out), now_ms(), 0
+    start, begin, sent = topics.ends(here.bootstrap, here.out), now_ms(), 0
     producer = Producer({"bootstrap.servers": here.bootstrap, "linger.ms": 5, "log_level": 0})
     while not over(begin):
         due = begin + 1_000 + sent * 1_000 // options.rate
@@ -131,13 +131,9 @@ def _stream(here: Installation, options: argparse.Namespace, over: Callable[[int
         producer.produce(here.requests, _VALUE, headers=headers)
         sent += 1
     assert not producer.flush(60)
-    wait_for(lambda: ends.total(here.out) - start >= sent, 60, "The stream")
+    wait_for(lambda: ends.total(here.out) - sum(start.values()) >= sent, 60, "The stream")
     ends.close()
-    late = [
-        message.timestamp()[1] - int(dict(message.headers())["delay-due"])
-        for message in topics.read(here.bootstrap, here.out)
-        if message.timestamp()[1] >= begin
-    ]
+    late = topics.late_ms(here.bootstrap, here.out, start)
     if len(late) != sent:
         raise PromiseBroken("see-and-act", [f"{len(late)} of {sent} of the stream were delivered"])
     return late

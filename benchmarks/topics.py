@@ -53,12 +53,15 @@ def ends(bootstrap: str, topic: str) -> dict[int, int]:
     """Return the end offset of each partition of a topic."""
     reader = consumer(bootstrap)
     try:
-        return {
-            number: reader.get_watermark_offsets(TopicPartition(topic, number), _TIMEOUT_S)[1]
-            for number in _partitions(reader, topic)
-        }
+        return _ends(reader, topic)
     finally:
         reader.close()
+
+
+def late_ms(bootstrap: str, topic: str, start: Mapping[int, int]) -> list[int]:
+    """Return how late each message is that has come to a destination from these offsets on."""
+    came = read(bootstrap, topic, start)
+    return [message.timestamp()[1] - int(dict(message.headers())["delay-due"]) for message in came]
 
 
 def last_append_ms(bootstrap: str, topic: str) -> int:
@@ -91,6 +94,11 @@ def _partitions(reader: Consumer, topic: str) -> list[int]:
     return sorted(reader.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
 
 
+def _ends(reader: Consumer, topic: str) -> dict[int, int]:
+    places = (TopicPartition(topic, number) for number in _partitions(reader, topic))
+    return {place.partition: reader.get_watermark_offsets(place, _TIMEOUT_S)[1] for place in places}
+
+
 class Ends:
     """How far topics have been written."""
 
@@ -99,9 +107,7 @@ class Ends:
 
     def total(self, topic: str) -> int:
         """Return the sum of the end offsets of a topic's partitions; 0 if it is not there."""
-        numbers = _partitions(self._consumer, topic)
-        places = (TopicPartition(topic, number) for number in numbers)
-        return sum(self._consumer.get_watermark_offsets(place, _TIMEOUT_S)[1] for place in places)
+        return sum(_ends(self._consumer, topic).values())
 
     def close(self) -> None:
         """Leave Kafka alone."""

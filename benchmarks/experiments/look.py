@@ -70,13 +70,7 @@ def keeps(here: Installation, rate: int, seconds: float) -> bool:
     except TooSlow:  # the generator shares these cores: what it cannot send, nobody can take
         return False
     here.wait_settled()
-    return spread(_late(here, start))["p99_ms"] <= _BEHIND_MS
-
-
-def _late(here: Installation, start: Mapping[int, int]) -> list[int]:
-    """Return how late each message was that has come to the destination since."""
-    came = topics.read(here.bootstrap, here.out, start)
-    return [message.timestamp()[1] - int(dict(message.headers())["delay-due"]) for message in came]
+    return spread(topics.late_ms(here.bootstrap, here.out, start))["p99_ms"] <= _BEHIND_MS
 
 
 def steady(here: Installation, name: str, rate: int, seconds: float) -> Plan:
