@@ -10,6 +10,7 @@ from punctual.cli.exits import Exit
 from punctual.cli.parser import Parser
 from punctual.cli.registry import COMMANDS, Command, find
 from punctual.cli.terminal import legible, say
+from punctual.cli.times import one_now
 
 PROG: Final = "punctual"
 
@@ -35,7 +36,9 @@ def run(name: str, arguments: Sequence[str], prog: str = PROG) -> int:
 
 def _run(command: Command, arguments: Sequence[str], prog: str) -> int:
     try:
-        code = command.load().run(parser_of(command, prog).parse_args(arguments))
+        with one_now():
+            options = parser_of(command, prog).parse_args(arguments)
+        code = command.load().run(options)
     except CommandError as error:
         sys.stdout.flush()
         say(f"{prog} {command.name}: {legible(str(error))}")

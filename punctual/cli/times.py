@@ -2,6 +2,9 @@
 
 import time
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -9,11 +12,23 @@ from punctual.contract.retry import parse_span
 from punctual.contract.times import moment_of, parse_time
 
 _SECOND_MS: Final = 1_000
+#: What `now` is for all arguments of one command.
+_one_now_ms: Final = ContextVar[int | None]("one_now_ms", default=None)
 
 
 def now_ms() -> int:
     """Return this machine's time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def one_now() -> Iterator[None]:
+    """Have each `now`, and each span from now on, mean the same moment: `--from now --until 2h` are two hours."""
+    token = _one_now_ms.set(now_ms())
+    try:
+        yield
+    finally:
+        _one_now_ms.reset(token)
 
 
 def moment_ms(text: str) -> int:
@@ -33,13 +48,14 @@ def past_ms(text: str) -> int:
 
 
 def _time_or_span(text: str, direction: int, meaning: str) -> int:
+    at_ms = _one_now_ms.get() or now_ms()
     if text == "now":
-        return now_ms()
+        return at_ms
     try:
         return parse_time(text)
     except ValueError as error:
         try:
-            return now_ms() + direction * parse_span(text)
+            return at_ms + direction * parse_span(text)
         except ValueError:
             raise ArgumentTypeError(f"{error}; or a span {meaning}: 90s, 15m, 2h, 1d") from error
 

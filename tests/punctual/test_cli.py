@@ -1,5 +1,6 @@
 """The command line without a worker: what it loads, and how it writes."""
 
+import itertools
 import os
 import pty
 import subprocess
@@ -103,6 +104,18 @@ def test_what_would_change_a_terminal_is_written_as_escapes(capsys: pytest.Captu
 def test_a_time_is_written_as_arguments_take_it(moment_ms: int, text: str) -> None:
     assert times.written(moment_ms) == text
     assert times.moment_ms(text) == moment_ms
+
+
+def test_all_times_of_one_command_count_from_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments, seen = itertools.count(1_000), list[tuple[int, int]]()
+    monkeypatch.setattr(times, "now_ms", lambda: next(moments))
+    monkeypatch.setattr("punctual.cli.forecast.run", lambda options: seen.append((options.since, options.until)))
+    main.run("forecast", ["--from", "now", "--until", "2h"])
+    main.run("forecast", ["--from", "soon"])
+    main.run("forecast", ["--from", "now", "--until", "1s"])
+
+    assert [until - since for since, until in seen] == [7_200_000, 1_000]
+    assert seen[0][0] < seen[1][0]
 
 
 def test_progress_is_a_line_of_a_terminal_and_gone_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
