@@ -59,7 +59,7 @@ class PostWriter:
     def _signed(self, key: bytes, entry: Entry, to: Allowed, body: bytes) -> list[tuple[str, str]]:
         """Return the header fields of Standard Webhooks; without a secret for the URL nothing is signed."""
         kind = "delivery" if entry.url is None else "callback"
-        source = entry.source if entry.series is None else f"{entry.source}@{keys.due_of(key)}"
+        source = occurrences.source_of(entry, keys.due_of(key))
         id_ = signatures.webhook_id(self._cluster, self._settings.app_id, kind, source)
         seconds = self._clock.wall_ms() // 1000
         said = [("webhook-id", id_), ("webhook-timestamp", str(seconds))]

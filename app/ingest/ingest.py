@@ -41,7 +41,7 @@ class Ingest:
         settings = context.settings
         self._number, self._policy = context.number, policy
         self._store, self._memory = context.store, context.memory
-        self._refusals = Refusals(context.number, settings, context.limits, policy.quotas)
+        self._refusals = Refusals(context, policy.quotas)
         self._rates = None if policy.quotas is None else policy.quotas.rates
         self._dialect = settings.dialect
         self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions

@@ -1,10 +1,9 @@
 """Requests that are not accepted: a dead letter, an event, and the failure callback that they ask for."""
 
 from app.ingest.quotas import Quotas
-from app.settings import Settings
 from app.steps import callbacks, dead_letters
+from app.steps.context import Context
 from app.steps.events import Event
-from app.steps.limits import Limits
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import native, recurring
 from punctual.contract.dialects import Dialect
@@ -16,10 +15,10 @@ from tables import Entry, keys
 class Refusals:
     """Refuses the requests that come to one partition."""
 
-    def __init__(self, number: int, settings: Settings, limits: Limits, quotas: Quotas | None = None) -> None:
-        """Serve partition `number`; of namespaces whose `quotas` are used up no callback waits."""
-        self._quotas = quotas
-        self._number, self._settings, self._limits = number, settings, limits
+    def __init__(self, context: Context, quotas: Quotas | None) -> None:
+        """Serve the partition of a context; of namespaces whose `quotas` are used up no callback waits."""
+        self._context, self._quotas = context, quotas
+        self._number, self._settings, self._limits = context.number, context.settings, context.limits
 
     def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
         """Add to `step` what becomes of a record that cannot be accepted."""
@@ -61,7 +60,7 @@ class Refusals:
         )
         step.reject(letter, refusal.reason)
         if self._may_call(entry.on_failure):  # anyone can write what looks like the tier's
-            callbacks.queue(step, key, entry, refusal.reason, refusal.sentence, self._limits.row)
+            callbacks.queue(self._context, step, key, entry, refusal.reason, refusal.sentence)
         step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))
 
     def _call_back(self, step: Step, dialect: Dialect, record: Record, source: str, refusal: Refusal) -> None:
@@ -74,7 +73,7 @@ class Refusals:
         failed = Entry(source, "", record.key, record.value, users, source, on_failure=url)
         row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))
         body = None if dialect.returned is None else record.value
-        callbacks.queue(step, row, failed, refusal.reason, refusal.sentence, self._limits.row, body)
+        callbacks.queue(self._context, step, row, failed, refusal.reason, refusal.sentence, body)
 
     def _may_call(self, url: str | None) -> bool:
         """Return whether the settings allow a URL."""

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from app.http.allow_list import AllowList, NotListed, allow_list
+from app.steps import occurrences
+from app.steps.context import Context
 from app.steps.step import Step
 from punctual.contract.headers import REASON
 from punctual.contract.request import Reason, Refusal
@@ -51,29 +53,33 @@ def is_allowed(url: str, allowed: tuple[str, ...]) -> bool:
 
 
 def queue(
-    step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, limit: int, body: bytes | None = None
+    context: Context, step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, body: bytes | None = None
 ) -> None:
     """Add to `step` the callback of a message that failed, if it asks for one; the key of its `row` lends the rest.
 
     A dialect may have a `body` of its own, beside which a header has the reason. A callback that would be larger than
-    `limit` bytes leaves the message's content out and says so, in the usual body.
+    a row can be leaves the message's content out and says so, in the usual body.
     """
     if entry.on_failure is None:
         return
-    waiting = _waiting(entry, reason, sentence) if body is None else _returned(entry, reason, body)
+    due_ms, limit = keys.due_of(row), context.limits.row
+    failed, source = occurrences.occurrence(entry, due_ms), occurrences.source_of(entry, due_ms)
+    headers = [] if body is None else [(REASON, reason.value.encode())]
+    body = _body(failed, reason, sentence) if body is None else body
+    waiting = Entry(failed.id, "", None, body, [*headers], source, url=entry.on_failure)
     raw = encode(waiting, step.version)
     if len(raw) > limit:
         sentence += " (Key, value and headers are left out here: the callback would be too large.)"
-        waiting = _waiting(msgspec.structs.replace(entry, key=None, value=None, headers=[]), reason, sentence)
+        body = _body(msgspec.structs.replace(failed, key=None, value=None, headers=[]), reason, sentence)
+        waiting = msgspec.structs.replace(waiting, value=body, headers=[])
         raw = encode(waiting, step.version)
     if len(raw) <= limit:
-        # A key is written once: of a message that fails in the very millisecond in which it is due, it is the next one.
-        step.put(keys.with_due(row, step.now_ms + (keys.due_of(row) == step.now_ms)), waiting, raw)
+        step.put(context.free_key(step, row, step.now_ms), waiting, raw)
 
 
-def _waiting(entry: Entry, reason: Reason, sentence: str) -> Entry:
-    """Return the row of a callback."""
-    body = msgspec.json.encode(
+def _body(entry: Entry, reason: Reason, sentence: str) -> bytes:
+    """Return what a callback says of a message."""
+    return msgspec.json.encode(
         {
             "id": entry.id,
             "topic": entry.to,
@@ -85,12 +91,6 @@ def _waiting(entry: Entry, reason: Reason, sentence: str) -> Entry:
             "error": sentence,
         }
     )
-    return Entry(entry.id, "", None, body, [], entry.source, url=entry.on_failure)
-
-
-def _returned(entry: Entry, reason: Reason, body: bytes) -> Entry:
-    """Return the row of a callback that has its dialect's body."""
-    return Entry(entry.id, "", None, body, [(REASON, reason.value.encode())], entry.source, url=entry.on_failure)
 
 
 def _text(raw: bytes | None) -> Any:

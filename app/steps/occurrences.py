@@ -65,6 +65,11 @@ def occurrence(entry: Entry, due_ms: int) -> Entry:
     return msgspec.structs.replace(entry, id=f"{entry.id}@{due_ms}", series=None)
 
 
+def source_of(entry: Entry, due_ms: int) -> str:
+    """Return the name that no other delivery and no other callback has: the source, of an occurrence with its time."""
+    return entry.source if entry.series is None else f"{entry.source}@{due_ms}"
+
+
 def allows(entry: Entry, op: str) -> bool:
     """Return whether a command can be for a message: only what recurs is paused, and resumed."""
     return entry.series is not None or op not in OF_SERIES

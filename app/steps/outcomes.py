@@ -94,9 +94,8 @@ class Outcomes:
 
     def __init__(self, context: Context) -> None:
         """Serve the partition of a context."""
-        self._number, self._settings = context.number, context.settings
-        self._claims, self._limits = context.claims, context.limits
-        self._cold, self._memory = context.cold, context.memory
+        self._context, self._number, self._settings = context, context.number, context.settings
+        self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
         self._bounds, self._usual = Bounds(context), UsualDeliveries(context)
 
     def apply(self, step: Step, outcome: Outcome) -> None:
@@ -165,12 +164,9 @@ class Outcomes:
                 self._overtake(step, row, entry)
             return
         due_ms, new = following
-        key = keys.with_due(row, due_ms)
-        while step.changes.touches(key):  # a key is written once
-            due_ms += 1
-            key = keys.with_due(row, due_ms)
+        key = self._context.free_key(step, row, due_ms)
         step.put(key, new, encode(new, step.version))
-        ended(step, "accepted", due_ms, new)
+        ended(step, "accepted", keys.due_of(key), new)
         if entry.commands:
             self._apply_all(step, key, msgspec.structs.replace(new, commands=entry.commands))
 
@@ -179,7 +175,7 @@ class Outcomes:
         message = occurrences.occurrence(entry, keys.due_of(outcome.row))
         letter = dead_letters.rejected(
             self._settings.dead_letters,
-            self._limits.dead_letter,
+            self._context.limits.dead_letter,
             self._number,
             outcome.row,
             message,
@@ -187,7 +183,7 @@ class Outcomes:
             outcome.sentence,
         )
         step.reject(letter, outcome.reason)
-        self._call_back(step, outcome, message)
+        self._call_back(step, outcome, entry)
         ended(step, "rejected", keys.due_of(outcome.row), entry, reason=outcome.reason.value)
         self._end(step, outcome.row, entry)
 
@@ -196,8 +192,8 @@ class Outcomes:
         due_ms, body = keys.due_of(outcome.row), None
         returned = self._settings.dialect(entry.source.rsplit("-", 2)[0]).returned
         if entry.on_failure is not None and returned is not None:
-            body = returned(entry, due_ms)
-        callbacks.queue(step, outcome.row, entry, outcome.reason, outcome.sentence, self._limits.row, body)
+            body = returned(occurrences.occurrence(entry, due_ms), due_ms)
+        callbacks.queue(self._context, step, outcome.row, entry, outcome.reason, outcome.sentence, body)
 
     def _uncalled(self, step: Step, outcome: Attempted, entry: Entry) -> None:
         """Try a callback again later, or leave it at the dead letter."""
@@ -208,7 +204,7 @@ class Outcomes:
             return
         again = msgspec.structs.replace(entry, attempts=tries)
         due_ms = step.now_ms + wait_ms(tries, entry.source, outcome.after_ms)
-        step.put(keys.with_due(outcome.row, due_ms), again, encode(again, step.version))
+        step.put(self._context.free_key(step, outcome.row, due_ms), again, encode(again, step.version))
 
     def _attempted(self, step: Step, outcome: Attempted, entry: Entry) -> None:
         """Have a message wait for its next try in its row, or give it up."""

@@ -10,6 +10,7 @@ import pytest
 
 from app.steps import callbacks
 from app.steps.outcomes import Attempted, Called, Rejected
+from app.steps.tries import wait_ms
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, PartitionStore, keys
 from tests.app.workbench import Workbench, source
@@ -190,3 +191,57 @@ def test_what_only_looks_like_the_cold_tiers_calls_nobody_whom_the_settings_do_n
 
     assert bench.events[-1]["event"] == "refused"
     assert not waiting(bench)
+
+
+def series(bench: Workbench) -> str:
+    return bench.schedule("a", NOW, delay_every="PT1S", delay_on_failure=URL)
+
+
+def fail(bench: Workbench) -> Rejected:
+    return Rejected(bench.claim("a"), Reason.UNKNOWN_TOPIC, "It is gone.")
+
+
+def test_callbacks_of_two_occurrences_that_are_tried_again_in_one_step_both_wait(bench: Workbench) -> None:
+    asked = series(bench)
+    bench.run(fail(bench))
+    bench.now_ms += 1_000
+    bench.run(fail(bench))
+    rows = [row for row, entry in bench.store.rows() if entry.url is not None]
+    bench.run(*(Attempted(bench.claim_row(row), "HTTP 500") for row in rows))
+
+    assert sorted(callback.id for _, callback in waiting(bench)) == [f"a@{NOW}", f"a@{NOW + 1_000}"]
+    assert sorted(callback.source for _, callback in waiting(bench)) == [f"{asked}@{NOW}", f"{asked}@{NOW + 1_000}"]
+    assert [callback.attempts for _, callback in waiting(bench)] == [1, 1]
+
+
+def test_a_callback_does_not_take_the_place_of_the_next_occurrence(bench: Workbench) -> None:
+    series(bench)
+    bench.run(fail(bench))
+    ((row, _),) = ((row, entry) for row, entry in bench.store.rows() if entry.url is not None)
+    due = bench.pending()["a"]
+    bench.now_ms = due - _wait(bench, row)  # its next try is due when the next occurrence is
+    bench.run(Attempted(bench.claim_row(row), "HTTP 500"))
+
+    assert bench.pending() == {"a": due}
+    assert [when for when, _ in waiting(bench)] == [due + 1]
+    bench.command("cancel", "a")
+    assert bench.pending() == {}
+    assert len(waiting(bench)) == 1
+
+
+def test_an_occurrence_does_not_take_the_place_of_a_callback(bench: Workbench) -> None:
+    series(bench)
+    bench.run(fail(bench))
+    ((row, _),) = ((row, entry) for row, entry in bench.store.rows() if entry.url is not None)
+    bench.now_ms = NOW + 2_000 - _wait(bench, row)
+    bench.run(Attempted(bench.claim_row(row), "HTTP 500"))
+    bench.run(Rejected(bench.claim("a"), Reason.UNKNOWN_TOPIC, "It is gone."))
+
+    assert [(when, callback.attempts) for when, callback in waiting(bench) if callback.attempts] == [(NOW + 2_000, 1)]
+    assert bench.pending() == {"a": NOW + 2_001}
+
+
+def _wait(bench: Workbench, row: bytes) -> int:
+    callback = bench.store.entry(row)
+    assert callback is not None
+    return wait_ms(1, callback.source)
