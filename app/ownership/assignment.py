@@ -150,10 +150,12 @@ class Ownership:
         ends = await stages.logs.ends(number)
         await stages.recovery.end_replaced(number, store)
         await self._learn_destinations(store)
+        claims = await stages.watermark.claims(number)
         if generation != self.generation:
             return
         partition.start(store, self._fatal)
-        await stages.watermark.begin(partition)
+        for topic, stamp_ms in claims.items():
+            partition.memory.claim(topic, stamp_ms)
         await stages.intake.begin(number, offsets)
         await stages.catching_up.wait(partition, ends, look, began)
         read_s = asyncio.get_running_loop().time()

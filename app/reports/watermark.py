@@ -42,14 +42,16 @@ class Watermark:
         #: What each partition must have read of its forwards, before the stamp is its watermark.
         self._awaited: dict[int, tuple[int, int]] = {}
 
-    async def begin(self, partition: Partition) -> None:
-        """Bind a partition to what its last owner has claimed."""
+    async def claims(self, number: int) -> dict[str, int]:
+        """Return, by input, what the last owner of a partition has claimed, before it is reported anew.
+
+        Whoever comes next is bound by it (OrderMemory.claim).
+        """
         await self._reports.read()
         latest_ms = self._clock.now_ms() - self._clock.offset_ms + AHEAD_MS
-        for topic in self._settings.inputs:
-            stamp_ms = self._reports.read_to(partition.number, topic)
-            if stamp_ms <= latest_ms:  # nobody claims the future, but who should not write there
-                partition.memory.claim(topic, stamp_ms)
+        claimed = {topic: self._reports.read_to(number, topic) for topic in self._settings.inputs}
+        # Nobody claims the future, but who should not write there.
+        return {topic: stamp_ms for topic, stamp_ms in claimed.items() if stamp_ms <= latest_ms}
 
     async def run(self) -> None:
         """Go on until cancelled."""

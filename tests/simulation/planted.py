@@ -24,7 +24,7 @@ from app.route import Route
 from app.steps import occurrences
 from app.steps.bounds import Bounds
 from app.steps.order_memory import OrderMemory
-from app.steps.outcomes import Delivered
+from app.steps.outcomes import Attempted, Delivered, Outcomes
 from app.steps.step import Step
 from app.throttle.allowance import Allowance
 from app.throttle.controls import Controls
@@ -242,6 +242,20 @@ def _taken_first(begin: Any) -> Any:
     return planted
 
 
+def _given_up_at_once(_: Any) -> Any:
+    def planted(_: Outcomes, step: Step, outcome: Attempted, entry: Entry) -> None:
+        step.remove(outcome.row, entry)
+
+    return planted
+
+
+def _one_name(_: Any) -> Any:
+    def planted(entry: Entry, _due_ms: int) -> str:
+        return entry.source
+
+    return planted
+
+
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
@@ -274,6 +288,8 @@ BUGS: dict[str, list[Bug]] = {
     "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],
     "a series ends with its first occurrence": [(occurrences, "following", _forgetful)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],
+    "the callbacks of a series have one name": [(occurrences, "source_of", _one_name)],
+    "a callback that is not taken is forgotten": [(Outcomes, "_uncalled", _given_up_at_once)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
     **planted_teams.BUGS,
 }

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from tests.simulation.bounds import unbounded
+from tests.simulation.callbacks import broken_callbacks
 from tests.simulation.changelog import untrue
 from tests.simulation.commands import broken_commands
 from tests.simulation.evidence import Evidence
@@ -33,6 +34,7 @@ _CHECKS = (
     unbounded,
     out_of_order,
     broken_posts,
+    broken_callbacks,
     untrue,
     disobeyed,
     too_fast,

@@ -64,10 +64,12 @@ class Web:
         self.share = rnd.choice((0.0, 0.0, 0.0, 0.3, 1.0))
         self.env = {
             "DELAY_HTTP_DESTINATIONS": "https://*.example.com",
+            "DELAY_CALLBACKS": "https://*.example.com",
             "DELAY_HTTP_GIVE_UP": rnd.choice(("P3D", "P3D", "2500")),
         }
         self._moods = {f"https://h{number}.example.com": rnd.choice(_MOODS) for number in range(rnd.randint(1, 3))}
         self.posts: list[Post] = []
+        self.callbacks: list[Post] = []
         #: From then on all of them take everything.
         self.calm = False
 
@@ -76,6 +78,10 @@ class Web:
         if self._rnd.random() >= self.share:
             return None
         return f"{self._rnd.choice(list(self._moods))}/{self._rnd.randrange(5)}"
+
+    def callback(self, rnd: random.Random) -> str:
+        """Return where a failure is to be told."""
+        return f"{rnd.choice(list(self._moods))}/failed"
 
     def client(self, worker: "Worker") -> "Client":
         """Return what a worker posts with."""
@@ -106,7 +112,8 @@ class Client:
             await asyncio.sleep(self.rnd.choice((0.0, _TIMEOUT_S)))
             return Answer(Meaning.AGAIN, "no connection", of_host=True)
         status = how if isinstance(how, int) else 200
-        self.web.posts.append(Post(sent, str(to.target.url), body, dict(headers), status, how != _LOST))
+        post = Post(sent, str(to.target.url), body, dict(headers), status, how != _LOST)
+        (self.web.posts if "delay-source" in post.headers else self.web.callbacks).append(post)
         if how == _LOST:
             await asyncio.sleep(_TIMEOUT_S)
             return Answer(Meaning.AGAIN, "timeout", of_host=True)

@@ -19,6 +19,7 @@ from app.steps.order_memory import order_of
 from punctual.contract.home import home_partition
 from tables import Entry, PartitionStore, keys
 from tests.simulation.broker import NODES, Broker
+from tests.simulation.callbacks import call_back
 from tests.simulation.controls import Said, controls, settings_of
 from tests.simulation.disk import Disks
 from tests.simulation.faults import Fault, Plan, plan
@@ -90,6 +91,7 @@ class World:
         self.asks: list[Ask] = with_retries(asks, seed, self.settings, self.plan.span_s, self.destinations)
         self.asks += series(seed, self.settings, self.plan.span_s, self.destinations)
         self.asks += teams(seed, self.settings, self.plan.span_s, self.destinations)
+        call_back(self.asks, seed, self.web)
         self.asks.sort(key=lambda ask: ask.at_s)
         self.process = Process("world")
         self.broker = Broker(self.loop, seed, self.process)

@@ -146,7 +146,8 @@ async def test_a_new_owner_is_bound_by_what_the_last_one_claimed(
     assert not ends
     async with watching(tmp_path) as (stage, made, _, reports):
         reports.stamps[0] = stage.clock.wall + 70
-        await made.begin(stage.partition)
+        for topic, stamp_ms in (await made.claims(0)).items():
+            stage.partition.memory.claim(topic, stamp_ms)
         await stage.schedule("a", 60_000)
 
         ((_, entry),) = stage.stores[0].rows()
@@ -157,9 +158,8 @@ async def test_nobody_is_bound_by_a_claim_of_the_future(tmp_path: Path, ends: di
     assert not ends
     async with watching(tmp_path) as (stage, made, _, reports):
         reports.stamps[0] = stage.clock.wall + 3_600_000
-        await made.begin(stage.partition)
 
-        assert stage.partition.memory.claimed("delay-requests") == -1
+        assert await made.claims(0) == {}
 
 
 async def test_what_a_worker_claims_itself_counts_when_it_is_written(
