@@ -126,7 +126,7 @@ def test_a_browser_signs_in_by_the_provider_acts_and_signs_out(installation: Ins
     own = f"http://{socket.gethostname()}:{installation.worker.port}"
     with browser.new_context(base_url=own) as context:
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         page.goto("/new")
         assert [one["id"] for one in Axe().run(page).response["violations"]] == []
         page.get_by_role("link", name="Sign in by the provider").click()

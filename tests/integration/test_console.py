@@ -58,7 +58,7 @@ def page(browser: "Browser", installation: "Installation", topics: list[str]) ->
         wrong: list[str] = []
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         yield page
         assert wrong == []
 

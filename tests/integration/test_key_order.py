@@ -101,7 +101,8 @@ def test_what_nobody_has_thought_of_ends_the_app_and_nothing_comes_after_it(
         assert histories(done)["k"] == [0]
         only.kill()
         only.start()
-        eventually(lambda: not only.alive, 60, "its end, again")
+        # One that ended without leaving its group is waited for by that, for a minute.
+        eventually(lambda: not only.alive, 150, "its end, again")
 
     assert set(histories(done)["k"]) == {0}
 

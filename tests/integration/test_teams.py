@@ -257,7 +257,7 @@ def test_the_console_shows_a_team_what_it_may_see(both: Installation, browser: "
     headers = {"Authorization": encode_basic_auth("a", "a")}
     with browser.new_context(base_url=both.worker.url, extra_http_headers=headers) as context:
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         page.goto("/")
         assert page.locator("nav[aria-label=Pages] a").all_inner_texts() == [
             *("Home", "Find", "Dead letters", "Recurring", "Jobs", "Audit")
