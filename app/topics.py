@@ -104,13 +104,13 @@ async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitab
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
-        there = await _partitions(admin)
+        there = await partitions_by_topic(admin)
         if assure_layout is not None and topic_names.layout(settings.app_id) in there:
             await assure_layout(settings)
         _assure_changelog(settings, there)
         # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
         cold = bool(settings.horizon_ms) or settings.cold in there
-        configs = await _configs(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
+        configs = await _settled(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
         input_bytes = max(
             (int(configs[topic]["max.message.bytes"]) for topic in settings.inputs if topic in configs),
             default=INPUT_BYTES,
@@ -163,11 +163,17 @@ async def _ensure(settings: Settings, topic: str) -> int:
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
-        if topic not in await admin.list_topics():
+        there = await partitions_by_topic(admin)
+        if topic not in there:
             await _create(admin, settings, {topic: when_needed(settings)[topic]})
-            await _settled(admin, [topic])
-        [described] = await admin.describe_topics([topic])
-        return len(described["partitions"])
+        for _ in range(_LOOKS):
+            if topic in there:
+                break
+            await asyncio.sleep(_LOOK_S)
+            there = await partitions_by_topic(admin)
+        else:
+            raise aiokafka.errors.UnknownTopicOrPartitionError(topic)
+        return there[topic]
     finally:
         await admin.close()
 
@@ -186,11 +192,13 @@ def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
         raise TopicMismatch(msg)
 
 
-async def _partitions(admin: AIOKafkaAdminClient) -> dict[str, int]:
-    names = [name for name in await admin.list_topics() if not name.startswith("__")]
-    if not names:
-        return {}
-    return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics(names)}
+async def partitions_by_topic(admin: AIOKafkaAdminClient) -> dict[str, int]:
+    """Return how many partitions each topic has, Kafka's own left out.
+
+    It is one broker's one answer: asked for names that another has told, it may not know of one just created.
+    """
+    every = await admin.describe_topics()
+    return {one["topic"]: len(one["partitions"]) for one in every if not one["topic"].startswith("__")}
 
 
 async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:

@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from app import topic_names
 from app.repartition.errors import NotReady
 from app.settings import Settings
-from app.topics import plan
+from app.topics import partitions_by_topic, plan
 
 #: A topic that is new, gone or larger gets round within this.
 _LOOKS, _LOOK_S = 100, 0.1
@@ -35,10 +35,7 @@ class Topics:
 
     async def partitions(self) -> dict[str, int]:
         """Return how many partitions each topic has."""
-        names = [name for name in await self._admin.list_topics() if not name.startswith("__")]
-        if not names:
-            return {}
-        return {one["topic"]: len(one["partitions"]) for one in await self._admin.describe_topics(names)}
+        return await partitions_by_topic(self._admin)
 
     async def members(self) -> int:
         """Return how many workers are in the group."""

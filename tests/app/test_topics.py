@@ -1,7 +1,49 @@
 """The topics that there must be."""
 
+import asyncio
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app import topics
 from app.settings import Settings
-from app.topics import plan
+from app.topics import ensure_receipts, partitions_by_topic, plan
+
+
+class Brokers:
+    """Brokers that answer in turn, each by the topics that it knows; what is created, the first one knows."""
+
+    def __init__(self, *known: set[str]) -> None:
+        self._first, self._turn = known[0], itertools.cycle(known)
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def create_topics(self, new: list[Any]) -> SimpleNamespace:
+        self._first.update(topic.name for topic in new)
+        return SimpleNamespace(topic_errors=[(topic.name, 0, None) for topic in new])
+
+    async def describe_topics(self, names: list[str] | None = None) -> list[dict[str, Any]]:
+        known = next(self._turn)
+        asked = known if names is None else names
+        return [{"topic": name, "partitions": [{}] * 4 if name in known else []} for name in asked]
+
+    async def list_topics(self) -> list[str]:
+        return sorted(next(self._turn))
+
+
+def test_a_broker_that_does_not_know_a_new_topic_yet_does_not_say_how_many_partitions_it_has() -> None:
+    assert asyncio.run(partitions_by_topic(Brokers({"new"}, set()))) == {"new": 4}
+
+
+def test_a_topic_that_is_created_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    brokers = Brokers(set(), set())
+    monkeypatch.setattr(topics, "AIOKafkaAdminClient", lambda **_: brokers)
+
+    assert asyncio.run(ensure_receipts(Settings.from_env({}))) == 4
 
 
 def test_there_need_be_no_cold_topic() -> None:

@@ -214,7 +214,9 @@ def test_home_is_painted_within_a_second(page: "Page") -> None:
     for _ in range(5):
         page.goto("/")
         page.locator("h1").wait_for()
-        painted.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+        paint = "performance.getEntriesByName('first-contentful-paint')[0]"
+        page.wait_for_function(paint)  # what is in the document need not be painted yet
+        painted.append(page.evaluate(f"{paint}.startTime"))
     assert sorted(painted)[-2] < 1_000, painted
 
 
