@@ -24,6 +24,7 @@ SIGN_IN = (
 )
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 _OPTIONS = ("serviceMonitor", "prometheusRule", "dashboard", "keda")
+_GATEWAY = ("gateway.enabled=true", "gateway.tokensSecret=shops")
 
 
 def _known(values: dict[str, Any], schema: dict[str, Any]) -> None:
@@ -62,7 +63,7 @@ def test_the_files_that_templates_bring_are_in_the_chart() -> None:
 
 
 def test_what_not_everybody_has_is_off() -> None:
-    assert not any(VALUES[name]["enabled"] for name in _OPTIONS)
+    assert not any(VALUES[name]["enabled"] for name in (*_OPTIONS, "gateway"))
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +156,54 @@ def test_the_workers_and_whom_the_values_name_reach_the_port_and_nobody_else(hel
     [rule] = _rendered(helm, prometheus)["NetworkPolicy"]["spec"]["ingress"]
     assert rule["from"] == [workers, {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}]
     assert "NetworkPolicy" not in _rendered(helm, "networkPolicy.enabled=false")
+
+
+def _named(helm: str, *sets: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what is rendered for people who sign in, by kind and name."""
+    answer = _render(helm, *SIGN_IN, *sets)
+    assert answer.returncode == 0, answer.stderr
+    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(answer.stdout) if one}
+
+
+@pytest.mark.slow
+def test_a_gateway_has_tokens_and_a_volume_and_is_no_worker(helm: str) -> None:
+    assert "set gateway.tokensSecret" in _render(helm, *SIGN_IN, "gateway.enabled=true").stderr
+    every = _named(helm, *_GATEWAY, "kafka.secrets={ours}")
+    pod = every["StatefulSet", "one-gateway"]["spec"]["template"]
+    [gateway] = pod["spec"]["containers"]
+    assert gateway["args"][0] == "gateway"
+    settings = Settings.from_env({one["name"]: one["value"] for one in gateway["env"] if "value" in one})
+    [port] = gateway["ports"]
+    assert (settings.gateway_port, settings.public) == (port["containerPort"], True)
+    mounts = {one["mountPath"]: one["name"] for one in gateway["volumeMounts"]}
+    [claim] = every["StatefulSet", "one-gateway"]["spec"]["volumeClaimTemplates"]
+    assert mounts[str(settings.gateway_path)] == claim["metadata"]["name"]
+    tokens = mounts[str(Path(settings.gateway_tokens_file).parent)]
+    volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+    assert volumes[tokens]["secret"] == {"secretName": "shops"}
+    assert volumes[mounts["/etc/punctual/kafka/ours"]]["secret"] == {"secretName": "ours"}
+    assert set(mounts.values()) == {claim["metadata"]["name"], *volumes}
+
+    labels = pod["metadata"]["labels"]
+    for kind in ("Service", "PodDisruptionBudget", "NetworkPolicy"):
+        assert _selected(every[kind, "one-gateway"]) == labels
+        assert _selected(every[kind, "one"]) != labels
+
+
+def _selected(one: dict[str, Any]) -> Any:
+    """Return the labels by which it selects pods."""
+    selector = one["spec"].get("selector") or one["spec"]["podSelector"]
+    return selector.get("matchLabels", selector)
+
+
+@pytest.mark.slow
+def test_a_gateway_reaches_the_workers_and_whom_the_values_name_reach_it(helm: str) -> None:
+    every = _named(helm, *_GATEWAY)
+    gateway = {"podSelector": {"matchLabels": _selected(every["NetworkPolicy", "one-gateway"])}}
+    [rule] = every["NetworkPolicy", "one"]["spec"]["ingress"]
+    assert gateway in rule["from"]
+    assert not every["NetworkPolicy", "one-gateway"]["spec"]["ingress"]
+
+    shop = "gateway.from[0].podSelector.matchLabels.app=shop"
+    [rule] = _named(helm, *_GATEWAY, shop)["NetworkPolicy", "one-gateway"]["spec"]["ingress"]
+    assert rule["from"] == [{"podSelector": {"matchLabels": {"app": "shop"}}}]
