@@ -1,5 +1,6 @@
 """Fixtures of the whole suite: one real Kafka broker, and topics on it."""
 
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -13,26 +14,38 @@ from app.embedded import broker_or_given
 if TYPE_CHECKING:
     from tests.harness.guarded import Guarded
 
-#: What takes longest comes first. What starts Spark takes both of two cores: one process of the suite runs all of it.
+#: What starts Spark takes both of two cores, and longest: one process of the suite runs all of it.
 _SPARK = "tests/pipeline/"
-_LONGEST = (
+#: Beside it runs what takes long and waits for the most part, then what measures time; then what keeps cores busy.
+_ORDER = (
     _SPARK,
-    "tests/docs/test_documents_run.py",
     "tests/chaos/",
+    "tests/docs/test_documents_run.py",
     "tests/benchmarks/test_run.py",
+    "tests/integration/faults/",
+    "tests/integration/test_last_order.py",
+    "tests/integration/test_queue.py",
+    "tests/embedded/",
+    "tests/integration/",
     "tests/simulation/",
-    "tests/kernel/test_python_alone.py",
+    "tests/kernel/",
 )
 #: Tests of security have one broker, which takes seconds to start.
 _GUARDED = "tests/integration/test_security"
 
 
+def pytest_configure() -> None:
+    """Let processes that tests start be interrupted, which a shell's background jobs are not."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the broker, so that nobody has to remember to; begin with what takes longest."""
+    """Mark what needs the broker, so that nobody has to remember to; put all in the order of `_ORDER`."""
     for item in items:
         if {"bootstrap", "guarded"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
-    items.sort(key=lambda item: (not item.nodeid.startswith(_LONGEST), not item.nodeid.startswith(_SPARK)))
+    items.sort(key=lambda item: next((at for at, of in enumerate(_ORDER) if item.nodeid.startswith(of)), len(_ORDER)))
 
 
 class ByFile(LoadScopeScheduling):
