@@ -77,6 +77,11 @@ class Acceptance:
         record = PlainRecord(topic, 0, 0, now_ms, draft.key, draft.value, headers)
         record = absolute(record, plain.decode, plain.name)
         asked = dialect.decode(record)
+        if caller.namespace and self._settings.namespaces.of_id(asked.id) != caller.namespace:
+            # A retry's id follows from what it was before: here it is said, and within the namespace.
+            full = self._settings.namespaces.full(caller.namespace, asked.id)
+            record.headers = [*_without_id(record.headers), (names.ID, full.encode())]
+            asked = dialect.decode(record)
         self._policy.check(asked, now_ms)
         _check_caller(asked, caller)
         complete = list(record.headers)
@@ -95,15 +100,16 @@ class Acceptance:
         if dialect.words.id != names.ID:  # the dialect has ids of its own
             return headers
         said = dict(headers)
-        if dialect.name != "native" and names.OP not in said and names.DUE in said:
+        follows = names.RETRY in said and names.SOURCE in said
+        if (dialect.name != "native" or names.RETRY in said) and names.OP not in said and names.DUE in said:
             # It hands on a delivery, whose id is not its own (punctual/contract/beside.py).
-            headers = [header for header in headers if header[0] not in (names.ID, names.DUE)]
-            del said[names.ID]
+            headers = headers if follows else _without_id(headers)
+            said.pop(names.ID, None)
         if said.get(names.ID):
             return [(name, self._full(namespace, value) if name == names.ID else value) for name, value in headers]
         if said.get(names.OP, b"schedule") != b"schedule" or names.ID in said:
             return headers
-        if names.RETRY in said and names.SOURCE in said:
+        if follows:
             return headers  # its id follows from what it was before
         return [*headers, (names.ID, new_id(namespace).encode())]
 
@@ -147,6 +153,11 @@ def problem_of(refusal: Refusal, draft: Draft) -> Problem:
     about = there or about
     faults = [Fault(place, refusal.sentence) for place in dict.fromkeys(map(draft.place, about))]
     return Problem(refusal.reason.value, refusal.sentence, faults)
+
+
+def _without_id(headers: Headers) -> Headers:
+    """Return headers without an id, and without what says that it is that of a delivery."""
+    return [header for header in headers if header[0] not in (names.ID, names.DUE)]
 
 
 def _refuse_parked(headers: Headers) -> None:

@@ -72,7 +72,7 @@ class SpoolStore:
             raise
         #: Whether a write has failed, and what may be there all the same but must not: nobody was promised it, or Kafka
         #: has it.
-        self._broken, self._gone = False, list[bytes]()
+        self._broken, self._gone = False, set[bytes]()
         #: The largest number that there is.
         self.last = 0
 
@@ -108,7 +108,7 @@ class SpoolStore:
             self._database.sync()
         except (StoreUnusable, StoreCorrupt) as error:
             self._broken = True
-            self._gone += [key_of(place, number) for place, number, _ in records]
+            self._gone.update(key_of(place, number) for place, number, _ in records)
             raise OSError(str(error.__cause__ or error)) from error
 
     def _mend(self) -> None:
@@ -128,7 +128,7 @@ class SpoolStore:
             batch.delete(key)
         self._database.write(batch)
         self._database.sync()
-        self._broken, self._gone = False, []
+        self._broken, self._gone = False, set()
 
     def read(self, place: Place, start: int, count: int, size: int) -> list[Held]:
         """Return records of a place from number `start` on: at most so many, and so many bytes, one at least."""
@@ -136,6 +136,8 @@ class SpoolStore:
         begin, end = key_of(place, start), key_of(place, (1 << 64) - 1)
         with self._named_errors():
             for key, value in self._database.items(begin, end):
+                if key in self._gone:
+                    continue
                 total += len(key) + len(value)
                 if found and (total > size or len(found) == count):
                     break
@@ -157,23 +159,22 @@ class SpoolStore:
             except StoreUnusable:
                 self._broken = True
             if self._broken:
-                self._gone += keys
+                self._gone.update(keys)
             end = key_of(place, (1 << 64) - 1)
             following: Iterator[bytes] = self._database.keys(key_of(place, numbers[-1] + 1), end)
-            first = next(following, None)
+            first = next((key for key in following if key not in self._gone), None)
             del following  # or it would keep the database open
         return None if first is None else _parts(first)[1]
 
     def shrink(self) -> None:
         """Give back the disk's room that a spool takes from which all is gone. Raises SpoolUnusable."""
         with self._named_errors():
-            gone = set(self._gone)
-            if any(key not in gone for key, _ in self._database.items(_RECORDS, _END)):
+            if any(key not in self._gone for key, _ in self._database.items(_RECORDS, _END)):
                 return
             self._close()
             rocksdict.Rdict.destroy(str(self._path / "spool"), _options())
             self._database = Database(self._path / "spool", _options())
-            self._broken, self._gone = False, []
+            self._broken, self._gone = False, set()
 
     def close(self) -> None:
         """Close the database; the directory is free for another process."""

@@ -278,10 +278,27 @@ def test_a_retry_keeps_the_id_that_follows_from_what_it_was() -> None:
     assert header(one, "delay-id") is None
 
 
+@pytest.mark.parametrize("source", ["b/order-17", "orders-1-5"])
+@pytest.mark.parametrize("more", [{}, {"delay_id": "x", "delay_due": "1"}, {"delay_id": "b/x", "delay_due": "1"}])
+def test_a_retry_of_a_team_stays_in_its_namespace(source: str, more: dict[str, str]) -> None:
+    headers = {"delay_to": "orders", "delay_retry": "exponential 1s 2 1h", "delay_source": source, **more}
+    one = record("delay-requests", 1, TEAM_A, **headers)
+    assert one.submission.id == one.asked.id == read_later(one).id == f"a/{source}~2~orders"
+    assert read_later(one, 0).due_ms == one.asked.due_ms
+    assert record("delay-requests", 1, TEAM_A, **headers).submission.id == one.submission.id
+
+
+def test_a_retry_of_a_record_without_a_source_is_a_message_of_its_own() -> None:
+    headers = {"delay_to": "orders", "delay_retry": "exponential 1s 2 1h", "delay_id": "was", "delay_due": "1"}
+    one = record("delay-requests", 1, **headers)
+    assert one.submission.id == read_later(one).id == "new-0"
+
+
 def test_a_delivery_that_is_handed_on_to_another_dialect_is_a_message_of_its_own() -> None:
     value = {"topic": "orders", "message": 1, "countdown": 1}
     one = record("countdowns", value, delay_id="was", delay_due="1", delay_source="orders-1-5")
     assert read_later(one).id == one.submission.id != "was"
+    assert record("countdowns", value, delay_due="1").submission.id == "new-0"
 
 
 def test_text_that_is_twice_there_is_refused() -> None:

@@ -176,6 +176,30 @@ async def test_what_a_disk_has_refused_is_nowhere_and_the_rest_is_there(
     assert open_spool().count == 0
 
 
+async def test_what_a_disk_has_refused_is_not_sent_before_it_is_better(
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = open_spool()
+    await put(spool, HERE, "a", "b")
+
+    def full(_: Database) -> None:
+        raise StoreUnusable("spool", OSError("Input/output error"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "sync", full)
+        _, written = spool.add(HERE, [message("c"), message("d")])
+        with pytest.raises(SpoolFull):
+            await written
+    held = await spool.read(HERE)
+    assert [one.submission.id for one in held] == ["a", "b"]
+    await spool.remove(HERE, held[:1])
+    assert await emptied(spool, HERE) == ["b"]
+    assert (spool.places(), spool.count, spool.bytes) == ([], 0, 0)
+    monkeypatch.setattr(spool, "_looked_s", -10.0)
+    await put(spool, HERE, "e")
+    assert await emptied(spool, HERE) == ["e"]
+
+
 async def test_what_kafka_has_is_not_sent_again_though_the_disk_takes_no_removal(
     open_spool: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
