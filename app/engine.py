@@ -50,7 +50,7 @@ from app.web.measures import Measures
 from app.web.minutes import Minutes
 from app.web.overview import Wanted
 from app.web.state import Recovery
-from tables import DelayTable
+from tables import DelayTable, Position
 
 
 class Engine:
@@ -213,9 +213,17 @@ class Engine:
 
     def position(self, topic: str, number: int) -> int | None:
         """Return how far a topic's partition is in the table, or None if this worker doesn't know."""
-        store = self.table.stores.get(number)
-        position = store.positions.get(topic) if store is not None else None
+        position = self._position(topic, number)
         return position.offset if position is not None else None
+
+    def base(self, topic: str, number: int) -> int:
+        """Return what is added to the offsets of a topic's partition where they name records, 0 if it doesn't know."""
+        position = self._position(topic, number)
+        return position.base if position is not None else 0
+
+    def _position(self, topic: str, number: int) -> Position | None:
+        store = self.table.stores.get(number)
+        return store.positions.get(topic) if store is not None else None
 
     @property
     def hurried(self) -> bool:

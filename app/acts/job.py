@@ -1,7 +1,7 @@
 """A job: one act on all messages that match a filter, done partition by partition by whoever owns them."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -113,9 +113,12 @@ def mark(job: Job) -> bytes:
     return job.job_id.encode()
 
 
-def ends_by_crc(job: Job, partition: int) -> dict[int, int]:
-    """Return where a partition's logs ended when the job was given, by the numbers that keys have for topics."""
-    return {keys.topic_crc(topic): end for topic, end in job.ends[partition].items()}
+def ends_by_crc(job: Job, partition: int, base: Callable[[str], int]) -> dict[int, int]:
+    """Return where a partition's logs ended when the job was given, by the numbers that keys have for topics.
+
+    `base` tells what is added to offsets of a topic where they name records, as keys do.
+    """
+    return {keys.topic_crc(topic): end + base(topic) for topic, end in job.ends[partition].items()}
 
 
 def concerns(ends: Mapping[int, int], row: Row) -> bool:

@@ -37,7 +37,6 @@ class JobPart:
         """Go on where the log says."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
         self._part = log.parts.get((job.job_id, partition)) or Part(job_id=job.job_id, partition=partition)
-        self._ends = ends_by_crc(job, partition)
         self._events: PartitionReader | None = None
 
     async def run(self) -> None:
@@ -110,7 +109,8 @@ class JobPart:
         after = Place.parse(part.after) if part.after else Place()
         wanted = Scan(filter=self._job.filter, after=after, limit=BATCH, most=0)
         found = await self._search.scans.scan(wanted, part.partition)
-        rows = [row for row in found.rows if concerns(self._ends, row)]
+        ends = ends_by_crc(self._job, part.partition, lambda topic: self._engine.base(topic, part.partition))
+        rows = [row for row in found.rows if concerns(ends, row)]
         batch = Batch()
         taken = 0
         for row in rows:
@@ -148,6 +148,7 @@ class JobPart:
         """Wait for what orders at these offsets have come to, by their events; without, until the table has them."""
         settings, found = self._engine.settings, dict[int, str]()
         prefix = f"{settings.requests}-{self._part.partition}-"
+        base = self._engine.base(settings.requests, self._part.partition)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while self._events is None:
@@ -161,7 +162,7 @@ class JobPart:
                         if prefix.encode() in raw:
                             event = _decode(raw)
                             by = str(event.get("by", ""))
-                            offset = int(by.removeprefix(prefix)) if by.startswith(prefix) else -1
+                            offset = int(by.removeprefix(prefix)) - base if by.startswith(prefix) else -1
                             if offset in sent:
                                 found[offset] = event["event"]
         except (TimeoutError, aiokafka.errors.KafkaError):

@@ -1,7 +1,7 @@
 """Judges messages at once as a worker would later, and completes them: ids, absolute due times, dedupe."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -155,7 +155,7 @@ def problem_of(refusal: Refusal, draft: Draft) -> Problem:
     return Problem(refusal.reason.value, refusal.sentence, faults)
 
 
-def _without_id(headers: Headers) -> Headers:
+def _without_id(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
     """Return headers without an id, and without what says that it is that of a delivery."""
     return [header for header in headers if header[0] not in (names.ID, names.DUE)]
 

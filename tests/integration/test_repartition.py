@@ -17,6 +17,7 @@ from tests.harness.repartition import KILLED, has_grown, repartition, report
 from tests.harness.worker import Worker, crowd, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
+from tests.integration.test_jobs import given, over
 from tests.integration.test_pause import say
 
 AFTER = 6
@@ -76,12 +77,19 @@ def test_each_message_is_delivered_once_by_its_last_order(installation: Installa
     installation.await_event("cancelled", *(f"m{number}" for number in range(0, IDS, 3)))
     installation.await_event("accepted", *forwarded)
     plain = [record.source for record in read(installation.bootstrap, requests.topic) if record.value == b"plain"]
-    for id_ in (*forwarded, *plain, *(f"m{number}" for number in range(2, IDS, 3))):
+    new = [f"new{number}" for number in range(30)]
+    for number, id_ in enumerate(new):  # offsets of the new forwards are small, and are named as larger than all before
+        requests.schedule(id_, soon + LATER_MS, to, partition=number % PARTITIONS)
+    requests.flush()
+    installation.await_event("accepted", *new)
+    for id_prefix, count in (("m", IDS // 3), ("new", len(new))):
+        over(installation, given(installation, "deliver-now", count, {"id_prefix": id_prefix, "due_from": soon + 1}))
+    for id_ in (*forwarded, *plain):
         requests.command("deliver-now", id_)
     requests.cancel("s")
     requests.flush()
     say(installation, to)
-    wanted = [*forwarded, *plain, *(f"m{number}" for number in range(IDS) if number % 3)]
+    wanted = [*new, *forwarded, *plain, *(f"m{number}" for number in range(IDS) if number % 3)]
     installation.wait_for(to, len(wanted), 40)
     time.sleep(2)
     got = list(read(installation.bootstrap, to))

@@ -3,10 +3,12 @@
 import msgspec
 import pytest
 
-from app.acts.job import Job
+from app.acts.job import Job, concerns, ends_by_crc
 from app.dead_letters.filter import DeadLetterFilter
 from app.search.filter import Filter
+from app.search.row import Row
 from punctual.contract.namespaces import parse_namespaces
+from tables import keys
 
 THERE = parse_namespaces("a-in=team-a,b-in=team-b")
 JOB = Job(job_id="j", at_ms=1, by="x", role="admin", act="cancel", filter=Filter(), counted=1, ends=[{}])
@@ -28,6 +30,20 @@ def test_a_job_goes_on_within_its_namespaces_after_a_crash(job: Job) -> None:
     assert [within.of_id(id_) for id_ in ("team-a/x", "a-in-0-1", "team-b/x", "b-in-0-1", "x")] == [
         *("team-a", "team-a", "", "", "")
     ]
+
+
+def test_what_was_there_when_it_was_given_is_known_where_offsets_count_on_from_an_earlier_log() -> None:
+    job = msgspec.structs.replace(JOB, ends=[{"forwards": 1_000, "requests": 70}])
+    bases = {"forwards": 5_000_001, "requests": 0}
+    ends = ends_by_crc(job, 0, bases.__getitem__)
+
+    def concerned(topic: str, offset: int) -> bool:
+        place = bytes(8) + offset.to_bytes(8, "big") + keys.topic_crc(topic).to_bytes(4, "big")
+        return concerns(ends, Row(id="x", partition=0, row=place.hex(), due_ms=1, to="t", source="s"))
+
+    before = [("forwards", 17), ("forwards", 5_000_000), ("forwards", 5_001_000), ("requests", 69)]
+    assert all(concerned(*one) for one in before)
+    assert not any(concerned(*one) for one in (("forwards", 5_001_001), ("requests", 70)))
 
 
 def test_a_job_about_everything_is_about_no_namespaces() -> None:
