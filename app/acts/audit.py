@@ -13,6 +13,7 @@ from app.acts.writing import PATIENCE_S, write
 from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
+from app.process.foreign_records import passed_over
 from app.topics import ensure_audit
 
 #: So many of the newest records are read for a page.
@@ -107,7 +108,11 @@ class Audit:
             end = await reader.end()
             reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
             async for record in reader.up_to(end):
-                act = _decode(record.value or b"{}")
+                try:
+                    act = _decode(record.value or b"")
+                except (ValueError, RecursionError) as error:
+                    passed_over(self._topic, 0, record.offset, error)
+                    continue
                 if within is None or act.is_within(within):
                     acts[act.act_id] = act
         return sorted(acts.values(), key=lambda act: act.at_ms, reverse=True)[:limit]

@@ -4,16 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
+from app.acts.outcome import event_of
 from app.acts.writing import PATIENCE_S
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.reader import PartitionReader
 
 #: Events before an order that are looked through for how its message had ended.
 _BEFORE: Final = 5_000
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -31,7 +28,11 @@ async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, An
         end = await reader.end()
         start = max(await reader.begin(), end - _BEFORE)
         async for record in PartitionReader(cluster, topic, home, start).up_to(end):
-            told = _decode(record.value or b"{}")
-            if told["id"] == event["id"] and told["event"] in ("delivered", "cancelled", "dropped", "rejected"):
+            told = event_of(record.value)
+            if (
+                told is not None
+                and told["id"] == event["id"]
+                and told["event"] in ("delivered", "cancelled", "dropped", "rejected")
+            ):
                 found = told
     return found

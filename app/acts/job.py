@@ -51,7 +51,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """How far one partition's part of a job is: the cursor `after` which it goes on, and what the orders came to.
 
     `untold` are orders whose event has not come in time. Before the offset `ordered_to` of the requests, all orders of
-    the job are counted here.
+    the job are counted here. Of dead letters, those `ahead` of `after` are done with too, and `refused` ones were not
+    taken: both are offsets.
     """
 
     job_id: str
@@ -62,8 +63,14 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     untold: int = 0
     over: bool = False
     ordered_to: int = 0
+    ahead: frozenset[int] = frozenset()
+    refused: frozenset[int] = frozenset()
     worker: str = ""
     at_ms: int = 0
+
+    def has_sent(self, offset: int) -> bool:
+        """Return whether the dead letter at this offset was sent again, if the job is about it."""
+        return (offset < int(self.after or 0) or offset in self.ahead) and offset not in self.refused
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

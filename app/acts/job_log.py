@@ -112,7 +112,7 @@ class JobLog:
             if job.dead_letters is None or job.job_id == besides:
                 continue
             part = self.parts.get((job.job_id, one.partition))
-            if part is not None and one.offset < int(part.after or 0) and job.dead_letters.fits(one):
+            if part is not None and part.has_sent(one.offset) and job.dead_letters.fits(one):
                 return SentAgain(part.at_ms, job.by, job.job_id)
         return None
 

@@ -7,13 +7,14 @@ puts more than a batch before the orders of others.
 import asyncio
 from collections import Counter
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 import aiokafka.errors
 import msgspec
 
 from app.acts.job import Job, Part, concerns, ends_by_crc, mark, order
 from app.acts.job_log import JobLog
+from app.acts.outcome import event_of
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import Batch
@@ -26,8 +27,6 @@ PATIENCE_S: Final = 30.0
 _LOOK_S, _SOON_S = 0.2, 0.005
 #: By so much the clocks of workers and brokers may differ, and more.
 _CLOCKS_MS: Final = 60_000
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class JobPart:
@@ -159,10 +158,9 @@ class JobPart:
                 while len(found) < len(sent):
                     for record in await self._events.chunk(BATCH):
                         raw = record.value or b""
-                        if prefix.encode() in raw:
-                            event = _decode(raw)
-                            by = str(event.get("by", ""))
-                            offset = int(by.removeprefix(prefix)) - base if by.startswith(prefix) else -1
+                        if prefix.encode() in raw and (event := event_of(raw)) is not None:
+                            by = str(event.get("by", "")).removeprefix(prefix)
+                            offset = int(by) - base if by.isdecimal() else -1
                             if offset in sent:
                                 found[offset] = event["event"]
         except (TimeoutError, aiokafka.errors.KafkaError):

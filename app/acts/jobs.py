@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import uuid
+from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 import aiokafka.errors
@@ -59,6 +61,8 @@ class Jobs:
         self._log, self._dead_letters = log, dead_letters
         self._wake = asyncio.Event()
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
+        #: How often parts had to be put off: others come first.
+        self._put_off: Counter[tuple[str, int]] = Counter()
 
     async def give(self, actor: Actor, act: JobAct, wanted: Filter, confirm: int, due_ms: int | None) -> Standing:
         """Begin a job on all that match a filter, if they are as many as `confirm` says, or a hundredth off.
@@ -174,18 +178,19 @@ class Jobs:
                 task.cancel()
 
     def _begin(self) -> None:
-        served = self._search.served
+        for job, number in sorted(self._left(), key=lambda one: self._put_off[one[0].job_id, one[1]]):
+            if len(self._running) >= _AT_ONCE:
+                break
+            self._running[job.job_id, number] = asyncio.create_task(self._do(job, number))
+
+    def _left(self) -> Iterator[tuple[Job, int]]:
+        """Yield the parts that are to be done here, and that nobody does now."""
         for job in self._log.jobs.values():
-            if job.stopped:
-                continue
-            for number in served:
-                if number >= len(job.ends):  # there are more partitions than when it was given
-                    continue
+            for number in () if job.stopped else self._search.served:
                 part = self._log.parts.get((job.job_id, number))
-                place = job.job_id, number
-                if len(self._running) >= _AT_ONCE or place in self._running or (part is not None and part.over):
-                    continue
-                self._running[place] = asyncio.create_task(self._do(job, number))
+                over = number >= len(job.ends) or (part is not None and part.over)  # there may be more than at its time
+                if not over and (job.job_id, number) not in self._running:
+                    yield job, number
 
     async def _do(self, job: Job, number: int) -> None:
         try:
@@ -194,6 +199,7 @@ class Jobs:
         except (ScanFailed, SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
             sentence = "partition %d: its part of job %s goes on later: %s"
             log.warning(sentence, number, job.job_id, error, extra={"partition": number})
+            self._put_off[job.job_id, number] += 1
             await asyncio.sleep(_EVERY_S)
         finally:
             self._running.pop((job.job_id, number), None)

@@ -4,10 +4,9 @@ import asyncio
 from typing import Any, Final
 
 import aiokafka.errors
-import msgspec
 
 from app.acts.endings import ending
-from app.acts.outcome import PENDING, SENT, Outcome, of_event, tells_of
+from app.acts.outcome import PENDING, SENT, Outcome, event_of, of_event, tells_of
 from app.acts.writing import PATIENCE_S, write
 from app.engine import Engine
 from app.kafka.errors import SendError
@@ -17,8 +16,6 @@ from punctual.contract.home import home_partition
 
 _CHUNK: Final = 1_000
 _LOOK_S, _LOOKS = 0.005, 20
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class NotGiven(Exception):
@@ -102,6 +99,6 @@ async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:
     while True:
         for record in await reader.chunk(_CHUNK):
             if source.encode() in (record.value or b""):
-                event = _decode(record.value or b"")
-                if tells_of(event, source):
+                event = event_of(record.value)
+                if event is not None and tells_of(event, source):
                     return event

@@ -9,6 +9,7 @@ from punctual.contract.times import write_time
 
 #: What an order can come to beside what events are called.
 PENDING, SENT = "pending", "sent"
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 #: Spans below are told to the millisecond.
 _EXACT_MS: Final = 10_000
 #: Acts that move a message, of which the due time is not what matters.
@@ -30,6 +31,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str
     ended: str | None = None
     event: dict[str, Any] | None = None
+
+
+def event_of(value: bytes | None) -> dict[str, Any] | None:
+    """Return the event that a record's value is; None if it cannot be one of ours, on whichever topic it is."""
+    try:
+        event = _decode(value or b"")
+    except (ValueError, RecursionError):
+        return None
+    return event if all(isinstance(event.get(name), str) for name in ("event", "id", "source")) else None
 
 
 def tells_of(event: Mapping[str, Any], source: str) -> bool:

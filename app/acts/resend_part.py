@@ -2,25 +2,63 @@
 
 import asyncio
 from collections import Counter
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
-from app.acts.job_part import BATCH, PATIENCE_S, JobPart
-from app.acts.resend import Incomplete, resend
+import msgspec
+
+from app.acts.job_part import BATCH, JobPart
+from app.acts.resend import Incomplete, Resend, resend
 from app.dead_letters.dead_letter import DeadLetter
+from app.kafka.errors import BatchRejected, Recalled, SendError, TooLarge
 from app.kafka.metadata.reader import PartitionReader, Stored
-from app.kafka.produce.batch import Batch
+from app.kafka.produce.batch import Ack, Batch
 
 _LOOK_S: Final = 0.05
 _FETCH_BYTES: Final = 256 * 1024
+#: So many letters of a partition may be refused, beside which the part goes on.
+_MOST_REFUSED: Final = 1_000
+#: What is wrong with a record, and not with all of its topic's; or with one before it.
+_OF_A_RECORD: Final = (TooLarge, BatchRejected, Recalled)
+
+
+class Sending(NamedTuple):
+    """A batch of requests for one partition, and the offsets of the dead letters in it."""
+
+    topic: str
+    partition: int
+    batch: Batch
+    offsets: list[int]
+
+
+class Settled:
+    """What has come of the letters of one reading."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.sent, self.refused = set[int](), set[int]()
+        #: The first of those that could not be sent for now, and why.
+        self.failed: tuple[int, SendError] | None = None
+        #: Where inputs end with what was sent to them.
+        self.ends: dict[tuple[str, int], int] = {}
+
+    def fail(self, offset: int, error: SendError) -> None:
+        """Note a letter that could not be sent for now."""
+        if self.failed is None or offset < self.failed[0]:
+            self.failed = offset, error
 
 
 class ResendPart(JobPart):
-    """Sends them to the inputs that they came from; what comes of them their events tell."""
+    """Sends them to the inputs that they came from; what comes of them their events tell.
+
+    Each is sent once, but for those under way when the worker is killed. One that its input refuses, too large say, is
+    counted as `refused`, and others go on; an input that takes none for now has the part go on later where it was.
+    """
 
     async def run(self) -> None:
         """Work until the part is over, the job is stopped, or the partition is somebody else's.
 
-        Raises a SendError, a KafkaError or TimeoutError; what is written down stays, and can be gone on with.
+        Raises a SendError or KafkaError; what is written down stays, and can be gone on with.
         """
         topic, number = self._engine.settings.dead_letters, self._part.partition
         end = self._job.ends[number].get(topic, 0)
@@ -32,37 +70,87 @@ class ResendPart(JobPart):
             await self._send([record for record in records if record.offset < end], await reader.position(), end)
 
     async def _send(self, records: list[Stored], position: int, end: int) -> None:
-        number, now_ms = self._part.partition, self._engine.now_ms()
-        outcomes, sent = Counter(self._part.outcomes), 0
-        batches: dict[tuple[str, int], Batch] = {}
-        for one in (DeadLetter.of(number, record, most=None) for record in records):
-            wanted = self._job.dead_letters
-            if wanted is None or not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
+        """Send letters, write down which were, and wait for them to be taken up."""
+        part, now_ms = self._part, self._engine.now_ms()
+        requests, incomplete = list[tuple[int, Resend]](), list[int]()
+        for record in records:
+            one, wanted = DeadLetter.of(part.partition, record, most=None), self._job.dead_letters
+            if record.offset in part.ahead or wanted is None:
+                continue
+            if not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
                 continue
             try:
-                topic, partition, request, _ = resend(self._engine.settings, one, now_ms)
+                requests.append((record.offset, resend(self._engine.settings, one, now_ms)))
             except Incomplete:
-                outcomes["incomplete"] += 1
-                continue
-            place, headers = (topic, partition), list(request.headers)
-            batch = batches.setdefault(place, Batch())
-            if not batch.append(now_ms, request.key, request.value, headers):
-                await self._submit({place: batch})
-                batches[place] = batch = Batch()
-                batch.append(now_ms, request.key, request.value, headers)
-            sent += 1
-        await self._submit(batches)
-        outcomes["sent"] += sent
-        after = str(min(position, end))
-        await self._note(after, self._part.sent + sent, +outcomes, 0, over=position >= end)
+                incomplete.append(record.offset)
+        settled = Settled()
+        await self._submit(batches_of(requests, now_ms), settled)
+        for alone in batches_of(self._again(requests, settled), now_ms, most=1):
+            await self._submit([alone], settled)
+        after = min(position, end) if settled.failed is None else settled.failed[0]
+        outcomes = Counter(part.outcomes)
+        outcomes.update({"sent": len(settled.sent), "refused": len(settled.refused)})
+        outcomes["incomplete"] += sum(offset < after for offset in incomplete)
+        done = part.ahead | settled.sent | settled.refused
+        self._part = msgspec.structs.replace(
+            part,
+            ahead=frozenset(offset for offset in done if offset >= after),
+            refused=part.refused | settled.refused,
+        )
+        await self._note(str(after), part.sent + len(settled.sent), +outcomes, 0, over=after >= end)
+        if settled.failed is not None:
+            raise settled.failed[1]
+        await self._taken_up(settled.ends)
 
-    async def _submit(self, batches: dict[tuple[str, int], Batch]) -> None:
-        """Send batches, and wait until those for partitions that are served here are taken up: others come between."""
+    def _again(self, requests: Iterable[tuple[int, Resend]], settled: Settled) -> list[tuple[int, Resend]]:
+        """Return the letters to send one by one, for one of their batch may be what is wrong with it."""
+        if settled.failed is None or not isinstance(settled.failed[1], _OF_A_RECORD):
+            return []
+        settled.failed = None
+        return [(offset, one) for offset, one in requests if offset not in settled.sent | settled.refused]
+
+    async def _submit(self, sendings: list[Sending], settled: Settled) -> None:
+        """Send batches, and note what has come of each."""
         submit = self._engine.sender.submit
-        acks = await asyncio.gather(*(submit(topic, number, batch) for (topic, number), batch in batches.items()))
-        async with asyncio.timeout(PATIENCE_S):
-            for ((topic, number), batch), ack in zip(batches.items(), acks, strict=True):
-                while (position := self._engine.position(topic, number)) is not None:
-                    if position >= ack.offset + batch.count:
-                        break
-                    await asyncio.sleep(_LOOK_S)
+        sent = [submit(one.topic, one.partition, one.batch) for one in sendings]
+        for one, answer in zip(sendings, await asyncio.gather(*sent, return_exceptions=True), strict=True):
+            if isinstance(answer, Ack):
+                settled.sent.update(one.offsets)
+                settled.ends[one.topic, one.partition] = answer.offset + one.batch.count
+            elif not isinstance(answer, SendError):
+                raise answer
+            elif len(one.offsets) == 1 and self._refuses(answer, settled):
+                settled.refused.update(one.offsets)
+            else:
+                settled.fail(one.offsets[0], answer)
+
+    def _refuses(self, error: SendError, settled: Settled) -> bool:
+        """Return whether a letter by itself is refused for good, and may be passed over."""
+        room = len(self._part.refused) + len(settled.refused) < _MOST_REFUSED
+        return room and isinstance(error, _OF_A_RECORD) and not isinstance(error, Recalled)
+
+    async def _taken_up(self, ends: dict[tuple[str, int], int]) -> None:
+        """Wait until what was sent to partitions that are served here is in the table: others come between."""
+        for (topic, number), end in ends.items():
+            while self._mine():
+                position = self._engine.position(topic, number)
+                if position is None or position >= end:
+                    break
+                await asyncio.sleep(_LOOK_S)
+
+
+def batches_of(requests: Iterable[tuple[int, Resend]], now_ms: int, most: int = BATCH) -> list[Sending]:
+    """Return requests in batches by partition, each with at most so many, in the order in which they come."""
+    sendings, last = list[Sending](), dict[tuple[str, int], Sending]()
+    for offset, (topic, partition, request, _) in requests:
+        sending, headers = last.get((topic, partition)), list(request.headers)
+        if (
+            sending is None
+            or len(sending.offsets) == most
+            or not sending.batch.append(now_ms, request.key, request.value, headers)
+        ):
+            sending = last[topic, partition] = Sending(topic, partition, Batch(), [])
+            sending.batch.append(now_ms, request.key, request.value, headers)
+            sendings.append(sending)
+        sending.offsets.append(offset)
+    return sendings

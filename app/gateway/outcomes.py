@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import aiokafka.errors
-import msgspec
 
 from app.acts.endings import ending
-from app.acts.outcome import Outcome, of_event, tells_of
+from app.acts.outcome import Outcome, event_of, of_event, tells_of
 from app.gateway.connection import Connection
 from app.kafka.metadata.reader import PartitionReader
 from app.settings import Settings
@@ -18,7 +17,6 @@ from app.settings import Settings
 #: So long a partition is read on when nobody waits: orders come in groups.
 _LINGER_S: Final = 5.0
 _CHUNK: Final = 1_000
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Watch:
@@ -29,10 +27,12 @@ class Watch:
         self._events: list[dict[str, Any]] = []
         self._more = asyncio.Event()
 
-    def put(self, value: bytes) -> None:
+    def put(self, value: bytes | None) -> None:
         """Hear of an event."""
-        self._events.append(_decode(value))
-        self._more.set()
+        event = event_of(value)
+        if event is not None:
+            self._events.append(event)
+            self._more.set()
 
     async def told(self, source: str) -> dict[str, Any]:
         """Wait for the event that tells of an order, a record `topic-partition-offset`."""
@@ -90,7 +90,7 @@ class Follower:
                     until_s = loop.time() + _LINGER_S
                 for record in await reader.chunk(_CHUNK):
                     for watch in self._watches.get(record.key or b"", ()):
-                        watch.put(record.value or b"{}")
+                        watch.put(record.value)
         except aiokafka.errors.KafkaError:
             pass  # what is waited for takes longer than anybody's patience; the next one begins anew
         finally:

@@ -10,6 +10,7 @@ from tests.harness.kafka import now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
+from tests.integration.test_acts import get, post
 
 #: Of those without the changelog and the forwards, which have tests of their own.
 TOPICS = ("progress", "events", "dead-letters", "cold", "controls")
@@ -79,3 +80,19 @@ def test_workers_go_on_whatever_is_forwarded(installation: Installation) -> None
     installation.worker.kill()
     installation.worker.start().wait_ready()
     deliver(installation, to)
+
+
+def test_acts_are_told_whatever_is_written_to_events_and_the_audit(run: Run) -> None:
+    with run("foreign-acts", balanced=False) as installation:
+        to = installation.topic()
+        assert post(installation, "/messages", {"to": to, "after": "PT0S", "id": "gone", "value": "v"})[0] == 200
+        eventually(lambda: get(installation, "/messages/gone")[0] == 404, what="the message's end")
+        for name in ("events", "audit"):
+            forge(installation, name)
+        for id_, said in (("gone", (404, "unknown", "delivered")), ("never", (404, "unknown", None))):
+            status, answer = post(installation, f"/messages/{id_}/cancel")
+            assert (status, answer["outcome"], answer.get("ended")) == said, answer
+        status, answer = get(installation, "/audit")
+        assert (status, answer["acts"][0]["act"], answer["acts"][0]["outcome"]) == (200, "cancel", "unknown"), answer
+        assert post(installation, "/messages", {"to": to, "after": "PT1H", "id": "new", "value": "v"})[0] == 200
+        assert post(installation, "/messages/new/cancel")[1]["outcome"] == "cancelled"
