@@ -107,7 +107,7 @@ class Posts:
             log.exception("what %s asks for could not be posted", entry.source, extra=about)
             answer = _FAULT
         finally:
-            self._make_room(host, answer)
+            self._make_room(host, answer, (self._clock.wall_ms() - sent_ms) / 1_000)
         if self._traces is not None:
             self._traces.posted(entry, allowed.target, answer, sent_ms)
         partition.passed("acked")
@@ -116,7 +116,7 @@ class Posts:
         else:
             partition.tell(Attempted(key, answer.why, answer.after_ms, answer.meaning is Meaning.NEVER))
 
-    def _make_room(self, host: str, answer: Answer | None) -> None:
+    def _make_room(self, host: str, answer: Answer | None, took_s: float) -> None:
         """Let the host have something else, at once or when it has been left alone for a while."""
         if answer is None:
             self._hosts.dropped(host)
@@ -124,7 +124,7 @@ class Posts:
             left_s = self._hosts.failed(host, answer.why)
             asyncio.get_running_loop().call_later(left_s, self.more)
         else:
-            self._hosts.answered(host)
+            self._hosts.answered(host, took_s)
         self.more()
 
     async def stop(self) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 #: In all, to one host at first and at most, and to all those together that have failed last.
 AT_ONCE, FIRST, MOST, AILING = 256, 4, 32, 64
+#: So much is kept for hosts that have answered within so long last: slow ones, and all that are new, have the rest.
+KEPT, QUICK_S = 64, 1.0
 #: A host that has failed is left alone for so long at first, then twice as long each time up to a minute.
 _PAUSE_S, _LONGEST_S = 0.5, 60.0
 #: Hosts may be the senders' choice: what is known of those that fail is bounded.
@@ -18,6 +20,7 @@ class _Host:
 
     room: int = FIRST
     under_way: int = 0
+    quick: bool = False
     failures: int = 0
     until_s: float = 0.0
     why: str = ""
@@ -30,13 +33,15 @@ class Hosts:
         """Have no request under way; `now_s` is the loop's clock."""
         self._now_s = now_s
         self._hosts: dict[str, _Host] = {}
-        self._all = self._ailing = 0
+        self._all = self._ailing = self._quick = 0
 
     def full(self, name: str) -> bool:
         """Return whether a host gets no request at the moment."""
         if self._all >= AT_ONCE:
             return True
         host = self._hosts.get(name)
+        if (host is None or not host.quick) and self._all - self._quick >= AT_ONCE - KEPT:
+            return True
         if host is None:
             return False
         if host.failures and (host.until_s > self._now_s() or self._ailing >= AILING):
@@ -59,10 +64,12 @@ class Hosts:
         host.under_way += 1
         self._all += 1
         self._ailing += host.failures > 0
+        self._quick += host.quick
 
-    def answered(self, name: str) -> None:
+    def answered(self, name: str, took_s: float) -> None:
         """Give the room of a request back: the host works, and gets more at once the longer it does."""
         host = self._end(name)
+        self._call_quick(host, quick=took_s <= QUICK_S)
         self._ailing -= host.under_way if host.failures else 0
         host.failures, host.why = 0, ""
         host.room = min(MOST, host.room + 1)
@@ -75,6 +82,7 @@ class Hosts:
         """
         host, now = self._end(name), self._now_s()
         self._ailing += host.under_way if not host.failures else 0
+        self._call_quick(host, quick=False)
         host.room, host.why = 1, why
         if host.until_s <= now or not host.failures:
             pause_s = min(_LONGEST_S, _PAUSE_S * 2.0**host.failures) * random.uniform(0.5, 1)  # noqa: S311
@@ -92,7 +100,12 @@ class Hosts:
         host.under_way -= 1
         self._all -= 1
         self._ailing -= host.failures > 0
+        self._quick -= host.quick
         return host
+
+    def _call_quick(self, host: _Host, *, quick: bool) -> None:
+        self._quick += host.under_way * (quick - host.quick)
+        host.quick = quick
 
     def _forget(self, name: str, host: _Host) -> None:
         """Forget a host of which nothing is to be known."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.http import hosts as module
-from app.http.hosts import AILING, AT_ONCE, FIRST, MOST, Hosts
+from app.http.hosts import AILING, AT_ONCE, FIRST, KEPT, MOST, QUICK_S, Hosts
 
 
 class Now:
@@ -38,7 +38,7 @@ def fill(hosts: Hosts, name: str) -> int:
 def test_a_host_gets_more_at_once_the_longer_it_works(hosts: Hosts) -> None:
     assert fill(hosts, "a") == FIRST
     for _ in range(1_000):
-        hosts.answered("a")
+        hosts.answered("a", 0.1)
         hosts.begin("a")
     while hosts._hosts["a"].under_way:
         hosts.dropped("a")
@@ -59,7 +59,7 @@ def test_a_host_that_fails_is_left_alone_ever_longer_and_then_gets_one_request(h
     assert all(0.25 * 2**n <= wait <= 0.5 * 2**n for n, wait in enumerate(waits[:7]))
     assert all(30 <= wait <= 60 for wait in waits[7:])
     hosts.begin("a")
-    hosts.answered("a")
+    hosts.answered("a", 0.1)
     assert (hosts.fails("a"), hosts.trouble("a"), hosts.full("a")) == (False, "", False)
 
 
@@ -76,8 +76,24 @@ def test_hosts_that_fail_leave_most_of_the_room_to_others(hosts: Hosts, now: Now
         hosts.begin(name)
         hosts.failed(name, "timeout")
     now.s += 1
+    for number in range(100):
+        hosts.begin(f"well-{number}")
+        hosts.answered(f"well-{number}", QUICK_S)
     assert sum(fill(hosts, name) for name in names) == AILING
     assert sum(fill(hosts, f"well-{number}") for number in range(100)) == AT_ONCE - AILING
+
+
+def test_hosts_that_are_slow_or_new_leave_room_to_quick_ones(hosts: Hosts) -> None:
+    for name, took_s in (("quick", QUICK_S), ("slow", QUICK_S + 0.1)):
+        hosts.begin(name)
+        hosts.answered(name, took_s)
+    taken = sum(fill(hosts, f"new-{number}") for number in range(1_000))
+    assert taken == AT_ONCE - KEPT
+    assert (hosts.full("slow"), fill(hosts, "quick")) == (True, FIRST + 1)
+    hosts.answered("new-0", 0.1)
+    assert (hosts.full("new-0"), hosts.full("slow"), hosts.full("new-999")) == (False, False, False)
+    hosts.answered("quick", 14.0)
+    assert hosts.full("quick")
 
 
 def test_what_is_known_of_hosts_is_bounded(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +103,7 @@ def test_what_is_known_of_hosts_is_bounded(hosts: Hosts, monkeypatch: pytest.Mon
         hosts.failed(f"dead-{number}", "no connection")
     for number in range(1_000):
         hosts.begin(f"well-{number}")
-        hosts.answered(f"well-{number}")
+        hosts.answered(f"well-{number}", 0.1)
     assert len(hosts._hosts) <= 102
 
 
@@ -103,8 +119,11 @@ def test_the_sums_are_those_of_the_hosts(acts: list[tuple[str, str]]) -> None:
         elif name in hosts._hosts and hosts._hosts[name].under_way:
             if act == "failed":
                 hosts.failed(name, "timeout")
+            elif act == "answered":
+                hosts.answered(name, len(hosts._hosts))
             else:
-                getattr(hosts, act)(name)
+                hosts.dropped(name)
         each = hosts._hosts.values()
         assert hosts._all == sum(host.under_way for host in each)
         assert hosts._ailing == sum(host.under_way for host in each if host.failures)
+        assert hosts._quick == sum(host.under_way for host in each if host.quick)
