@@ -35,9 +35,10 @@ _GUARDED = "tests/integration/test_security"
 
 
 def pytest_configure() -> None:
-    """Let processes that tests start be interrupted, which a shell's background jobs are not."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Let processes that tests start be interrupted and quit, which a shell's background jobs are not."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -86,6 +86,8 @@ _FOR_DEVELOPMENT = {
     "broker.heartbeat.interval.ms": "500",
     # 128 MB by default, a quarter of this broker's heap; 32 MB compacts a million keys in one pass.
     "log.cleaner.dedupe.buffer.size": str(32 * 1024 * 1024),
+    # Without a limit it takes a core for seconds, every now and then, which a worker beside it wants too.
+    "log.cleaner.io.max.bytes.per.second": str(32 * 1024 * 1024),
 }
 
 

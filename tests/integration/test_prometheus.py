@@ -54,6 +54,8 @@ def installation(run: Run) -> Iterator[Installation]:
         assert post(made, f"/destinations/{other}/rate", {"rate": "1/s"})[0] == 200
         made.requests.flush()
         yield made
+        # Its account is looked at: what goes on in the meantime is told of a second later.
+        assert post(made, f"/destinations/{other}/pause", {"reason": "the end"})[0] == 200
 
 
 @pytest.fixture(scope="module")
