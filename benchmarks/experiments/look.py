@@ -7,7 +7,6 @@ searches through everything.
 
 import bisect
 import itertools
-import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -157,10 +156,11 @@ def by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
 
 
 def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, float]:
-    """Return the lateness of each kind of turn, and by how much a look has raised it: median, least and most.
+    """Return the lateness of each kind of turn, all together, and by how much a look has raised it.
 
-    Each is beside the turns alone before and after it; what those have become late from the first to the last says
-    whether the load has held.
+    The least and the most are of a single turn beside the two alone before and after it: a stall of the broker's, of
+    which there are some a minute, makes much of that. What those alone have become late from the first to the last
+    says whether the load has held.
     """
     every = {
         kind: [ms for slot, turn in zip(slots, late, strict=True) if slot == kind for ms in turn] for kind in TURNS
@@ -174,7 +174,7 @@ def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, f
             if slot == kind
         ]
         found |= {
-            f"ratio_{kind}": statistics.median(ratios),
+            f"ratio_{kind}": found[f"late_{kind}_p99_ms"] / max(1.0, found["late_alone_p99_ms"]),
             f"ratio_{kind}_least": min(ratios),
             f"ratio_{kind}_most": max(ratios),
         }
