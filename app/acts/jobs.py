@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 #: How often it is looked whether there are jobs at all, and, while there is the topic, what is new on it.
 _LOOK_S, _EVERY_S = 30.0, 1.0
+#: A part that has been put off is taken up again after a second, then later each time, up to so many.
+_LONGEST_S: Final = 10.0
 #: Parts that one worker does at a time.
 _AT_ONCE: Final = 4
 #: A job is refused if it matches this much more or less than its giver has seen.
@@ -200,7 +202,7 @@ class Jobs:
             sentence = "partition %d: its part of job %s goes on later: %s"
             log.warning(sentence, number, job.job_id, error, extra={"partition": number})
             self._put_off[job.job_id, number] += 1
-            await asyncio.sleep(_EVERY_S)
+            await asyncio.sleep(min(_LONGEST_S, _EVERY_S * self._put_off[job.job_id, number]))
         finally:
             self._running.pop((job.job_id, number), None)
             self._wake.set()

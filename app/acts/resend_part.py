@@ -97,7 +97,8 @@ class ResendPart(JobPart):
             ahead=frozenset(offset for offset in done if offset >= after),
             refused=part.refused | settled.refused,
         )
-        await self._note(str(after), part.sent + len(settled.sent), +outcomes, 0, over=after >= end)
+        if settled.failed is None or settled.sent or settled.refused or str(after) != part.after:
+            await self._note(str(after), part.sent + len(settled.sent), +outcomes, 0, over=after >= end)
         if settled.failed is not None:
             raise settled.failed[1]
         await self._taken_up(settled.ends)
