@@ -3,6 +3,7 @@
 import json
 
 from tests.harness.kafka import now_ms, read
+from tests.harness.worker import crowd
 from tests.integration.installation import PARTITIONS, Installation
 
 FAR_MS = 3_600_000
@@ -130,7 +131,7 @@ def test_a_cancel_that_overtakes_its_request_holds(installation: Installation) -
     """The requests lie away from their home and are forwarded; the cancels, sent later, are there at once."""
     to, ids = installation.topic(), [installation.new_id(home=0) for _ in range(50)]
     for id_ in ids:
-        installation.requests.schedule(id_, now_ms() + 1_500, to, partition=1)
+        installation.requests.schedule(id_, now_ms() + int(5_000 * crowd()), to, partition=1)
     installation.requests.flush()
     for id_ in ids:
         installation.requests.cancel(id_, partition=0)
