@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Collection, Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Final, Self, TypeVar, Unpack
 
 from punctual.client.client import DelayClient
 from punctual.client.errors import ClientClosedError
@@ -14,6 +14,9 @@ from punctual.contract.retry import Backoff
 from punctual.encryption import Keyring
 
 T = TypeVar("T")
+
+#: TLS ends with an exchange, for which aiokafka does not wait: without it sockets stay open until they are collected.
+_FAREWELL_S: Final = 0.1
 
 
 class SyncDelayClient:
@@ -48,6 +51,7 @@ class SyncDelayClient:
             encryption=encryption,
             **kafka,
         )
+        self._protocol = str(kafka.get("security_protocol", ""))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -70,6 +74,7 @@ class SyncDelayClient:
             return
         try:
             self._wait(self._client.aclose())
+            self._wait(_ended(tls="SSL" in self._protocol))
         finally:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
@@ -168,3 +173,12 @@ class SyncDelayClient:
             call.close()
             raise ClientClosedError(type(self).__name__)
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+
+async def _ended(*, tls: bool) -> None:
+    """Have what is left on this loop end, so that it can be closed."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.sleep(_FAREWELL_S if tls else 0)
