@@ -1,4 +1,4 @@
-"""How a search gives way on a machine that others keep busy: it rests three times as long as it works."""
+"""How a search gives way on a machine that others keep busy: it rests nine times as long as it works."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ _IDLE, _IOWAIT, _GUEST = 3, 4, 8
 #: caches and, as most do, its arithmetic with another one that somebody uses.
 _BUSY: Final = 0.6
 _LOOK_MS: Final = 200
-_TIMES, _LONGEST_MS = 3, 20
+_TIMES, _LONGEST_MS = 9, 60
 
 
 class Rest:

@@ -37,13 +37,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path / "stat", monkeypatch)
 
 
-def test_on_a_machine_that_others_use_it_rests_three_times_as_long_as_it_works(machine: Machine) -> None:
+def test_on_a_machine_that_others_use_it_rests_nine_times_as_long_as_it_works(machine: Machine) -> None:
     rest = Rest(machine.path)
     machine.goes_on(1, 3, 0.5)
     rest.take()
     machine.goes_on(0.001, 3, 0.001)
     rest.take()
-    assert machine.slept == [0.02, pytest.approx(0.003)]
+    assert machine.slept == [0.06, pytest.approx(0.009)]
 
 
 def test_what_it_takes_itself_makes_no_machine_busy(machine: Machine) -> None:
@@ -59,7 +59,7 @@ def test_it_goes_on_when_others_are_done(machine: Machine) -> None:
     for others in (3, 0, 3):
         machine.goes_on(1, others, 0.1)
         rest.take()
-    assert machine.slept == [0.02, 0.02]
+    assert machine.slept == [0.06, 0.06]
 
 
 def test_where_nothing_is_told_of_the_machine_it_never_rests(tmp_path: Path) -> None:
