@@ -63,7 +63,8 @@ class Shares:
         #: From where on rows are still to be counted.
         self._from: bytes | None = None
         self._added: dict[str, list[int]] = {}
-        stored = {key[1:].decode(): value for key, value in db.items(*keys.span(keys.SHARE))}
+        begin, end = keys.span(keys.SHARE)  # what is under the kind alone is the seal of the changelog
+        stored = {key[1:].decode(): value for key, value in db.items(begin + b"\0", end)}
         #: Names whose shares in the database are others than those that are known.
         self._stale = set[str]()
         if db.get(_META) == self._meta(offset):

@@ -272,8 +272,9 @@ class PartitionStore:
         self.sealed = value
 
     def holds_version(self, version: int) -> None:
-        """Note that no row of a newer version is left: from the next step on, workers before that can open it."""
+        """Write down that no row of a newer version is left: workers before that can open it, if no step follows too."""
         self.row_version = version
+        self.apply(Changes(), self.offset, self.writer, self.seen_ms)
 
     def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:
         """Write the batch with the changelog offset it stands for: one write, whole or not at all."""

@@ -177,14 +177,19 @@ class Ingest:
         if missing:
             step.ids.update(zip(missing, self._store.find_many(missing), strict=True))
 
+    def _assure_kept(self, step: Step, asked: Request) -> None:
+        """Raise Refusal if the rows of this step cannot say that a message recurs."""
+        if step.version < RECURRING and (asked.recurrence is not None or asked.op in OF_SERIES):
+            raise Refusal(Reason.MALFORMED, _TOO_OLD)
+
     def _route(self, step: Step, record: Record, asked: Request, partitions_of: Callable[[str], int]) -> None:
         """Apply a request here if its id lives here, else send it home."""
         if record.topic == self._forwards:
             if self._repeated(step, asked):
                 return
+            self._assure_kept(step, asked)  # who has sent it here may write newer rows
         else:
-            if step.version < RECURRING and (asked.recurrence is not None or asked.op in OF_SERIES):
-                raise Refusal(Reason.MALFORMED, _TOO_OLD)
+            self._assure_kept(step, asked)
             if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
                 partitions = partitions_of(asked.to)
                 if partitions <= (asked.partition or 0):

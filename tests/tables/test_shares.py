@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tables import Changes, Entry, PartitionStore, Share, Whose
+from tables import Changes, Entry, PartitionStore, Share, Whose, keys
 from tables.inspection import Record
 from tables.restore import RestoreProgress, restore
 from tables.shares import size_of
@@ -120,4 +120,14 @@ def test_a_step_waits_until_all_is_counted(tmp_path: Path) -> None:
 
     assert known(store) == {f"team-{id_}": Share(1, 2) for id_ in "abd"}
     assert_sound(store)
+    store.close()
+
+
+def test_a_seal_in_the_database_is_no_share(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "x.db", WHOSE)
+    fill(store, "a")
+    store.replay([(keys.SEAL, b"other-changelog")], store.offset + 1, NOW)
+    store.close()
+    store = PartitionStore(tmp_path / "x.db", WHOSE)
+    assert (store.sealed, "" in known(store)) == (b"other-changelog", False)
     store.close()

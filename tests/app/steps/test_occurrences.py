@@ -245,6 +245,15 @@ def test_older_workers_in_the_installation_are_no_place_for_it(bench: Workbench)
     assert "upgrade the others" in (dict(bench.sends[-1].headers)["delay-error"] or b"").decode()
 
 
+def test_what_a_newer_worker_forwards_is_refused_where_older_rows_are_written(bench: Workbench) -> None:
+    record = bench.from_elsewhere(0, NOW, delay_id="weekly", delay_to="orders", delay_every="PT1M")
+    step = Step(NOW, version=3)
+    bench._take(step, [record])
+
+    assert [event["event"] for event in bench.apply(step)] == ["refused"]
+    assert not bench.pending()
+
+
 def test_a_series_and_a_debounced_message_of_the_same_id_have_no_bound_in_common(bench: Workbench) -> None:
     bench.schedule("weekly", NOW + 1_000, delay_no_later="2000")
     every(bench)
