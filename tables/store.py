@@ -272,7 +272,7 @@ class PartitionStore:
         self.sealed = value
 
     def holds_version(self, version: int) -> None:
-        """Write down that no row of a newer version is left: workers before that can open it, if no step follows too."""
+        """Write down that no row of a newer version is left: workers before that can open it from now on."""
         self.row_version = version
         self.apply(Changes(), self.offset, self.writer, self.seen_ms)
 
