@@ -97,8 +97,8 @@ class Schedules:
         if known is not None and lost is not None and known.cancelled:
             self._lose(step, asked, entry, "cancelled", lost.source)
             return
-        sent = self._history.delivered_before(step, asked) if before is None else self._is_sent(before, asked, entry)
-        if sent:
+        being_sent = before is not None and self._is_sent(before, asked, entry)
+        if being_sent or self._history.delivered_before(step, asked):
             self._duplicate(step, asked)
             return
         if before is not None and there is not None and order.precedes(there.asked):

@@ -287,6 +287,16 @@ def test_another_due_time_is_another_message(bench: Workbench) -> None:
     assert bench.pending() == {"a": NOW + 1}
 
 
+def test_a_duplicate_does_not_replace_what_waits_of_its_id(bench: Workbench) -> None:
+    bench.schedule("a", NOW, delay_dedupe="PT1M")
+    bench.run(bench.delivered(bench.claim("a")))
+    bench.schedule("a", LATER)
+    again = bench.schedule("a", NOW)
+
+    assert bench.told()[-1] == ("duplicate", again, None)
+    assert bench.pending() == {"a": LATER}
+
+
 def test_a_delivery_is_forgotten_after_its_window(bench: Workbench) -> None:
     bench.schedule("a", NOW, delay_dedupe="PT1M")
     bench.run(bench.delivered(bench.claim("a")))
