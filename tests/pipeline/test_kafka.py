@@ -5,6 +5,7 @@ import os
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from pipeline.context import Context
+from tests.harness.worker import eventually
 from tests.pipeline.conftest import Consume
 
 MIB = 1 << 20
@@ -17,8 +18,10 @@ def test_records_may_be_as_large_as_their_topic_takes(context: Context, consume:
         [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[larger])]
     ).values():
         future.result(timeout=30)
+    kafka, spark = context.kafka, context.spark
+    eventually(lambda: kafka.largest_record(spark, topic) == 4 * MIB)  # the broker that answers learns of it later
     columns = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int"
 
-    context.kafka.write(context.spark.createDataFrame([(None, value, [], 0)], columns), topic)
+    kafka.write(spark.createDataFrame([(None, value, [], 0)], columns), topic)
 
     assert [message.value() for message in consume(topic)] == [value]
