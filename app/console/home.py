@@ -10,6 +10,7 @@ from app.access.roles import ANYBODY, ASKER
 from app.console import lines
 from app.console.api import Answer
 from app.console.desk import Desk
+from app.console.drawings import Drawings
 from app.console.timeline import timeline
 
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
@@ -29,6 +30,7 @@ class Home:
         self._desk = desk
         self._known: dict[object, tuple[float, Answer]] = {}
         self._asked: dict[object, asyncio.Task[Answer]] = {}
+        self._drawings = Drawings()
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /: with `from` and `to`, the timeline of that span alone."""
@@ -38,18 +40,14 @@ class Home:
         api = self._desk.api(request)
         due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
         overview = await api.get("/overview")
-        now_ms = overview.get("at_ms", 0)
         return await self._desk.show(
             request,
             "home.html",
             overview=overview,
             live=True,
-            due=due,
-            timeline=timeline(due.get("buckets", []), now_ms),
-            zoom=zoom,
+            **self._chart(request, zoom, due, overview),
             history=history,
             charts=_charts(history),
-            finer=finer,
         )
 
     async def _bound(self, request: web.Request, zoom: dict[str, str]) -> web.Response:
@@ -60,16 +58,23 @@ class Home:
             "own.html",
             overview=overview,
             live=True,
-            due=due,
-            timeline=timeline(due.get("buckets", []), overview.get("at_ms", 0)),
-            zoom=zoom,
-            finer=finer,
+            **self._chart(request, zoom, due, overview),
             quotas=any(one["rate_per_s"] for one in overview.get("namespaces", [])),
         )
 
+    def _chart(self, request: web.Request, zoom: dict[str, str], due: Answer, overview: Answer) -> dict[str, Any]:
+        """Return what due.html needs, and `drawn` to call around it."""
+        return {
+            "due": due,
+            "timeline": lambda: timeline(due.get("buckets", []), overview.get("at_ms", 0)),
+            "zoom": zoom,
+            "finer": finer,
+            "drawn": self._drawings.of(_reader(request, zoom), due),
+        }
+
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
         """Return the timeline if it is there at once, else the one before; each reader has their own."""
-        who = (request.get(ASKER, ANYBODY), *zoom.items())
+        who = _reader(request, zoom)
         task = self._asked.get(who)
         if task is None:
             task = asyncio.create_task(self._desk.api(request).get("/timeline", zoom))
@@ -88,6 +93,11 @@ class Home:
         self._known[who] = asyncio.get_running_loop().time(), task.result()
         if len(self._known) > _KEPT:
             del self._known[next(iter(self._known))]
+
+
+def _reader(request: web.Request, zoom: dict[str, str]) -> object:
+    """Return who looks at which span."""
+    return request.get(ASKER, ANYBODY), *zoom.items()
 
 
 def finer(from_ms: int, to_ms: int) -> str:
