@@ -1,4 +1,4 @@
-"""How a search gives way on a machine that others keep busy: it rests nine times as long as it works."""
+"""How a search gives way on a machine that others use: it rests several times as long as it works."""
 
 import os
 import threading
@@ -10,11 +10,11 @@ from app.clock import Clock
 #: What all cores have done since the start of the system, in ticks (proc_stat(5)): Linux alone has it.
 _CORES: Final = Path("/proc/stat")
 _IDLE, _IOWAIT, _GUEST = 3, 4, 8
-#: A machine is busy when others take more than this of it. Then even a core that nobody wants is not free: it shares
-#: caches and, as most do, its arithmetic with another one that somebody uses.
-_BUSY: Final = 0.6
+#: When others take more than so much of the machine, it rests so many times as long as it works. Even a core that
+#: nobody wants is not free then: it shares caches and, as most do, its arithmetic with another one that somebody uses.
+_RESTS: Final = ((0.6, 9), (0.2, 3))
 _LOOK_MS: Final = 200
-_TIMES, _LONGEST_MS = 9, 60
+_LONGEST_MS: Final = 60
 
 
 class Rest:
@@ -22,12 +22,12 @@ class Rest:
 
     def __init__(self, cores: Path = _CORES) -> None:
         """Take the machine for idle until it has been looked at."""
-        self._cores, self._busy, self._over = cores, False, threading.Event()
+        self._cores, self._times, self._over = cores, 0, threading.Event()
         self._since_ms = self._looked_ms = Clock.monotonic_ms()
         self._ticks, self._own_s = self._all(), sum(os.times()[:2])
 
     def take(self) -> None:
-        """Let whoever waits for this core have it first, and rest if the machine is busy.
+        """Let whoever waits for this core have it first, and rest if others use the machine.
 
         By itself a process may keep its core for three milliseconds, however nice it is (Linux 6.6 on, EEVDF).
         """
@@ -35,10 +35,10 @@ class Rest:
         worked_ms = now_ms - self._since_ms
         if now_ms - self._looked_ms > _LOOK_MS:
             self._look()
-        if not self._busy:
+        if not self._times:
             os.sched_yield()
         elif worked_ms:
-            self._over.wait(min(_LONGEST_MS, _TIMES * worked_ms) / 1_000)  # nobody sets it
+            self._over.wait(min(_LONGEST_MS, self._times * worked_ms) / 1_000)  # nobody sets it
         else:  # it is too short to be told, and counts as part of the next piece
             return
         self._since_ms = Clock.monotonic_ms()
@@ -47,7 +47,7 @@ class Rest:
         (total, used), own_s = self._all(), sum(os.times()[:2])
         ticks = total - self._ticks[0]
         others = used - self._ticks[1] - (own_s - self._own_s) * os.sysconf("SC_CLK_TCK")
-        self._busy = others > _BUSY * ticks
+        self._times = next((times for share, times in _RESTS if others > share * ticks), 0)
         self._ticks, self._own_s, self._looked_ms = (total, used), own_s, Clock.monotonic_ms()
 
     def _all(self) -> tuple[float, float]:

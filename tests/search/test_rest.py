@@ -1,4 +1,4 @@
-"""A search rests where others keep the machine busy, and only there."""
+"""A search rests where others use the machine, and only there."""
 
 import os
 import threading
@@ -37,19 +37,20 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path / "stat", monkeypatch)
 
 
-def test_on_a_machine_that_others_use_it_rests_nine_times_as_long_as_it_works(machine: Machine) -> None:
+@pytest.mark.parametrize(("others", "times"), [(3, 9), (2, 3), (1, 3)])
+def test_the_more_others_use_a_machine_the_longer_it_rests(machine: Machine, others: float, times: int) -> None:
     rest = Rest(machine.path)
-    machine.goes_on(1, 3, 0.5)
+    machine.goes_on(1, others, 0.5)
     rest.take()
-    machine.goes_on(0.001, 3, 0.001)
+    machine.goes_on(0.001, others, 0.001)
     rest.take()
-    assert machine.slept == [0.06, pytest.approx(0.009)]
+    assert machine.slept == [0.06, pytest.approx(0.001 * times)]
 
 
 def test_what_it_takes_itself_makes_no_machine_busy(machine: Machine) -> None:
     rest = Rest(machine.path)
     for _ in range(5):
-        machine.goes_on(1, 2.3, 1)
+        machine.goes_on(1, 0.7, 1)
         rest.take()
     assert not machine.slept
 
