@@ -78,9 +78,11 @@ _LOOK = {
     "late_find_p99_ms": Kind("late beside Find, p99", "ms"),
     "grown_ms": Kind("late while nobody looks, p50, last turn less first", "ms"),
     "ratio_home": Kind("late beside Home, p99, of that alone", "", 2),
+    "ratio_home_median": Kind("the same, median of rounds", "", 2),
     "ratio_home_least": Kind("the same, least of a round", "", 2),
     "ratio_home_most": Kind("the same, most of a round", "", 2),
     "ratio_find": Kind("late beside Find, p99, of that alone", "", 2),
+    "ratio_find_median": Kind("the same, median of rounds", "", 2),
     "ratio_find_least": Kind("the same, least of a round", "", 2),
     "ratio_find_most": Kind("the same, most of a round", "", 2),
 }

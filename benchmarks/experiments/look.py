@@ -7,6 +7,7 @@ searches through everything.
 
 import bisect
 import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -158,8 +159,9 @@ def by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
 def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, float]:
     """Return the lateness of each kind of turn, all together, and by how much a look has raised it.
 
-    The least and the most are of a single turn beside the two alone before and after it: a stall of the broker's, of
-    which there are some a minute, makes much of that. What those alone have become late from the first to the last
+    The median, the least and the most are of single turns, each beside the two alone before and after it: a stall of
+    the broker's, of which there are some a minute, makes much of one of them and of all together, little of the median.
+    What those alone have become late from the first to the last
     says whether the load has held.
     """
     every = {
@@ -175,6 +177,7 @@ def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, f
         ]
         found |= {
             f"ratio_{kind}": found[f"late_{kind}_p99_ms"] / max(1.0, found["late_alone_p99_ms"]),
+            f"ratio_{kind}_median": statistics.median(ratios),
             f"ratio_{kind}_least": min(ratios),
             f"ratio_{kind}_most": max(ratios),
         }

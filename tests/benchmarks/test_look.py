@@ -28,6 +28,7 @@ def test_all_looks_are_beside_all_turns_alone_and_each_beside_those_around_it() 
     late = [10, 30, 20, 20, 60, 60, 20, 10, 20]
     figures = lateness(slots, [[ms] * 50 for ms in late])
     assert (figures["ratio_home"], figures["ratio_home_least"], figures["ratio_home_most"]) == (1.0, 1.5, 2.0)
+    assert (figures["ratio_home_median"], figures["ratio_find_median"]) == (1.75, 0.5)
     assert (figures["ratio_find"], figures["ratio_find_least"], figures["ratio_find_most"]) == (20 / 60, 0.5, 0.5)
     assert (figures["late_alone_p50_ms"], figures["late_alone_p99_ms"]) == (20, 60)
     assert figures["grown_ms"] == 10
