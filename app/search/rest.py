@@ -12,9 +12,9 @@ _CORES: Final = Path("/proc/stat")
 _IDLE, _IOWAIT, _GUEST = 3, 4, 8
 #: When others take more than so much of the machine, it rests so many times as long as it works. Even a core that
 #: nobody wants is not free then: it shares caches and, as most do, its arithmetic with another one that somebody uses.
-_RESTS: Final = ((0.6, 9), (0.2, 3))
+_RESTS: Final = ((0.85, 30), (0.6, 9), (0.2, 3))
 _LOOK_MS: Final = 200
-_LONGEST_MS: Final = 60
+_LONGEST_MS: Final = 200
 
 
 class Rest:

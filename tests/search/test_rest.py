@@ -37,14 +37,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path / "stat", monkeypatch)
 
 
-@pytest.mark.parametrize(("others", "times"), [(3, 9), (2, 3), (1, 3)])
+@pytest.mark.parametrize(("others", "times"), [(3.6, 30), (3, 9), (2, 3), (1, 3)])
 def test_the_more_others_use_a_machine_the_longer_it_rests(machine: Machine, others: float, times: int) -> None:
     rest = Rest(machine.path)
     machine.goes_on(1, others, 0.5)
     rest.take()
     machine.goes_on(0.001, others, 0.001)
     rest.take()
-    assert machine.slept == [0.06, pytest.approx(0.001 * times)]
+    assert machine.slept == [0.2, pytest.approx(0.001 * times)]
 
 
 def test_what_it_takes_itself_makes_no_machine_busy(machine: Machine) -> None:
@@ -60,7 +60,7 @@ def test_it_goes_on_when_others_are_done(machine: Machine) -> None:
     for others in (3, 0, 3):
         machine.goes_on(1, others, 0.1)
         rest.take()
-    assert machine.slept == [0.06, 0.06]
+    assert machine.slept == [0.2, 0.2]
 
 
 def test_where_nothing_is_told_of_the_machine_it_never_rests(tmp_path: Path) -> None:
