@@ -54,7 +54,7 @@ def _unsound(number: int, store: PartitionStore) -> Iterator[str]:
     for row, entry in store.rows():
         destinations[told(entry.to)] += 1
         hours[keys.due_of(row) // keys.BUCKET_MS] += 1
-        if store.find(entry.id) != row:
+        if entry.url is None and store.find(entry.id) != row:  # a callback has the id of what failed
             yield f"partition {number}: {entry.id} cannot be found"
     counts = store.counts
     if (counts.destinations, counts.hours, counts.total) != (destinations, hours, sum(hours.values())):

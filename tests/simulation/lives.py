@@ -69,6 +69,7 @@ class Lives:
         if self._exact and 2 * sums["accepted"] != sum(sums.values()):
             yield f"the account does not balance: {sums}"
         rows = (entry for store in self._evidence.stores.values() for _, entry in store.rows())
+        rows = (entry for entry in rows if entry.url is None)  # a callback is no message
         waiting = Counter(life_of({"source": entry.source, "occurrence": number_of(entry)}) for entry in rows)
         kept = self._kept()
         for source, told in account.lives.items():
