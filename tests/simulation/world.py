@@ -16,8 +16,10 @@ import tables.store
 from app.ingest.ingest import Ingest
 from app.partition.state import State
 from app.steps.order_memory import order_of
+from app.steps.step import Step
 from punctual.contract.home import home_partition
 from tables import Entry, PartitionStore, keys
+from tables.entry import decode
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.callbacks import call_back
 from tests.simulation.controls import Said, controls, settings_of
@@ -49,6 +51,7 @@ def simulated(disks: Disks, stamps: dict[str, set[int]]) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [(module, "rocksdict", disks) for module in stores]
     replaced += [(tables.store, "shutil", disks), (tables.store, "rocksdb_options", lambda: None)]
     replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))
+    replaced.append((Step, "put_usual", noting_usual(Step.put_usual, stamps)))
     before = [module.__dict__[name] for module, name, _ in replaced]
     for module, name, value in replaced:
         setattr(module, name, value)
@@ -67,6 +70,17 @@ def noting(route: Any, stamps: dict[str, set[int]]) -> Any:
         route(self, step, record, asked, partitions_of)
 
     return _route
+
+
+def noting_usual(put_usual: Any, stamps: dict[str, set[int]]) -> Any:
+    """Return what puts the rows of requests that the kernel has taken as before, and notes their stamps."""
+
+    def _put_usual(self: Step, ids: Any, keys: Any, raws: Any, size: int) -> None:
+        for entry in map(decode, raws):
+            stamps[entry.source].add(entry.stamp_ms)
+        put_usual(self, ids, keys, raws, size)
+
+    return _put_usual
 
 
 class World:
