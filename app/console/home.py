@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -11,6 +12,7 @@ from app.console import lines
 from app.console.api import Answer
 from app.console.desk import Desk
 from app.console.drawings import Drawings
+from app.console.readers import Readers
 from app.console.timeline import timeline
 
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
@@ -19,8 +21,6 @@ _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
 _PATIENCE_S, _MOMENT_S, _LATELY_S = 0.05, 0.005, 10.0
 _MINUTES: Final = 60
 _LATER: Final = "what is due when is being counted, and appears here by itself"
-#: Readers and spans of whom the last timeline is kept.
-_KEPT: Final = 100
 
 
 class Home:
@@ -28,7 +28,7 @@ class Home:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._known: dict[object, tuple[float, Answer]] = {}
+        self._known = Readers[tuple[float, Answer]]()
         self._asked: dict[object, asyncio.Task[Answer]] = {}
         self._drawings = Drawings()
 
@@ -69,7 +69,7 @@ class Home:
             "timeline": lambda: timeline(due.get("buckets", []), overview.get("at_ms", 0)),
             "zoom": zoom,
             "finer": finer,
-            "drawn": self._drawings.of(_reader(request, zoom), due),
+            "drawn": partial(self._drawings.drawn, _reader(request, zoom), due),
         }
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
@@ -89,10 +89,7 @@ class Home:
         del self._asked[who]
         if task.cancelled() or task.exception() is not None:
             return
-        self._known.pop(who, None)
-        self._known[who] = asyncio.get_running_loop().time(), task.result()
-        if len(self._known) > _KEPT:
-            del self._known[next(iter(self._known))]
+        self._known.keep(who, (asyncio.get_running_loop().time(), task.result()))
 
 
 def _reader(request: web.Request, zoom: dict[str, str]) -> object:

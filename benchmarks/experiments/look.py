@@ -161,8 +161,7 @@ def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, f
 
     The median, the least and the most are of single turns, each beside the two alone before and after it: a stall of
     the broker's, of which there are some a minute, makes much of one of them and of all together, little of the median.
-    What those alone have become late from the first to the last
-    says whether the load has held.
+    What those alone have become late from the first to the last says whether the load has held.
     """
     every = {
         kind: [ms for slot, turn in zip(slots, late, strict=True) if slot == kind for ms in turn] for kind in TURNS

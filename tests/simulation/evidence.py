@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tables import keys
+from tables import Entry, keys
 from tables.entry import decode
 from tests.harness.account import ENDINGS, Account
 from tests.simulation.log import Batch, Record, Sent
@@ -90,6 +90,11 @@ class Evidence:
             for batch in log.committed():
                 for record in batch.records(topic, log.partition):
                     yield batch, record
+
+    def waiting(self) -> Iterator[tuple[bytes, Entry]]:
+        """Go through the rows of messages that wait; a callback is none, though it has the id of what failed."""
+        for store in self.stores.values():
+            yield from ((row, entry) for row, entry in store.rows() if entry.url is None)
 
     def _unadmitted(self) -> Iterator[str]:
         """Return the requests that were refused for a quota, and that nothing has taken up for good.

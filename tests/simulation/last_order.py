@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from tables import Entry, keys
+from tables import keys
 from tests.simulation.bounds import Bounded
 from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.loop import EPOCH_MS
@@ -21,7 +21,7 @@ def overtaken(evidence: Evidence) -> Iterator[str]:
     if settings.row_version in (1, 2) or settings.dedupe_window_ms:
         return  # such rows do not say when they were asked for, and repetitions that are dropped are no orders
     bounded = Bounded(evidence)
-    rows = {entry.id: (entry.source, due) for due, entry in _waiting(evidence)}
+    rows = {entry.id: (entry.source, keys.due_of(row)) for row, entry in evidence.waiting()}
     for id_, asks in evidence.by_id.items():
         if len(asks) < 2 or any(ask.said("delay-if-due") or ask.said("delay-dedupe") or ask.recurs for ask in asks):
             continue
@@ -95,12 +95,6 @@ def _missing(evidence: Evidence, id_: str, routes: list[list[Ask]], *, waits: bo
         return
     if evidence.account.ending(last[0]) not in ("dropped", "rejected"):
         yield f"{id_} does not wait as {last}; {_said(evidence, routes[0])}"
-
-
-def _waiting(evidence: Evidence) -> Iterator[tuple[int, Entry]]:
-    for store in evidence.stores.values():
-        for row, entry in store.rows():
-            yield keys.due_of(row), entry
 
 
 def _said(evidence: Evidence, asks: Sequence[Ask]) -> str:

@@ -68,9 +68,8 @@ class Lives:
         sums = account.sums
         if self._exact and 2 * sums["accepted"] != sum(sums.values()):
             yield f"the account does not balance: {sums}"
-        rows = (entry for store in self._evidence.stores.values() for _, entry in store.rows())
-        rows = (entry for entry in rows if entry.url is None)  # a callback is no message
-        waiting = Counter(life_of({"source": entry.source, "occurrence": number_of(entry)}) for entry in rows)
+        rows = self._evidence.waiting()
+        waiting = Counter(life_of({"source": entry.source, "occurrence": number_of(entry)}) for _, entry in rows)
         kept = self._kept()
         for source, told in account.lives.items():
             if source in self._evidence.unadmitted:
