@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import random
-from collections import Counter
-from collections.abc import Callable, Collection
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Hashable
+from contextlib import nullcontext
 from typing import Any
 
 import aiokafka.errors
@@ -26,18 +27,29 @@ _AGAIN_S = 0.1
 
 
 class _Client(AIOKafkaClient):
-    """Tells of connections that end in the midst of use."""
+    """Tells of connections that end in the midst of use; opens each without waiting for another.
+
+    aiokafka opens one at a time (client.py, _get_conn): a broker that has gone without a word would hold up all others
+    for as long as nobody answers there.
+    """
+
+    _get_conn_lock = nullcontext()
 
     def __init__(self, lose: Callable[[int], None], **options: Any) -> None:
         """Tell `lose` which broker they were to."""
         super().__init__(**options)
         self._lose = lose
+        self._opening = defaultdict[Hashable, asyncio.Lock](asyncio.Lock)
 
     def _on_connection_closed(self, conn: Any, reason: Any) -> None:
         if reason is not CloseReason.IDLE_DROP:
             for node in {node for (node, _), known in self._conns.items() if known is conn}:
                 self._lose(node)
         super()._on_connection_closed(conn, reason)
+
+    async def _get_conn(self, node_id: int, *, group: Any = ConnectionGroup.DEFAULT, **how: Any) -> Any:
+        async with self._opening[node_id, group]:
+            return await super()._get_conn(node_id, group=group, **how)
 
     def begin(self, node_id: int, request: Any, *, group: Any) -> "asyncio.Future[Any]":
         """Send a request; the future gives the answer, or raises aiokafka.errors.KafkaError."""

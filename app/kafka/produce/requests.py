@@ -67,6 +67,8 @@ class Requests:
         """
         self._cluster, self._timeout_ms, self._parting = cluster, timeout_ms, parting
         self._fatal, self._answered, self._unanswered = fatal, answered, unanswered
+        #: Punctual's own topics and destinations on the same brokers do not wait for each other.
+        self._kind = "destinations" if parting else "own"
         self._healthy, self._parted = 0, -_PART_EVERY_S
         #: Requests on each kind of connection that have no answer yet.
         self._flights = Counter[Connection]()
@@ -78,7 +80,7 @@ class Requests:
         """Return the kind of connection that a queue uses."""
         if queue.alone:
             return queue.topic, queue.partition
-        return "quarantine" if queue.failures else ("healthy", self._healthy)
+        return self._kind, "quarantine" if queue.failures else self._healthy
 
     def stop(self) -> None:
         """Abandon what is in flight."""
@@ -152,8 +154,8 @@ class Requests:
         """
         if len(queues) > 1 and self._loop.time() - self._parted < _PART_EVERY_S:
             return False
-        if group == ("healthy", self._healthy):
-            self._healthy = next(number for number in itertools.count() if not self._flights["healthy", number])
+        if group == (self._kind, self._healthy):
+            self._healthy = next(number for number in itertools.count() if not self._flights[self._kind, number])
         for queue in queues:
             if not queue.failures:
                 queue.failing_since, queue.why = self._loop.time(), "its broker's answer is slow"

@@ -16,7 +16,7 @@ from typing import Any
 
 import aiokafka.errors as kafka
 
-from app.kafka.errors import GaveUp, PartitionGone, SendError, TopicUnknown, permanent
+from app.kafka.errors import GaveUp, PartitionGone, Recalled, SendError, TopicUnknown, permanent
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.batch import Ack, Batch
 from app.kafka.produce.leader_search import LeaderSearch
@@ -101,9 +101,9 @@ class Sender:
         return acked
 
     def blocked(self, topic: str, partition: int) -> bool:
-        """Return whether a partition's last try has failed: more for it had better wait."""
+        """Return whether a partition's last try has failed, or it needs another producer id: more had better wait."""
         queue = self._queues.get((topic, partition))
-        return queue is not None and queue.failures > 0
+        return queue is not None and (queue.failures > 0 or (queue.stale and queue.flying))
 
     def blocked_s(self, topic: str, partition: int) -> float:
         """Return for how many seconds a partition has been failing, 0 if it has not."""
@@ -123,13 +123,24 @@ class Sender:
 
     def give_up(self, topic: str, partition: int) -> None:
         """Give back, as GaveUp, the batch that a failing partition is stuck with, unless it is on its way right now."""
-        queue = self._queues.get((topic, partition))
-        if queue is not None and queue.pending and not queue.flying:
-            queue.refuse(GaveUp(topic, partition))
-            queue.failures = 0
+        queue = self._take_back(topic, partition, GaveUp(topic, partition))
+        if queue is not None:
             queue.given_up = True  # what comes next is given up at its first failure
-            queue.flying = True  # the batch may be stored after all: its number must not be used again
-            self._spawn(self._renumber(queue, "given up"))
+
+    def let_go(self, topic: str, partition: int) -> None:
+        """Give the same back, as Recalled, because nobody waits for it any more."""
+        self._take_back(topic, partition, Recalled(topic, partition))
+
+    def _take_back(self, topic: str, partition: int, why: SendError) -> PartitionQueue | None:
+        """Give back the batch that a failing partition is stuck with; return its queue, None if there is no such."""
+        queue = self._queues.get((topic, partition))
+        if queue is None or not queue.pending or queue.flying or not queue.failures:
+            return None
+        queue.refuse(why)
+        queue.failures = 0
+        queue.flying = True  # the batch may be stored after all: its number must not be used again
+        self._spawn(self._renumber(queue, "given up"))
+        return queue
 
     def forget_idle(self) -> None:
         """Forget the partitions that nothing was sent to since the last call."""

@@ -96,3 +96,27 @@ async def test_a_broker_that_was_lost_is_asked_last() -> None:
         assert await cluster.ask("who leads what?") == "said"
         assert asked[-1] == 3
         assert sorted(asked) == [1, 2, 3]
+
+
+async def test_a_broker_that_does_not_answer_holds_up_no_connection_to_another(monkeypatch: Any) -> None:
+    asked = []
+
+    async def connect(host: str, _port: int, **_: Any) -> Any:
+        asked.append(host)
+        if host == "dead":
+            await asyncio.Event().wait()
+        return SimpleNamespace(connected=lambda: True, close=lambda **_: asyncio.sleep(0))
+
+    monkeypatch.setattr("aiokafka.client.create_conn", connect)
+    client = module._Client(lambda _: None, bootstrap_servers="nowhere")
+    monkeypatch.setattr(
+        client.cluster, "broker_metadata", lambda node: SimpleNamespace(host=("dead", "alive")[node], port=1)
+    )
+    waiting = [asyncio.create_task(client.ready(0, group=group)) for group in ("a", "b", "b")]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5):
+        assert await client.ready(1)
+    assert asked == ["dead", "dead", "alive"], "one at a time of a kind"
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)

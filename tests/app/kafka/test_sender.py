@@ -502,6 +502,61 @@ async def test_while_no_number_is_to_be_had_nothing_goes_under_the_old_one(clust
     ]
 
 
+async def test_more_had_better_wait_while_another_number_is_sought(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no broker answers that takes long, and rows on their way to a partition that is free hold others up."""
+    sender = await started(cluster, recalls=True)
+    cluster.script["orders", 0].extend([LEADER_MOVED] * 1_000)
+    given_up, found = sender.submit("orders", 0, batch(b"a")), asyncio.Event()
+    ask = cluster.ask
+
+    async def ask_for_long(request: Any) -> Any:
+        await found.wait()
+        return await ask(request)
+
+    await until(lambda: sender.blocked("orders", 0))
+    monkeypatch.setattr(cluster, "ask", ask_for_long)
+    while not given_up.done():
+        sender.give_up("orders", 0)
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    assert sender.blocked("orders", 0)
+    found.set()
+    await until(lambda: not sender.blocked("orders", 0))
+
+
+async def test_a_batch_that_nobody_waits_for_is_not_tried_again(cluster: ScriptedCluster) -> None:
+    sender = await started(cluster, recalls=True)
+    cluster.script["orders", 0].extend([LEADER_MOVED] * 1_000)
+    let_go = sender.submit("orders", 0, batch(b"a"))
+    await until(lambda: sender.blocked("orders", 0))
+    while not let_go.done():
+        sender.let_go("orders", 0)
+        await asyncio.sleep(0)
+    assert isinstance(let_go.exception(), Recalled)
+    await until(lambda: not sender.blocked("orders", 0))
+    cluster.script.clear()
+    await sender.submit("orders", 0, batch(b"b"))
+
+    assert cluster.stored["orders", 0] == [b"b"]
+    assert (cluster.attempts[-1].producer, cluster.attempts[-1].sequence) == (200, 0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_deliveries_and_what_goes_to_topics_of_our_own_share_no_connection(
+    cluster: ScriptedCluster, *, fails: bool
+) -> None:
+    for recalls in (False, True):
+        if fails:
+            cluster.script["orders", 0].extend([LEADER_MOVED] * 2)
+        await (await started(cluster, recalls=recalls)).submit("orders", 0, batch(b"x"))
+    groups = [sent.group for sent in cluster.attempts]
+    half = len(groups) // 2
+
+    assert set(groups[:half]).isdisjoint(groups[half:])
+
+
 async def test_what_comes_after_a_batch_that_was_given_up_is_given_up_at_its_first_failure(
     cluster: ScriptedCluster,
 ) -> None:
