@@ -12,7 +12,7 @@ from app.due.window import Window
 from app.partition.partition import Partition
 from app.route import destination_of
 from app.settings import Settings
-from app.throttle.throttle import Throttle
+from app.throttle.throttle import BACKLOG_MS, Throttle
 from punctual.contract.destination import Destination
 from tables import Entry, keys
 
@@ -43,6 +43,8 @@ class SetAside:
         self._settings, self._throttle, self._fire = settings, throttle, fire
         self._takes, self._window = takes, window
         self._turn = self._looks = 0
+        #: Whether a scan has ended before its time: it goes on at once, others when there may be room.
+        self._cut_off = False
 
     def go_through(self, partitions: list[Partition], now: int) -> float:
         """Send what there is room for; return the seconds until the next look."""
@@ -65,14 +67,15 @@ class SetAside:
     def _serve(self, to: Destination, waiting: list[Partition], partitions: list[Partition], now: int) -> float:
         """Send to one destination what there is room for; return the seconds until the next look."""
         late = now - min(keys.due_of(partition.in_flight.aside[to]) for partition in waiting)
-        sent = sum(partition.in_flight.on_their_way(to) for partition in partitions)
+        before_ms = now - BACKLOG_MS if self._throttle.is_backlog(to, late) else None
+        sent = sum(partition.in_flight.on_their_way(to, before_ms) for partition in partitions)
         to_cluster = 0
         if self._throttle.shares(to):
             to_cluster = sum(partition.in_flight.on_their_way_to_cluster(to[0]) for partition in partitions)
         room = self._throttle.room(to, late, sent, to_cluster)
         if room < 1:
             return max(_APART_S, self._throttle.until_s(to, late))
-        share = math.inf if room == math.inf else max(1, room // len(waiting))
+        share, self._cut_off = math.inf if room == math.inf else max(1, room // len(waiting)), False
         for partition in _rotated(waiting, self._turn):
             with self._window.handing_out(partition.in_flight):
                 room -= self._scan(partition, to, now, min(share, room))
@@ -81,7 +84,7 @@ class SetAside:
         left = [partition for partition in waiting if to in partition.in_flight.aside]
         if not left:
             return LONGEST_S
-        return _APART_S if self._throttle.limits(to, late) and self._looks > 0 else 0.0
+        return 0.0 if self._cut_off or self._looks <= 0 else _APART_S
 
     def _scan(self, partition: Partition, to: Destination, now: int, share: float) -> int:
         """Send a partition's next rows for a destination, at most `share` of those that are limited; return how many.
@@ -94,7 +97,7 @@ class SetAside:
             if key >= in_flight.cursor:
                 break
             if count >= _OF_A_SCAN or self._looks <= 0:
-                in_flight.aside[to] = key
+                in_flight.aside[to], self._cut_off = key, True
                 return spent
             self._looks -= 1
             if key in in_flight.claims:

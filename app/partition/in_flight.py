@@ -113,8 +113,11 @@ class InFlight:
         """Return how many rows are being sent, but for those whose route is blocked: they must not stop the others."""
         return len(self.claims) - sum(rows for route, rows in self._rows.items() if blocked(route))
 
-    def on_their_way(self, to: Destination) -> int:
-        """Return how many rows are being sent to a destination."""
+    def on_their_way(self, to: Destination, due_before_ms: int | None = None) -> int:
+        """Return how many rows are being sent to a destination, all or those due before a time."""
+        if due_before_ms is not None:
+            rows = self._routes.items()
+            return sum(keys.due_of(row) < due_before_ms and whole(route) == to for row, route in rows)
         return sum(rows for route, rows in self._rows.items() if whole(route) == to) if self._rows else 0
 
     def on_their_way_to_cluster(self, cluster: str | None) -> int:

@@ -87,7 +87,11 @@ class Throttle:
 
     def limits(self, to: Destination, late_ms: int) -> bool:
         """Return whether a message that is so late counts for a cap."""
-        return to in self._rates or self.shares(to) or self._is_backlog(to, late_ms)
+        return to in self._rates or self.shares(to) or self.is_backlog(to, late_ms)
+
+    def is_backlog(self, to: Destination, late_ms: int) -> bool:
+        """Return whether a message that is so late counts for DELAY_CATCH_UP_RATE, for which later ones do not."""
+        return self._catch_up is not None and late_ms > BACKLOG_MS and to not in self._rates
 
     def shares(self, to: Destination) -> bool:
         """Return whether a destination has a cap together with all others of its cluster."""
@@ -133,10 +137,7 @@ class Throttle:
 
     # -----------------------------------------------------------------------------------------------------------------
     def _rate(self, to: Destination, late_ms: int) -> Rate | None:
-        return self._catch_up if self._is_backlog(to, late_ms) else self._rates.get(to)
-
-    def _is_backlog(self, to: Destination, late_ms: int) -> bool:
-        return self._catch_up is not None and late_ms > BACKLOG_MS and to not in self._rates
+        return self._catch_up if self.is_backlog(to, late_ms) else self._rates.get(to)
 
     def _allowance(self, to: Destination, late_ms: int) -> Allowance | None:
         rate = self._rate(to, late_ms)

@@ -188,6 +188,33 @@ async def test_a_backlog_is_caught_up_in_order_before_what_is_new(tmp_path: Path
         assert await through(stage, cycles=15) == [*(f"old{number}" for number in range(10)), "new"]
 
 
+async def test_a_backlog_is_caught_up_however_much_is_on_its_way_that_is_due_now(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 2, DELAY_CATCH_UP_RATE="2/s", DELAY_PARTITIONS="2") as stage:
+        for number in range(120):  # half of the ids belong elsewhere
+            await stage.schedule(f"old{number}", BACKLOG_MS + 5_000)
+        sent = list[str]()
+        for _ in range(100):
+            now = stage.clock.wall
+            live = [stage.logs[1].record(now, delay_to="orders", delay_at=str(now)) for _ in range(30)]
+            await stage.take(1, live)
+            sent += await through(stage, each_ms=200)
+
+        assert sum(id_.startswith("old") for id_ in sent) in range(38, 43)
+
+
+async def test_what_cannot_be_sent_for_now_is_looked_at_again_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Stage(tmp_path) as stage:
+        stage.control("orders", paused=True)
+        await stage.schedule("a")
+        stage.fire()
+        stage.control("orders")
+        monkeypatch.setattr(stage.due._set_aside, "_takes", lambda *_: False)
+
+        assert stage.due.cycle(stage.clock.now_ms()) == pytest.approx(0.02)
+
+
 async def test_what_waits_on_purpose_is_not_overdue_and_what_waits_beside_it_is(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_RATES="payments=1/h") as stage:
 
