@@ -54,7 +54,8 @@ class Housekeeping:
                     sender.forget_idle()
 
     def _give_up(self) -> None:
-        """Give up on destinations that have taken nothing for longer than DELAY_GIVE_UP."""
+        """Give up on destinations that have taken nothing for longer than DELAY_GIVE_UP, and what nobody waits for."""
+        self._engine.dispatcher.let_go()
         partitions = self._engine.due.partitions.values()
         routes = {route for partition in partitions for route in partition.in_flight.routes}
         given_up = [route for route in routes if route[2] != HTTP and self._engine.dispatcher.give_up(route)]

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -39,9 +39,9 @@ class Dispatcher:
     ) -> None:
         """Deliver to `targets`, by the name of the cluster; None is our own."""
         self._settings, self._clock, self._targets, self._traces = settings, clock, targets, traces
-        #: Batches that take more rows, and how many of each route are with the sender.
+        #: Batches that take more rows, and those of each route that are with the sender.
         self._deliveries: dict[Route, DeliveryBatch] = {}
-        self._sent = Counter[Route]()
+        self._sent: dict[Route, list[DeliveryBatch]] = {}
         self._turn = 0
         #: How many partitions topics of our own cluster have, or had a moment ago.
         self._usual: dict[str, int] = {}
@@ -157,10 +157,13 @@ class Dispatcher:
         """Send what this cycle has gathered; while a route's last batch is in flight, the next takes more rows.
 
         The sender has one batch of a partition in flight: under load, cycles would queue more of them than it sends.
+        What was gathered behind a batch that fails waits in the table, where it can still be cancelled.
         """
         deliveries, self._deliveries = self._deliveries, {}
         for route, delivery in deliveries.items():
-            if route in self._sent:
+            if route in self._sent and self.blocked(route):
+                self._release(delivery)
+            elif route in self._sent:
                 self._deliveries[route] = delivery
             else:
                 self._submit(delivery)
@@ -171,7 +174,7 @@ class Dispatcher:
         owners = set(map(_first, delivery.rows))
         for owner in owners:
             owner.passed("before-send")
-        self._sent[delivery.route] += 1
+        self._sent.setdefault(delivery.route, []).append(delivery)
         acked = self._targets[cluster].sender.submit(topic, partition, delivery.batch, first=first)
         for owner in owners:
             owner.passed("sent")
@@ -179,7 +182,7 @@ class Dispatcher:
         acked.add_done_callback(lambda future: self._ended(delivery, future, began))
 
     def _ended(self, delivery: DeliveryBatch, acked: asyncio.Future[Ack], began: float) -> None:
-        self._sent[delivery.route] -= 1
+        self._sent[delivery.route].remove(delivery)
         if not self._sent[delivery.route]:
             del self._sent[delivery.route]
         if acked.cancelled():
@@ -206,6 +209,18 @@ class Dispatcher:
             self._release(self._deliveries.pop(route))
         for cluster, topic, partition in [route for route in self._sent if held_back(route)]:
             self._targets[cluster].sender.recall(topic, partition)
+
+    def abandon(self, partition: Partition) -> None:
+        """Do not send what is gathered for a partition that works no more: whoever has it next sends it."""
+        routes = [route for route, delivery in self._deliveries.items() if partition in delivery.by_owner()]
+        for route in routes:
+            self._release(self._deliveries.pop(route))
+
+    def let_go(self) -> None:
+        """Have nothing tried again that nobody waits for: its partitions have gone, or have begun anew."""
+        for (cluster, topic, partition), deliveries in self._sent.items():
+            if not any(owner.in_flight.waits(key) for delivery in deliveries for owner, key in delivery.rows):
+                self._targets[cluster].sender.let_go(topic, partition)
 
     def _release(self, delivery: DeliveryBatch) -> None:
         for owner, rows in delivery.by_owner().items():

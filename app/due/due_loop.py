@@ -76,6 +76,10 @@ class DueLoop:
         """Look again: something may be due earlier, or there is room again."""
         self._changed.set()
 
+    def abandon(self, partition: Partition) -> None:
+        """Send nothing more of a partition that works no more."""
+        self._dispatcher.abandon(partition)
+
     async def stop(self) -> None:
         """Abandon what is posted at the moment."""
         await self.http.stop()

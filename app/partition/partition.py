@@ -139,9 +139,7 @@ class Partition:
             self._state = State.PAUSED if self._state is not State.STOPPED else self._state
             return
         self._state = State.PAUSED
-        for _, done in self._inbox:
-            done.cancel()
-        self._inbox.clear()
+        self._drop_inbox()
         self._closing = True
         self._wake.set()
         _, late = await asyncio.wait([self._task], timeout=limit_s)
@@ -150,7 +148,17 @@ class Partition:
             log.warning(sentence, self.number, len(self.claims), extra={"partition": self.number})
             task.cancel()
             await asyncio.wait([task])
+        if late:
+            self.in_flight.clear()
+            self._firing.abandon(self)
+        self._drop_inbox()  # a step that was being built has put back what it had no room for
         self._task = None
+
+    def _drop_inbox(self) -> None:
+        """Take none of the records that have come: they are read again, with those before them."""
+        for _, done in self._inbox:
+            done.cancel()
+        self._inbox.clear()
 
     def stop(self, reason: str) -> None:
         """Stop with a reason for people to read."""

@@ -25,5 +25,8 @@ class Firing(Protocol):
     def notify(self, partition: "Partition") -> None:
         """Look again: there may be something to fire."""
 
+    def abandon(self, partition: "Partition") -> None:
+        """Send nothing more of a partition that works no more."""
+
     def top_up(self, partition: "Partition") -> None:
         """Fire what is due by now: it comes along in the step that is about to be committed."""

@@ -53,6 +53,7 @@ class ScriptedSender:
         self.taken: list[Delivery] = []
         self.stuck: dict[tuple[str, int], float] = {}
         self.given_up: list[tuple[str, int]] = []
+        self.let_gone: list[tuple[str, int]] = []
 
     def submit(self, topic: str, partition: int, batch: Batch, *, first: bool = False) -> "asyncio.Future[Ack]":
         """Hold a batch."""
@@ -88,6 +89,10 @@ class ScriptedSender:
     def give_up(self, topic: str, partition: int) -> None:
         """Note it."""
         self.given_up.append((topic, partition))
+
+    def let_go(self, topic: str, partition: int) -> None:
+        """Note it."""
+        self.let_gone.append((topic, partition))
 
     # what the test does ----------------------------------------------------------------------------------------------
     def ids(self) -> list[str]:

@@ -102,6 +102,25 @@ async def test_what_is_recalled_is_held_and_sent_again_in_order(tmp_path: Path) 
         assert stage.told() == [f"delivered {number}" for number in range(4)]
 
 
+async def test_what_is_gathered_behind_a_batch_that_fails_can_still_be_cancelled(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        for id_ in ("a", "b", "c"):
+            await stage.schedule(id_, delay_to_partition="0")
+            assert stage.fire() == ["a"]
+        await stage.ask(delay_op="cancel", delay_id="b")
+        stage.sender.stuck["orders", 0] = 1.0
+        stage.fire()
+        await stage.settle()
+        assert stage.told() == ["cancelled b"]
+        await stage.ask(delay_op="cancel", delay_id="a")  # it may have been stored
+        stage.sender.accept()
+        stage.sender.stuck.clear()
+        await stage.settle()
+
+        assert stage.fire() == ["c"]
+        assert stage.told() == ["cancelled b", "delivered a", "conflict a"]
+
+
 async def test_a_command_on_a_recalled_row_applies_at_once(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")

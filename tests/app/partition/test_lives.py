@@ -1,7 +1,9 @@
 """What a partition's lives leave to one another: sends on their way, steps half done."""
 
+import asyncio
 from pathlib import Path
 
+from app.kafka.errors import Recalled
 from app.steps.outcomes import Unsent
 from tables import keys
 from tests.app.stage import Stage
@@ -87,3 +89,67 @@ async def test_no_two_lives_have_a_number_whatever_partition_they_are_of(tmp_pat
         stage.begin(0)
 
         assert len({*lives, stage.partition.life}) == 3
+
+
+async def test_a_life_begins_with_no_records_of_the_one_before(tmp_path: Path) -> None:
+    """What a step was being built of goes back to the log: a part of it would stand for all that comes before."""
+    async with Stage(tmp_path) as stage:
+        log, now = stage.logs[0], stage.clock.wall
+        records = [log.record(now, delay_id=f"{n}", delay_to="orders", delay_at=f"{n}") for n in range(20)]
+        for record in records:
+            record.value = bytes(100_000)
+        learning, learned = asyncio.Event(), asyncio.Event()
+
+        async def learn(_: object) -> None:
+            learning.set()
+            await learned.wait()
+
+        partitions, stage.destinations.topics["orders"] = stage.destinations.topics["orders"], 0
+        stage.destinations.learn = learn  # type: ignore[method-assign, assignment]
+        stage.journal.open.clear()
+        before = stage.journal.asked
+        offered = stage.partition.offer(records)
+        await learning.wait()
+        pausing = asyncio.create_task(stage.partition.pause(0.05))
+        await asyncio.sleep(0)
+        stage.destinations.topics["orders"] = partitions
+        learned.set()
+        await pausing
+        assert stage.journal.asked > before, "the step, with some of them, was being committed"
+        assert offered.cancelled()
+        stage.journal.open.set()
+        stage.begin(0)
+        await stage.take(0, records)
+
+        assert stage.stores[0].counts.total == len(records)
+
+
+async def test_what_was_gathered_for_a_life_that_is_over_is_not_sent(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        stage.fire()
+        await stage.schedule("b")
+        assert stage.fire() == ["a"]
+        await stage.partition.pause(0)
+        stage.sender.accept()
+        await asyncio.sleep(0)
+        assert stage.sender.ids() == []
+        stage.begin(0)
+
+        assert stage.fire() == ["a", "b"]
+
+
+async def test_what_nobody_waits_for_any_more_is_not_tried_again(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a")
+        stage.fire()
+        stage.dispatcher.let_go()
+        assert stage.sender.let_gone == []
+        await stage.partition.pause(0)
+        stage.dispatcher.let_go()
+        stage.sender.refuse(Recalled("orders", 0))
+        await asyncio.sleep(0)
+        stage.begin(0)
+
+        assert [topic for topic, _ in stage.sender.let_gone] == ["orders"]
+        assert stage.fire() == ["a"]
