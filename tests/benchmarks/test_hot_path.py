@@ -77,9 +77,9 @@ def test_a_stage_that_a_tree_does_not_have_is_left_out_and_counts_as_the_rest(co
     builder.write_text(builder.read_text().replace("_ingest.read(", "_ingest.decoded("))
     ingest.write_text(ingest.read_text().replace("def read(", "def decoded("))
 
-    turns = take_turns([Tree(copy), Tree(ROOT)], tmp_path, Sizes(pairs=1, rounds=1, tries=1, messages=500))
+    turns = take_turns([Tree(copy), Tree(ROOT)], tmp_path, Sizes(pairs=1, rounds=1, tries=3, messages=500))
 
-    [[now, then]] = turns.rounds
+    [[now, then]] = turns.rounds  # each the cheapest of its tries: one alone may have been disturbed
     assert "in decode" not in now
     assert now["in rest"] > then["in rest"]
     [line] = [line for line in report.table(turns).splitlines() if line.startswith("in decode")]

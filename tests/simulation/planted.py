@@ -297,7 +297,7 @@ BUGS: dict[str, list[Bug]] = {
 #: Where the search for those begins that show themselves in few runs only.
 BEGINS = {
     "an ending is forgotten before the watermark has passed it": 1_030,
-    "an id that comes again in the step of its delivery is not found": 470,
+    "an id that comes again in the step of its delivery is not found": 460,
     "a watermark does not wait for anybody": 1_030,
     "what is sent does not count for its rate": 970,
     "what a zombie has written counts": 1_260,
