@@ -463,17 +463,25 @@ async def test_a_partition_that_the_first_answer_has_served_is_not_blocked_by_a_
 
 
 # giving up ----------------------------------------------------------------------------------------------------------
+async def taken_back(
+    cluster: ScriptedCluster, sender: Sender, take_back: Callable[[str, int], None]
+) -> "asyncio.Future[Ack]":
+    """Have a batch taken back of which nobody knows whether it is stored, for no answer to it says so."""
+    cluster.script["orders", 0].extend([kafka.RequestTimedOutError.errno] * 1_000)
+    sent = sender.submit("orders", 0, batch(b"a"))
+    await until(lambda: sender.blocked("orders", 0))
+    while not sent.done():
+        take_back("orders", 0)
+        await asyncio.sleep(0)
+    cluster.script.clear()
+    return sent
+
+
 async def test_a_batch_that_is_given_up_comes_back_and_the_next_goes_under_other_numbers(
     cluster: ScriptedCluster,
 ) -> None:
     sender = await started(cluster, recalls=True)
-    cluster.script["orders", 0].extend([kafka.RequestTimedOutError.errno] * 1_000)  # stored or not: nobody knows
-    given_up = sender.submit("orders", 0, batch(b"a"))
-    await until(lambda: sender.blocked("orders", 0))
-    while not given_up.done():
-        sender.give_up("orders", 0)
-        await asyncio.sleep(0)
-    cluster.script.clear()
+    given_up = await taken_back(cluster, sender, sender.give_up)
 
     assert isinstance(given_up.exception(), GaveUp)
     await sender.submit("orders", 0, batch(b"b"))
@@ -528,15 +536,9 @@ async def test_more_had_better_wait_while_another_number_is_sought(
 
 async def test_a_batch_that_nobody_waits_for_is_not_tried_again(cluster: ScriptedCluster) -> None:
     sender = await started(cluster, recalls=True)
-    cluster.script["orders", 0].extend([LEADER_MOVED] * 1_000)
-    let_go = sender.submit("orders", 0, batch(b"a"))
-    await until(lambda: sender.blocked("orders", 0))
-    while not let_go.done():
-        sender.let_go("orders", 0)
-        await asyncio.sleep(0)
+    let_go = await taken_back(cluster, sender, sender.let_go)
     assert isinstance(let_go.exception(), Recalled)
     await until(lambda: not sender.blocked("orders", 0))
-    cluster.script.clear()
     await sender.submit("orders", 0, batch(b"b"))
 
     assert cluster.stored["orders", 0] == [b"b"]
