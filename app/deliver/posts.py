@@ -97,7 +97,7 @@ class Posts:
         task.add_done_callback(self._tasks.discard)
 
     async def _post(self, partition: Partition, key: bytes, entry: Entry, allowed: Allowed, host: str) -> None:
-        answer, sent_ms = None, self._clock.wall_ms()
+        answer, sent_ms, life = None, self._clock.wall_ms(), partition.life
         try:
             post = self._writer.post(key, entry, allowed)
             partition.passed("before-send")
@@ -113,7 +113,7 @@ class Posts:
         partition.passed("acked")
         if answer.meaning is Meaning.TAKEN:
             partition.tell(Called(key) if entry.url is not None else Delivered([(key, 0)], "", 0, sent_ms))
-        else:
+        elif partition.life == life:  # the next life posts it itself, and its own answer counts
             partition.tell(Attempted(key, answer.why, answer.after_ms, answer.meaning is Meaning.NEVER))
 
     def _make_room(self, host: str, answer: Answer | None, took_s: float) -> None:

@@ -398,3 +398,26 @@ async def test_what_waits_for_its_host_waits_on_when_the_clock_is_set_back(stage
     stage.clock.pass_by(60_000)
 
     await until(stage, lambda: len(stage.told()) == FIRST + 1)
+
+
+@pytest.mark.parametrize("answer", [DEAD, GONE])
+async def test_a_failure_that_comes_after_its_life_is_not_that_of_the_next_ones_request(
+    stage: Stage, script: Script, answer: Answer
+) -> None:
+    script.answers["https://a.example"] = answer
+    first, second = asyncio.Event(), asyncio.Event()
+    script.open = first
+    await ask(stage, "a")
+    await until(stage, lambda: script.posted)
+    await stage.partition.pause(0)
+    script.open = second
+    stage.begin(0)
+    await until(stage, lambda: len(script.posted) == 2)
+    first.set()
+    await asyncio.sleep(0.01)
+    script.answers["https://a.example"] = TAKEN
+    second.set()
+    await until(stage, lambda: not stage.stores[0].counts.total)
+
+    assert stage.told() == ["delivered a"]
+    assert len(script.posted) == 2
