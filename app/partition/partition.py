@@ -263,7 +263,11 @@ class Partition:
         step = self._new_step()
         self.in_flight.begin_step(step)
         full = bool(self.claims) and self.in_flight.full and not self._journal.delivers
-        done = await self._builder.build(step, self._wake.set, full=full)
+        done: list[asyncio.Future[None]] = []
+        if self._deliveries.crowded_out:  # this step is theirs
+            self._wake.set()
+        else:
+            done = await self._builder.build(step, self._wake.set, full=full)
         left = bool(self._inbox or self._outcomes)
         await self._commit(step)
         if left or step.size >= _MUCH_BYTES:

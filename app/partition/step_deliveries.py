@@ -25,6 +25,8 @@ class StepDeliveries:
         self._queue: deque[Delivery] = deque()
         #: The last one of each route: it takes more rows.
         self._open: dict[Route, Delivery] = {}
+        #: Whether the last step had no room for any: the next one is theirs.
+        self.crowded_out = False
 
     def __bool__(self) -> bool:
         """Return whether any waits."""
@@ -34,6 +36,7 @@ class StepDeliveries:
         """Forget all of them."""
         self._queue.clear()
         self._open.clear()
+        self.crowded_out = False
 
     def add(self, delivery: Delivery, *, first: bool = False) -> None:
         """Let a delivery wait for a step, `first` before those that wait."""
@@ -48,15 +51,19 @@ class StepDeliveries:
         return self._open.get(route)
 
     def put_into(self, step: Step, now_ms: int) -> None:
-        """Add deliveries, sent `now_ms`, to a step, as far as it has room for what removes their rows."""
+        """Add deliveries, sent `now_ms`, to a step, as far as it has room for what ends their rows."""
         deliveries, size = list[Delivery](), step.size
+        self.crowded_out = bool(self._queue) and size >= STEP_BYTES
+        if self.crowded_out:
+            return
         while self._queue and (not deliveries or size < STEP_BYTES):
             delivery = self._queue.popleft()
             delivery.sent_ms = now_ms
             if self._open.get(delivery.route) is delivery:
                 del self._open[delivery.route]
             deliveries.append(delivery)
-            size += _ROW_BYTES * len(delivery.rows) + 3 * self._claims.id_bytes(map(_second, delivery.rows))
+            ids, recurring = self._claims.sizes(map(_second, delivery.rows))
+            size += _ROW_BYTES * len(delivery.rows) + 3 * ids + recurring
         step.deliveries = deliveries
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> list[Delivery]:
