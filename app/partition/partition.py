@@ -278,7 +278,10 @@ class Partition:
 
     def _new_step(self) -> Step:
         now_ms = self._clock.now_ms()  # before its offset: it notices jumps
-        return Step(now_ms, now_ms - self._clock.offset_ms, self._services.row_version())
+        version = self._services.row_version()
+        if not self._settings.row_version:  # older workers cannot take a partition that has newer rows already
+            version = max(version, self.store.row_version)
+        return Step(now_ms, now_ms - self._clock.offset_ms, version)
 
     async def _commit(self, step: Step) -> None:
         """Commit a step, with what is due as far as destinations take it (exactly once)."""

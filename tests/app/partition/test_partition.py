@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +13,7 @@ from app.ownership.recovery import StoreRecovery
 from app.partition.state import State
 from app.steps.step import Step
 from tables import Changes, Orders, Position
+from tables.entry import decode
 from tests.app.stage import Stage
 from tests.punctual.contract.records import NOW
 from tests.tables.rows import apply, assert_sound, entry, key, put
@@ -244,6 +246,25 @@ async def test_what_is_remembered_is_forgotten_in_time(tmp_path: Path) -> None:
         await stage.ask(delay_id="b", delay_to="orders", delay_after="PT1H")
 
         assert stage.stores[0].orders.count == 0
+
+
+@pytest.mark.parametrize(("wanted", "written"), [("0", 4), ("3", 3)])
+async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
+    tmp_path: Path, wanted: str, written: int
+) -> None:
+    """It cannot take over a partition that has newer rows: only who wants an older version gets it."""
+    async with Stage(tmp_path, DELAY_ROW_VERSION=wanted) as stage:
+        versions = [4]
+        stage.partition._services = replace(stage.partition._services, row_version=lambda: versions[-1])
+        await stage.ask(delay_id="a", delay_to="orders", delay_every="PT1S", delay_at=str(stage.clock.wall))
+        versions.append(3)
+        stage.fire()
+        stage.sender.accept()
+        await stage.settle()
+
+        [(_, raw)] = stage.stores[0].raw_rows(b"")
+        assert raw[0] == written
+        assert (decode(raw).series is not None) == (written == 4)
 
 
 HORIZON = {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}
