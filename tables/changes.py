@@ -61,6 +61,7 @@ class Changes:
 
     __slots__ = (
         "delivered",
+        "emptied",
         "fresh",
         "gone",
         "orders",
@@ -77,6 +78,8 @@ class Changes:
         """Begin with no change."""
         self.puts: dict[bytes, tuple[Entry, bytes]] = {}
         self.fresh: set[bytes] = set()
+        #: Rows that keep their names alone, as they were.
+        self.emptied: dict[bytes, Entry] = {}
         self.removals: dict[bytes, Entry] = {}
         #: Rows that are new, and rows that are removed, undecoded: the usual ones, of which nobody wants to know more.
         self.usual: dict[bytes, bytes] = {}
@@ -145,6 +148,12 @@ class Changes:
             self.fresh.add(key)
         self.puts[key] = (entry, raw)
         self.size += len(raw) + 32
+
+    def empty(self, key: bytes, was: Entry, entry: Entry, raw: bytes) -> None:
+        """Take key, value and headers from the row at `key`, which another message has replaced while it is sent."""
+        if key not in self.fresh:
+            self.emptied[key] = was
+        self.rewrite(key, entry, raw)
 
     def remove(self, key: bytes, entry: Entry) -> None:
         """Remove the row at `key`; one that this very step has added leaves no trace."""

@@ -118,6 +118,11 @@ def encode(entry: Entry, version: int = VERSION) -> bytes:
     return _PREFIXES[version] + _encoder.encode(fields)
 
 
+def emptied(entry: Entry) -> Entry:
+    """Return an entry without its content: what has been replaced is not sent again, and is told of by name."""
+    return msgspec.structs.replace(entry, key=None, value=None, headers=[])
+
+
 def may_recur(raw: bytes) -> bool:
     """Whether the entry in a row's value may have a series: of those that have none hardly any, at no cost.
 

@@ -12,7 +12,7 @@ import rocksdict
 from tables import keys
 from tables.changes import Changes
 from tables.database import Database
-from tables.entry import Entry, decode
+from tables.entry import Entry, decode, emptied
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +101,9 @@ class Shares:
             self.add(entry, -1)
         for raw in changes.gone.values():
             self.add(decode(raw), -1)
+        for entry in changes.emptied.values():
+            self.add(entry, -1)
+            self.add(emptied(entry), 1)
         for key in changes.fresh:
             self.add(changes.puts[key][0], 1)
         for raw in changes.usual.values():

@@ -232,6 +232,9 @@ class PartitionStore:
                 self._low = min(self._low, key)
                 if self.shares is not None:
                     self.shares.add(entry, 1)
+            elif entry.replaced and self.shares is not None:  # it may be emptied
+                self.shares.add(decode(before), -1)
+                self.shares.add(entry, 1)
             self._ids.replay(key, entry)
         elif before is not None:
             entry = decode(before)

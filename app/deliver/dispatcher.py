@@ -16,7 +16,7 @@ from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, 
 from app.partition.partition import Partition
 from app.route import ANY, Route
 from app.settings import Settings
-from app.steps.outcomes import Delivered, Rejected, reason_of
+from app.steps.outcomes import Delivered, Rejected, Unsent, reason_of
 from punctual.contract.home import key_partition
 from punctual.contract.request import Reason
 from tables import Entry, compiled
@@ -257,7 +257,11 @@ class Dispatcher:
         delivery = self._new_delivery(route)
         for owner, key in rows:
             entry = owner.claims.get(key)
-            if entry is not None:  # else its partition has started anew, and sends it itself
+            if entry is None:  # its partition has started anew, and sends it itself
+                continue
+            if entry.commands:
+                owner.tell(Unsent(key))
+            else:
                 delivery.append((owner, key), entry, self._clock.wall_ms())
         if delivery.rows:
             self._submit(delivery, first=True)

@@ -7,7 +7,7 @@ from app.steps.events import Event
 from app.steps.step import Step
 from punctual.contract.request import Reason, Refusal
 from tables import Command, Entry
-from tables.entry import encode
+from tables.entry import emptied, encode
 
 #: Commands on a row that is being sent.
 _COMMANDS = 32
@@ -38,11 +38,14 @@ class PendingRows:
             commands = tuple(one for one in commands if one is not passed_over)
             step.tell(Event("stale", entry.id, step.now_ms, passed_over.source, by=command.source))
         entry = msgspec.structs.replace(entry, commands=commands)
-        step.changes.rewrite(key, entry, encode(entry, step.version))
+        if command.op == "replace":  # two large rows have no room in one step
+            was, entry = entry, emptied(entry)
+            step.changes.empty(key, was, entry, encode(entry, step.version))
+            step.ids[entry.id] = None
+        else:
+            step.changes.rewrite(key, entry, encode(entry, step.version))
         if key in self._claims:
             self._claims[key] = entry
-        if command.op == "replace":
-            step.ids[entry.id] = None
 
     def check_size(self, size: int) -> None:
         """Refuse a message that is too large to be held. Raises Refusal."""

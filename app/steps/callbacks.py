@@ -58,17 +58,19 @@ def queue(
     """Add to `step` the callback of a message that failed, if it asks for one; the key of its `row` lends the rest.
 
     A dialect may have a `body` of its own, beside which a header has the reason. A callback that would be larger than
-    a row can be leaves the message's content out and says so, in the usual body.
+    a row can be, with the next occurrence that the step may have beside it, leaves the message's content out and says
+    so, in the usual body.
     """
     if entry.on_failure is None:
         return
     due_ms, limit = keys.due_of(row), context.limits.row
+    beside = 0 if entry.series is None else len(encode(entry, step.version))
     failed, source = occurrences.occurrence(entry, due_ms), occurrences.source_of(entry, due_ms)
     headers = [] if body is None else [(REASON, reason.value.encode())]
     body = _body(failed, reason, sentence) if body is None else body
     waiting = Entry(failed.id, "", None, body, [*headers], source, url=entry.on_failure)
     raw = encode(waiting, step.version)
-    if len(raw) > limit:
+    if len(raw) > limit - beside:
         sentence += " (Key, value and headers are left out here: the callback would be too large.)"
         body = _body(msgspec.structs.replace(failed, key=None, value=None, headers=[]), reason, sentence)
         waiting = msgspec.structs.replace(waiting, value=body, headers=[])

@@ -173,6 +173,23 @@ async def test_halving_goes_on_for_the_other_partitions_when_one_has_begun_a_new
         assert stage.fire() == ["a", "b"]
 
 
+async def test_what_was_replaced_or_cancelled_before_its_batch_is_halved_is_not_sent(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        for number in range(4):
+            await stage.schedule(f"{number}", 20 - number)
+        stage.fire()
+        await stage.ask(delay_op="cancel", delay_id="1")
+        await stage.schedule("2", -60_000)
+        stage.sender.refuse(TooLarge("orders"))
+        await stage.settle()
+        stage.sender.accept()
+        await stage.settle()
+
+        assert [delivery.id for delivery in stage.sender.taken] == ["0", "3"]
+        assert sorted(stage.told()) == ["cancelled 1", "delivered 0", "delivered 3", "replaced 2"]
+        assert stage.stores[0].counts.total == 1
+
+
 async def test_what_is_forbidden_is_rejected_as_a_whole(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", 1)
