@@ -92,6 +92,7 @@ class CatchUp:
         found = await asyncio.gather(*(PartitionReader(self._cluster, *tp).end() for tp in tps))
         ends = {tp: end for tp, end in zip(tps, found, strict=True) if end}
         await self._read_reports()
+        await asyncio.gather(*(self._forget_former(tp, end) for tp, end in ends.items()))
         while not all(self._done_here(tp, end) for tp, end in ends.items()):  # noqa: ASYNC110 - plain numbers
             await asyncio.sleep(_LOOK_S)
         await self._report()
@@ -120,6 +121,7 @@ class CatchUp:
 
     async def _done(self, tp: TopicPartition, end: int) -> bool:
         """Return whether a partition of another worker has read a topic up to `end`."""
+        await self._forget_former(tp, end)
         position = self._told.get(tp, 0)
         if position >= end:
             return True
@@ -130,6 +132,12 @@ class CatchUp:
             if await reader.chunk(1):
                 return False
         return True
+
+    async def _forget_former(self, tp: TopicPartition, end: int) -> None:
+        """Forget a position beyond what a topic has: it is of a log that was there before, by the same name."""
+        position = self._told.get(tp, 0)
+        if position > end and position > await PartitionReader(self._cluster, *tp).end():
+            del self._told[tp]
 
     async def _read_reports(self) -> None:
         """Read the last progress records that there are."""
