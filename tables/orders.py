@@ -7,6 +7,8 @@ import msgspec
 
 Operation = Literal["cancel", "reschedule", "deliver-now", "pause", "resume", "replace"]
 
+#: Commands for what recurs alone.
+OF_SERIES = ("pause", "resume")
 #: The stamp of what has none: older than everything.
 UNKNOWN_MS = -1
 _NOBODY = "-0-0"
@@ -55,8 +57,12 @@ class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def moves(self) -> bool:
-        """Whether it moves a message whatever its due time: of several, only the last one counts."""
+        """Whether it moves a message whatever its due time."""
         return self.if_due_ms is None and self.op not in ("cancel", "replace")
+
+    def rivals(self, other: "Command") -> bool:
+        """Whether only the later of the two counts. Those for what recurs say nothing to a message that does not."""
+        return self.moves and other.moves and (self.op in OF_SERIES) == (other.op in OF_SERIES)
 
 
 class Orders(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -12,6 +12,7 @@ from app.steps.transitions import cancelled, ended, move
 from punctual.contract.native import Record
 from punctual.contract.request import Request
 from tables import Command, Entry, Orders, keys
+from tables.orders import OF_SERIES
 
 
 class Commands:
@@ -33,8 +34,11 @@ class Commands:
         shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
         if command.order.precedes(shaped):
             self._say(step, "stale", asked, key, entry)
-        elif asked.if_due_ms not in (None, keys.due_of(key)) or not occurrences.allows(entry, asked.op):
+        elif asked.if_due_ms not in (None, keys.due_of(key)):
             self._say(step, "conflict", asked, key, entry)
+        elif not occurrences.allows(entry, asked.op):
+            self._say(step, "conflict", asked, key, entry)
+            self._memory.wait(step, asked.id, command)  # an older request that comes late may recur
         elif key in self._claims or entry.commands:
             self._rows.record(step, key, entry, command)
         elif asked.op == "cancel":
@@ -52,7 +56,7 @@ class Commands:
         if known is not None and _is_stale(command, known):
             step.tell(Event("stale", asked.id, step.now_ms, asked.source, by=asked.source))
             return
-        if self._cold.there and asked.op not in occurrences.OF_SERIES:  # what recurs is never there
+        if self._cold.there and asked.op not in OF_SERIES:  # what recurs is never there
             self._cold.defer(step, asked)
         else:
             step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
@@ -70,5 +74,5 @@ class Commands:
 
 def _is_stale(command: Command, known: Orders) -> bool:
     """Whether a later order has ended its message, or moved it."""
-    later = [one for one in known.waiting if one.moves and command.moves and command.order.precedes(one.order)]
-    return bool(later) or known.has_ended(command.order)
+    later = any(one.rivals(command) and command.order.precedes(one.order) for one in known.waiting)
+    return later or known.has_ended(command.order)

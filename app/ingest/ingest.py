@@ -15,7 +15,6 @@ from app.ingest.refusals import Refusals
 from app.ingest.schedules import Schedules
 from app.ingest.usual_requests import UsualRequests
 from app.steps.context import Context
-from app.steps.occurrences import OF_SERIES
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import forward, request
 from punctual.contract.home import home_partition
@@ -23,7 +22,7 @@ from punctual.contract.native import PlainRecord, Record
 from punctual.contract.request import Reason, Refusal, Request
 from tables import Position, keys
 from tables.entry import RECURRING
-from tables.orders import UNKNOWN_MS
+from tables.orders import OF_SERIES, UNKNOWN_MS
 
 Read = tuple[Record, Request | Refusal]
 
@@ -88,7 +87,7 @@ class Ingest:
         allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
         decode = forward.decode if forwarded else self._dialect(topic).decode
         if self._rates is not None:
-            decode = self._rates.limited(decode, topic, self._number, start, latest_ms)
+            decode = self._rates.limited(decode, topic, self._number, start + base, latest_ms)
         found: list[Read] = []
         append = found.append
         for record in records:

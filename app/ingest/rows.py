@@ -5,7 +5,7 @@ import msgspec
 from app.steps.occurrences import begun
 from punctual.contract.request import Request
 from tables import Bound, Entry, Order, Orders
-from tables.orders import UNKNOWN_MS
+from tables.orders import OF_SERIES, UNKNOWN_MS
 
 
 def row_of(asked: Request) -> Entry:
@@ -56,7 +56,7 @@ def reminded(entry: Entry, known: Orders) -> Entry:
     The tier tells of the last record alone, whatever that has changed.
     """
     latest = known.ended or Order(UNKNOWN_MS, entry.source)
-    moved = next((one.order for one in known.waiting if one.moves), None)
+    moved = next((one.order for one in known.waiting if one.moves and one.op not in OF_SERIES), None)
     return msgspec.structs.replace(entry, stamp_ms=latest.stamp_ms, asked_by=latest.source, moved=moved)
 
 

@@ -137,9 +137,8 @@ class Schedules:
         """
         later = tuple(one for one in entry.commands if one.op != "replace" and order.precedes(one.order))
         left = tuple(one for one in entry.commands if one not in later)
-        if entry.moved is not None and order.precedes(entry.moved):
-            due_ms = entry.asked_due(key)
-            moved = Command("reschedule", entry.moved.source, due_ms, stamp_ms=entry.moved.stamp_ms)
+        moved = occurrences.mover(entry, key)
+        if moved is not None and order.precedes(moved.order):
             later = (moved, *later)
         if key in self._claims or entry.commands:
             entry = msgspec.structs.replace(entry, commands=left)

@@ -11,12 +11,11 @@ import msgspec
 from punctual.contract.jitter import spread
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.zones import parse_zone
-from tables import Entry, Series, keys
+from tables import Command, Entry, Series, keys
+from tables.orders import OF_SERIES, Operation
 
 log = logging.getLogger(__name__)
 
-#: Commands for what recurs alone.
-OF_SERIES = ("pause", "resume")
 #: When an occurrence of a series is due that is paused: 9999-12-31, which no request can ask for.
 PAUSED_MS = 253_402_214_400_000
 
@@ -125,6 +124,23 @@ def moved(entry: Entry, op: str, due_ms: int, now_ms: int) -> tuple[int, Entry]:
         series = msgspec.structs.replace(series, planned_ms=planned_ms)
         due_ms = due_of(rule, entry.id, planned_ms)
     return due_ms, msgspec.structs.replace(entry, series=series)
+
+
+def mover(entry: Entry, row: bytes) -> Command | None:
+    """Return the command that has moved the message in a row, for an older request that comes late; None if none has.
+
+    The row knows when it was given, and what has come of it. An occurrence that is due as planned was moved by what a
+    message that does not recur has nothing of: the series was resumed, or it is an earlier one that was moved.
+    """
+    if entry.moved is None:
+        return None
+    due_ms, series = entry.asked_due(row), entry.series
+    op: Operation = "reschedule"
+    if series is not None and due_ms == PAUSED_MS:
+        op = "pause"
+    elif series is not None and due_ms == due_of(rule_of(series), entry.id, series.planned_ms):
+        op = "resume"
+    return Command(op, entry.moved.source, due_ms, stamp_ms=entry.moved.stamp_ms)
 
 
 def _is_last(rule: Recurrence, series: Series) -> bool:

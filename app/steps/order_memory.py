@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 
 from app.settings import Settings
+from app.steps import occurrences
 from app.steps.step import Step
 from punctual.contract.request import Request
 from tables import Command, Entry, Order, Orders, PartitionStore
 from tables.entry import decode
 from tables.orders import UNKNOWN_MS, in_order
 
-#: Commands that one id may have waiting: one that moves it, the rest with conditions of their own.
+#: Commands that one id may have waiting: two that move it, of a kind each, the rest with conditions of their own.
 _COMMANDS = 8
 #: What an order takes beside its source, and a mark beside its orders.
 _ORDER_BYTES, _MARK_BYTES = 32, 48
@@ -104,9 +105,9 @@ class OrderMemory:
         if known is not None and known.has_ended(ended) and known.ended is not None:
             ended, cancelled = known.ended, known.cancelled
         commands = known.waiting if known is not None else ()
-        if entry.moved is not None:
-            due_ms, moved = entry.asked_due(row), entry.moved
-            commands = _joined(commands, Command("reschedule", moved.source, due_ms, stamp_ms=moved.stamp_ms))
+        moved = occurrences.mover(entry, row)
+        if moved is not None:
+            commands = _joined(commands, moved)
         self._write(step, entry.id, ended, commands, cancelled=cancelled)
         if cancel is not None:
             self.wait(step, entry.id, cancel)
@@ -155,9 +156,8 @@ class OrderMemory:
 
 def _joined(commands: tuple[Command, ...], new: Command) -> tuple[Command, ...]:
     """Return commands with one more: of those that move a message whatever its due time, only the last one counts."""
-    rivals = [one for one in (*commands, new) if one.moves]
-    last = in_order(rivals)[-1:]
-    ordered = in_order((*(one for one in (*commands, new) if not one.moves), *last))
+    rivals = [one for one in (*commands, new) if one.rivals(new)]
+    ordered = in_order((*(one for one in (*commands, new) if one not in rivals), *in_order(rivals)[-1:]))
     while len(ordered) > _COMMANDS:
         spare = next(one for one in ordered if not one.moves)
         ordered = tuple(one for one in ordered if one is not spare)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tables import Position
 from tests.app.ingest.test_quotas import DUE, Limited
 from tests.punctual.contract.records import NOW
 
@@ -97,3 +98,14 @@ def test_spans_are_forgotten(limited: Limited) -> None:
     rates = limited.ingest._rates
     assert rates is not None
     assert len(rates._limits["orders"].taken) < 1_000
+
+
+def test_what_was_refused_is_forgotten_on_a_topic_that_was_created_anew(limited: Limited) -> None:
+    """Its records have other numbers than in the log."""
+    limited.store.positions["orders-delays"] = Position(0, -1, 0, base=1_000_000)
+    for _ in range(5):
+        limited.read([limited.asked() for _ in range(100)])
+
+    rates = limited.ingest._rates
+    assert rates is not None
+    assert len(rates._seen["orders-delays", 0].over) <= 100

@@ -224,6 +224,77 @@ def test_a_pause_that_comes_before_its_series_holds_it(bench: Workbench) -> None
     assert bench.pending() == {"weekly": PAUSED_MS}
 
 
+# what comes late for a series, and commands that are not for what it finds --------------------------------------------
+def plain(bench: Workbench, stamp: int, due: int) -> None:
+    """Have a request arrive late that was made at `stamp`, for a message that does not recur."""
+    bench.late(2, stamp, delay_id="weekly", delay_to="orders", delay_at=str(due))
+
+
+@pytest.mark.parametrize("ops", [("pause",), ("pause", "resume")])
+def test_what_replaces_a_series_is_not_held_by_what_held_that(bench: Workbench, ops: tuple[str, ...]) -> None:
+    every(bench)
+    bench.now_ms += 100
+    for op in ops:
+        bench.command(op, "weekly")
+    plain(bench, NOW + 50, NOW + 5 * MINUTE)
+
+    assert bench.pending() == {"weekly": NOW + 5 * MINUTE}
+    assert bench.told()[-1][0] == "conflict"
+
+
+def test_what_follows_a_series_that_was_held_is_not_held(bench: Workbench) -> None:
+    every(bench)
+    bench.now_ms += 100
+    bench.command("pause", "weekly")
+    bench.late(2, NOW + 70, delay_id="weekly", delay_op="cancel")
+    plain(bench, NOW + 80, NOW + 5 * MINUTE)
+
+    assert bench.pending() == {"weekly": NOW + 5 * MINUTE}
+
+
+def test_a_series_that_comes_late_is_held_by_what_held_nothing_before(bench: Workbench) -> None:
+    bench.schedule("weekly", NOW + 5 * MINUTE)
+    bench.now_ms += 100
+    bench.command("pause", "weekly")
+    bench.late(2, NOW + 50, delay_id="weekly", delay_to="orders", delay_every="PT1M")
+
+    assert bench.pending() == {"weekly": PAUSED_MS}
+
+
+@pytest.mark.parametrize("op", ["reschedule", "deliver-now"])
+def test_what_replaces_a_series_does_not_get_the_due_time_of_an_occurrence_that_nobody_moved(
+    bench: Workbench, op: str
+) -> None:
+    every(bench)
+    bench.now_ms += 100
+    bench.command(op, "weekly", **({"delay_at": str(NOW + 1_000)} if op == "reschedule" else {}))
+    deliver(bench)
+    plain(bench, NOW + 50, NOW + 5 * MINUTE)
+
+    assert bench.pending() == {"weekly": NOW + 5 * MINUTE}
+
+
+def test_what_replaces_a_series_whose_occurrence_was_moved_is_moved(bench: Workbench) -> None:
+    every(bench)
+    bench.now_ms += 100
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 1_000))
+    plain(bench, NOW + 50, NOW + 5 * MINUTE)
+
+    assert bench.pending() == {"weekly": NOW + 1_000}
+
+
+@pytest.mark.parametrize("first", ["reschedule", "pause"])
+def test_a_pause_that_waits_leaves_a_reschedule_that_waits(bench: Workbench, first: str) -> None:
+    """Nobody knows yet whether what they are for recurs."""
+    orders = {"reschedule": (NOW + 50, {"delay_at": str(NOW + 9 * MINUTE)}), "pause": (NOW + 100, {})}
+    for op in sorted(orders, key=lambda op: op != first):
+        stamp, more = orders[op]
+        bench.late(3, stamp, delay_id="weekly", delay_op=op, **more)
+    plain(bench, NOW, NOW + MINUTE)
+
+    assert bench.pending() == {"weekly": NOW + 9 * MINUTE}
+
+
 def test_jitter_moves_each_occurrence_and_not_the_plan(bench: Workbench) -> None:
     every(bench, delay_jitter="20000")
     dues = []
