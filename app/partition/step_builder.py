@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from app.ingest.ingest import Ingest
 from app.ingest.policy import Policy
@@ -13,7 +14,7 @@ from app.steps.outcomes import Outcome, Outcomes
 from app.steps.step import Step
 from punctual.contract.native import Record
 from punctual.contract.request import Refusal
-from tables import compiled
+from tables import Changes, compiled
 
 #: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
 _SLICE = 200
@@ -139,17 +140,24 @@ class StepBuilder:
 
     def _expire(self, step: Step) -> bool:
         """Forget what has been remembered for long enough, and more of it than a step adds; return whether more is."""
-        store, more = self._context.store, False
-        limit, size = max(_EXPIRE, 2 * len(step.changes.orders)), 0
-        expired = store.orders.expired(step.broker_ms, limit) + self._context.memory.spent(limit)
-        for count, id_ in enumerate(expired, 1):
-            step.changes.orders.setdefault(id_, None)
-            size += len(id_.encode()) + _TOMBSTONE_BYTES
-            if size >= _EXPIRE_BYTES or count == limit:
-                more = True
-                break
-        for id_ in store.delivered.expired(step.broker_ms, _EXPIRE):
-            step.changes.delivered.setdefault(id_, None)
-        for id_ in store.told.expired(step.broker_ms, _EXPIRE):
-            step.changes.told.setdefault(id_, None)
+        store, changes, now_ms = self._context.store, step.changes, step.broker_ms
+        limit = max(_EXPIRE, 2 * len(changes.orders))
+        orders = store.orders.expired(now_ms, limit) + self._context.memory.spent(limit)
+        more = _forget(changes, changes.orders, orders, limit)
+        for marks, kind in ((changes.delivered, store.delivered), (changes.told, store.told)):
+            limit = max(_EXPIRE, 2 * len(marks))
+            more |= _forget(changes, marks, kind.expired(now_ms, limit), limit)
         return more
+
+
+def _forget(changes: Changes, marks: dict[str, Any], expired: Iterable[str], limit: int) -> bool:
+    """Add to a step that ids are forgotten, as far as its bounds allow; return whether there may be more."""
+    size = 0
+    for count, id_ in enumerate(expired, 1):
+        marks.setdefault(id_, None)
+        size += len(id_.encode()) + _TOMBSTONE_BYTES
+        if size >= _EXPIRE_BYTES or count == limit:
+            changes.size += size
+            return True
+    changes.size += size
+    return False

@@ -62,8 +62,8 @@ class StepDeliveries:
             if self._open.get(delivery.route) is delivery:
                 del self._open[delivery.route]
             deliveries.append(delivery)
-            ids, recurring = self._claims.sizes(map(_second, delivery.rows))
-            size += _ROW_BYTES * len(delivery.rows) + 3 * ids + recurring
+            size += _ROW_BYTES * len(delivery.rows) + 3 * self._claims.id_bytes(map(_second, delivery.rows))
+            size += delivery.following
         step.deliveries = deliveries
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> list[Delivery]:

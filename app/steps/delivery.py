@@ -18,6 +18,8 @@ class Delivery(Protocol):
     #: Each row's partition and key.
     rows: list[tuple[Any, bytes]]
     sent_ms: int
+    #: Bytes of the next occurrences that take the place of its rows.
+    following: int
 
     def append(self, row: tuple[Any, bytes], entry: Entry, now_ms: int) -> bool:
         """Add a row; False if it doesn't fit any more."""

@@ -12,7 +12,8 @@ from app.due.due_loop import DueLoop
 from app.ownership.recovery import StoreRecovery
 from app.partition.state import State
 from app.steps.step import Step
-from tables import Changes, Orders, Position
+from tables import Changes, Orders, Position, keys
+from tables.changes import RememberedDelivery
 from tables.entry import decode
 from tests.app.stage import Stage
 from tests.punctual.contract.records import NOW
@@ -211,6 +212,7 @@ async def test_what_expires_is_bounded_by_its_bytes_and_goes_on_until_it_is_gone
 
         async def counting(number: int, step: Any) -> None:
             left.append(sum(len(id_) for id_ in step.changes.orders))
+            assert step.size >= left[-1], "it counts, for what else there is room for"
             await commit(number, step)
 
         stage.journal.commit = counting  # type: ignore[assignment,method-assign]
@@ -248,6 +250,17 @@ async def test_what_is_remembered_is_forgotten_in_time(tmp_path: Path) -> None:
         assert stage.stores[0].orders.count == 0
 
 
+async def test_remembered_deliveries_are_forgotten_in_steps_that_follow_until_all_are_gone(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_DEDUPE_WINDOW="PT1M") as stage:
+        store, old = stage.stores[0], Changes()
+        old.delivered = {f"{number}": RememberedDelivery(NOW, stage.clock.wall) for number in range(3_500)}
+        apply(store, old)
+        stage.clock.pass_by(1)
+        await stage.ask(delay_to="orders", delay_after="PT1H")
+
+        await stage.until(lambda: not store.delivered.count)
+
+
 @pytest.mark.parametrize(("wanted", "written"), [("0", 4), ("3", 3)])
 async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
     tmp_path: Path, wanted: str, written: int
@@ -265,6 +278,25 @@ async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
         [(_, raw)] = stage.stores[0].raw_rows(b"")
         assert raw[0] == written
         assert (decode(raw).series is not None) == (written == 4)
+
+
+async def test_what_follows_many_small_occurrences_is_bounded_whatever_is_in_the_row(tmp_path: Path) -> None:
+    """A delivery has no word of the URL that its row has: 512 KiB of deliveries are megabytes of rows."""
+    async with Stage(tmp_path, DELAY_CALLBACKS="https://*", DELAY_FIRE_BATCH="1000") as stage:
+        stage.destinations.topics["orders"] = 1
+        url, at = "https://example.com/" + "x" * 2_000, str(stage.clock.wall)
+        said = {"delay_to": "orders", "delay_every": "PT1M", "delay_at": at, "delay_on_failure": url}
+        await stage.take(0, [stage.logs[0].record(stage.clock.wall, delay_id=f"{n}", **said) for n in range(1_000)])
+        commits, turns = stage.journal.count_commits(), 0
+        while not all(keys.due_of(row) > stage.clock.wall for row, _ in stage.stores[0].rows()):
+            stage.fire()
+            stage.sender.accept()
+            await stage.settle()
+            turns += 1
+            assert turns < 20
+
+        assert max(commits) <= 2 * MIB * 5 // 8
+        assert len(stage.sender.taken) == 1_000
 
 
 HORIZON = {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}

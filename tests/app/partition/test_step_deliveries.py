@@ -9,14 +9,11 @@ from app.partition.claims import Claims
 from app.partition.step_builder import STEP_BYTES
 from app.partition.step_deliveries import StepDeliveries
 from app.steps.step import Step
-from tables import Series
 from tables.entry import encode
 from tests.tables.rows import NOW, entry, key
 
 if TYPE_CHECKING:
     from app.steps.delivery import Delivery
-
-SERIES = Series(b"", NOW)
 
 
 @dataclass
@@ -27,6 +24,7 @@ class Waiting:
     route: tuple[None, str, int] = (None, "orders", 0)
     batch: Any = None
     sent_ms: int = 0
+    following: int = 0
 
 
 @dataclass
@@ -35,14 +33,13 @@ class Queue:
 
     claims: Claims = field(default_factory=Claims)
 
-    def fill(self, count: int, value: int, series: Series | None) -> StepDeliveries:
-        """Have so many deliveries wait, of rows of this size."""
+    def fill(self, count: int, following: int = 0) -> StepDeliveries:
+        """Have so many deliveries wait, of each of which so many bytes follow."""
         deliveries = StepDeliveries(self.claims)
         for number in range(count):
             rows = [key(NOW, 10 * number + place) for place in range(10)]
-            for row in rows:
-                self.claims[row] = msgspec.structs.replace(entry(), value=bytes(value), series=series)
-            deliveries.add(cast("Delivery", Waiting([(None, row) for row in rows])))
+            self.claims.update(dict.fromkeys(rows, entry()))
+            deliveries.add(cast("Delivery", Waiting([(None, row) for row in rows], following=following)))
         return deliveries
 
 
@@ -55,15 +52,15 @@ def full_step(size: int) -> Step:
 
 
 def test_removals_are_small_and_all_have_room() -> None:
-    step, deliveries = Step(NOW), Queue().fill(40, 10_000, None)
+    step, deliveries = Step(NOW), Queue().fill(40)
     deliveries.put_into(step, NOW)
 
     assert len(step.deliveries) == 40
     assert not deliveries
 
 
-def test_next_occurrences_take_as_much_room_as_the_last_ones() -> None:
-    deliveries, taken = Queue().fill(40, 10_000, SERIES), []
+def test_next_occurrences_take_the_room_that_they_have() -> None:
+    deliveries, taken = Queue().fill(40, 100_000), []
     while deliveries:
         step = Step(NOW)
         deliveries.put_into(step, NOW)
@@ -73,7 +70,7 @@ def test_next_occurrences_take_as_much_room_as_the_last_ones() -> None:
 
 
 def test_a_step_that_is_full_leaves_them_to_the_next_which_is_theirs() -> None:
-    deliveries = Queue().fill(1, 10, None)
+    deliveries = Queue().fill(1)
     step = full_step(STEP_BYTES)
     deliveries.put_into(step, NOW)
     assert not step.deliveries
