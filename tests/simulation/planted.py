@@ -302,6 +302,7 @@ BEGINS = {
     "what is sent does not count for its rate": 970,
     "what a zombie has written counts": 1_260,
     "what a zombie has written is not set right": 180,
+    "what waits here takes no room": 230,
 }
 
 

@@ -255,8 +255,9 @@ class Worker:
         self.ready = True
 
     def _noting(self, partition: Partition) -> Partition:
-        """Note when rows of a partition are claimed."""
-        claim, claim_all = partition.in_flight.claim, partition.in_flight.claim_all
+        """Note when rows of a partition are claimed, and when claims are abandoned."""
+        in_flight = partition.in_flight
+        claim, claim_all, clear = in_flight.claim, in_flight.claim_all, in_flight.clear
 
         def noted(key: bytes, entry: Entry, route: Route | None = None) -> None:
             self.claimed.setdefault((key, entry.source), []).append(self._loop.time())
@@ -267,6 +268,12 @@ class Worker:
                 self.claimed.setdefault((key, decode(raw).source), []).append(self._loop.time())
             claim_all(rows, route)
 
+        def cleared() -> None:
+            if partition.claims:  # they were abandoned, with the step that was to end them
+                self.breaks.append((self._loop.time(), partition.number))
+            clear()
+
+        partition.in_flight.clear = cleared  # type: ignore[method-assign]
         partition.in_flight.claim = noted  # type: ignore[method-assign]
         partition.in_flight.claim_all = all_noted  # type: ignore[method-assign]
         return partition
@@ -278,11 +285,9 @@ class Worker:
 
     async def _give_back(self) -> None:
         await self.ownership.revoke()
-        now = self._loop.time()
-        self.breaks += [(now, number) for number, one in self.ownership.partitions.items() if one.claims]
         if self.outlived:
             self.outlived = False
-            self.breaks.append((now, None))
+            self.breaks.append((self._loop.time(), None))
 
     async def assign(self, numbers: list[int], generation: int) -> None:
         """Take partitions, as app/faust_host/handover.py does."""
