@@ -157,7 +157,11 @@ class Provider:
             self._session = aiohttp.ClientSession(timeout=_PATIENCE, headers={"Accept": "application/json"})
         try:
             async with self._session.request(method, url, allow_redirects=False, **given) as answer:
-                body = await answer.content.read(_LARGEST)
+                body = bytearray()
+                async for chunk in answer.content.iter_any():
+                    body += chunk
+                    if len(body) > _LARGEST:
+                        raise ProviderFailed(f"the provider's answer is larger than {_LARGEST >> 10} KiB")
                 found = msgspec.json.decode(body)
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
             raise ProviderFailed(f"the provider does not answer as it should ({type(error).__name__})") from error

@@ -21,9 +21,11 @@ async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, An
 
     Raises BadBody.
     """
-    raw = await request.content.read(_LARGEST + 1)
-    if len(raw) > _LARGEST:
-        raise BadBody(f"the body is larger than {_LARGEST >> 20} MiB")
+    raw = bytearray()
+    async for chunk in request.content.iter_any():
+        raw += chunk
+        if len(raw) > _LARGEST:
+            raise BadBody(f"the body is larger than {_LARGEST >> 20} MiB")
     try:
         body = msgspec.json.decode(raw) if raw.strip() else {}
     except msgspec.DecodeError as error:
