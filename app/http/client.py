@@ -1,7 +1,6 @@
 """Posts over HTTP/1.1: to addresses that may be reached, without cookies, proxies or redirects."""
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections.abc import Callable, Sequence
@@ -57,8 +56,10 @@ class HttpClient:
                 to.target.url, data=body, headers=CIMultiDict([*_USUAL, *headers]), allow_redirects=False
             ) as said:
                 answer = answer_of(said.status, said.headers.get("Retry-After"), self._now_ms())
-                with contextlib.suppress(aiohttp.ClientError):  # it has answered
+                try:
                     await _drain(said)
+                except (aiohttp.ClientError, TimeoutError):  # it has answered
+                    said.close()
                 return answer
         except TimeoutError:
             return Answer(Meaning.AGAIN, "timeout", of_host=True)

@@ -128,8 +128,8 @@ class PartitionReader:
             while waiting and waiting[0][1] <= batch.base_offset:
                 dead.add(waiting.pop(0)[0])
             if batch.is_control_batch:
-                marker = next(iter(batch))
-                if _CONTROL_KEY.unpack(marker.key)[1] == _ABORT:
+                marker = next(iter(batch), None)  # compaction may have left its batch alone
+                if marker is not None and _CONTROL_KEY.unpack(marker.key)[1] == _ABORT:
                     dead.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in dead):
                 found += [

@@ -76,6 +76,15 @@ class Drip(Peer):
             await asyncio.sleep(0.02)
 
 
+class Open(Peer):
+    """Answers, and does not end its answer."""
+
+    async def say(self, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        await writer.drain()
+        await asyncio.sleep(2)
+
+
 @asynccontextmanager
 async def listening(peer: Peer, tls: ssl.SSLContext | None = None) -> AsyncIterator[Peer]:
     server = await asyncio.start_server(peer, "127.0.0.1", 0, ssl=tls)
@@ -160,6 +169,12 @@ async def test_an_answer_that_takes_too_long_is_not_waited_for(monkeypatch: pyte
         began = time.monotonic()
         assert await post(peer) == Answer(Meaning.AGAIN, "timeout", of_host=True)
         assert time.monotonic() - began < 2
+
+
+async def test_an_answer_that_does_not_end_has_been_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
+    async with listening(Open()) as peer:
+        assert (await post(peer)).meaning is Meaning.TAKEN
 
 
 async def test_a_host_that_is_not_there_is_the_cause_itself() -> None:

@@ -4,6 +4,7 @@ import struct
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from aiokafka.record.util import calc_crc32c
 
 from app.kafka import Batch
 from app.kafka.metadata.reader import PartitionReader
@@ -35,3 +36,17 @@ def test_records_whose_header_names_are_no_text_are_read_like_others(start: int)
     assert [(record.offset, record.value) for record in found] == [(n, b"%d" % n) for n in range(start, 9)]
     assert [record.timestamp_ms for record in found] == [1_000 + n for n in range(start, 9)]
     assert reader._next_fetch == 9
+
+
+def test_a_marker_of_which_compaction_has_left_the_batch_alone_is_passed_over() -> None:
+    control = bytearray(stored(Batch, 3, NAMED))
+    control[21:23] = struct.pack(">h", 0x30)  # transactional, and control
+    control = control[:61]
+    control[57:61] = struct.pack(">i", 0)
+    control[8:12] = struct.pack(">i", 61 - 12)
+    control[17:21] = struct.pack(">I", calc_crc32c(bytes(control[21:])))
+    reader = PartitionReader(cast("Cluster", None), "delay-requests", 0, 0)
+
+    found = list(reader._records(stored(Batch, 0, NAMED) + bytes(control) + stored(Batch, 6, NAMED), []))
+
+    assert [record.offset for record in found] == [0, 1, 2, 6, 7, 8]
