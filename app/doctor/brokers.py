@@ -20,6 +20,8 @@ _CAME = (
 )
 #: Kafka 4.0 has dropped all versions of Fetch below this (KIP-896).
 _FETCH_OF_4 = 4
+#: Kafka 3.6 asks the coordinator whether a batch belongs to a transaction (KIP-890).
+_ADD_PARTITIONS, _VERIFIES = 24, 4
 
 
 def release(versions: Versions) -> str | None:
@@ -30,8 +32,11 @@ def release(versions: Versions) -> str | None:
     return found[-1] if found and found[0] == "3.0" else None
 
 
-def check(cluster: ClusterFacts, name: str = "") -> Iterator[Finding]:
-    """Yield how a cluster stands; `name` is what DELAY_CLUSTERS calls it, empty for our own."""
+def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) -> Iterator[Finding]:
+    """Yield how a cluster stands; `name` is what DELAY_CLUSTERS calls it, empty for our own.
+
+    Where messages are delivered `exactly_once`, its transactions matter.
+    """
     where = f"the cluster {name} at {cluster.bootstrap}" if name else f"Kafka at {cluster.bootstrap}"
     subject = name or cluster.bootstrap
     if cluster.error:
@@ -55,6 +60,13 @@ def check(cluster: ClusterFacts, name: str = "") -> Iterator[Finding]:
         )
         yield Finding("error", CHECK, subject, sentence)
     yield from _each(cluster, subject)
+    for node, versions in cluster.brokers.items() if exactly_once else ():
+        if versions is not None and release(versions) and versions.get(_ADD_PARTITIONS, (0, 0))[1] < _VERIFIES:
+            sentence = (
+                f"broker {node} is older than Kafka 3.6, which guards transactions (KIP-890): after a destination was "
+                "silent for a moment, exactly_once may deliver there twice. Upgrade it."
+            )
+            yield Finding("warning", CHECK, f"broker {node}", sentence)
 
 
 def _each(cluster: ClusterFacts, subject: str) -> Iterator[Finding]:

@@ -77,7 +77,7 @@ async def examine(
 def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield what all checks find in the facts."""
     for name, cluster in {"": facts.cluster, **facts.others}.items():
-        yield from brokers.check(cluster, name)
+        yield from brokers.check(cluster, name, exactly_once=settings.exactly_once and not name)
         yield from certificates.check(cluster, facts.now_ms, name)
     if not facts.cluster.error:
         yield from topics.check(settings, facts)

@@ -7,6 +7,7 @@ destination that does not take its batch fails the transaction, so that others n
 import asyncio
 import itertools
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from typing import Any
@@ -123,12 +124,19 @@ class Transactions(CompletedId):
         """Prepare; init() or take_over() comes first. `again` and `still_ours` are as CompletedId wants them."""
         super().__init__(cluster, transactional_id, again, still_ours)
         self._sequences: dict[TopicPartition, int] = {}
+        self._used_s = math.inf
         self._connections = connections or ConnectionGroup(transactional_id)
 
     async def init(self, stuck_s: float | None = None) -> None:
         """Get a new epoch, with which batches are counted anew; raises Fenced or Stuck."""
         await super().init(stuck_s)
         self._sequences.clear()
+        self._used_s = asyncio.get_running_loop().time()
+
+    @property
+    def rested_s(self) -> float:
+        """For how long its coordinator has heard nothing of it."""
+        return asyncio.get_running_loop().time() - self._used_s
 
     async def send(
         self, batches: Sequence[PartitionBatch], limit_s: float | None = None, also: Collection[TopicPartition] = ()
@@ -155,6 +163,7 @@ class Transactions(CompletedId):
         Raises Fenced, after which nobody knows whether it was committed: the state must be read again.
         """
         await self._end(committed=True)
+        self._used_s = asyncio.get_running_loop().time()
         # A stray one could end the next transaction before its time. But a new epoch makes the coordinator forget how
         # this one ended: as long as that is needed, the id rests, and gets its epoch after it is settled.
         if self._stray and not self.doubtful:

@@ -132,6 +132,17 @@ def test_a_brokers_release_is_told_by_what_it_speaks(versions: dict[int, tuple[i
     assert brokers.release(versions) == release
 
 
+@pytest.mark.parametrize(("newest", "exactly_once", "warned"), [(3, True, True), (4, True, False), (3, False, False)])
+def test_brokers_that_do_not_guard_transactions_are_told_where_it_matters(
+    newest: int, *, exactly_once: bool, warned: bool
+) -> None:
+    old = msgspec.structs.replace(facts().cluster, brokers={1: {1: (0, 15), 24: (0, newest), 66: (0, 0)}})
+    found = list(brokers.check(old, exactly_once=exactly_once))
+
+    assert wrong(found) == ([("warning", "broker 1")] if warned else [])
+    assert ("older than Kafka 3.6" in said(found, "broker 1")) == warned
+
+
 def test_a_cluster_that_cannot_be_reached_is_an_error_and_nothing_else_is_said_of_it() -> None:
     assert wrong(brokers.check(ClusterFacts(bootstrap="kafka:1", error="nobody answers there"))) == [
         ("error", "kafka:1")

@@ -342,3 +342,25 @@ async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_i
     assert [what for id_, what in cluster.done if id_ == first][:5] == ["epoch", "end", "end", "end", "epoch"]
     assert cluster.ended[first][2] == {("orders", 3), AGAIN}  # an empty one, before another epoch is asked for
     id_pool.close()
+
+
+async def test_ids_that_have_rested_for_a_day_get_another_epoch_so_that_brokers_do_not_forget_them(
+    cluster: Ending, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_pool = await relay_of(cluster, listener)
+    await id_pool.run(deliver)
+    await id_pool.tend()
+    before, loop = dict(cluster.epochs), asyncio.get_running_loop()
+    await asyncio.sleep(0.01)
+    assert cluster.epochs == before
+
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now + 86_401)
+    await id_pool.tend()
+    await id_pool.tend()
+    monkeypatch.undo()
+    async with asyncio.timeout(2):
+        while any(cluster.epochs[id_] == epoch for id_, epoch in before.items()):  # noqa: ASYNC110 - a plain dict
+            await asyncio.sleep(0.01)
+    await id_pool.run(deliver)
+    id_pool.close()
