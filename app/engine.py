@@ -1,7 +1,7 @@
 """The engine of a worker: everything that runs in it, put together."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 from app import layout
@@ -24,6 +24,7 @@ from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
 from app.ownership.input_logs import InputLogs
 from app.ownership.recovery import StoreRecovery
+from app.partition.fetched import has_ingested
 from app.partition.partition import Partition
 from app.partition.services import Services
 from app.partition.state import State
@@ -67,6 +68,8 @@ class Engine:
         self.targets: dict[str | None, Target] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._started = False
+        #: What ends before partitions do.
+        self.before_stop: Callable[[], Awaitable[None]] = _nothing
         self.measures: Measures | None = None
         self.quotas = of_all(settings.quotas, settings.namespaces)
 
@@ -100,7 +103,8 @@ class Engine:
         self.dispatcher, self.journal = dispatcher_and_journal(
             settings, self.clock, targets, self.cluster, self.sender, self.table, self._traces
         )
-        intake, partitions = GroupIntake(self._app), dict[int, Partition]()
+        self._intake = intake = GroupIntake(self._app)
+        partitions = dict[int, Partition]()
         logs = InputLogs(settings, self.cluster, self.clock)
         liveness = InputLiveness(intake, logs.topics)
         self.controls = Controls(settings, self.cluster)
@@ -182,6 +186,7 @@ class Engine:
         if not self._started:
             return
         self._started = False
+        await self.before_stop()
         await self.ownership.close()
         for task in self._tasks:
             task.cancel()
@@ -216,10 +221,20 @@ class Engine:
         position = self._position(topic, number)
         return position.offset if position is not None else None
 
+    def has_ingested(self, topic: str, number: int, end: int) -> bool:
+        """Return whether a partition of this worker's has read a topic up to `end`; beyond records may be markers."""
+        partition = self.ownership.partitions.get(number)
+        return partition is not None and partition.working and has_ingested(partition, self._intake, topic, end)
+
     def base(self, topic: str, number: int) -> int:
         """Return what is added to the offsets of a topic's partition where they name records, 0 if it doesn't know."""
         position = self._position(topic, number)
         return position.base if position is not None else 0
+
+    def epoch(self, number: int) -> int:
+        """Return the epoch with which this worker owns a partition, 0 if it does not."""
+        store = self.table.stores.get(number)
+        return store.writer if store is not None else 0
 
     def _position(self, topic: str, number: int) -> Position | None:
         store = self.table.stores.get(number)
@@ -320,3 +335,7 @@ class Engine:
             )
             for progress in self.table.progress.values()
         ]
+
+
+async def _nothing() -> None:
+    """Nothing has to end."""

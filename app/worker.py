@@ -177,6 +177,7 @@ def create_app(settings: Settings) -> Punctual:
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
     findings.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
+    app.engine.before_stop = jobs.end
     acts_routes.register(web_app, acts, jobs, dead_letters)
     console.register(web_app, app.engine, read_only=settings.read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)

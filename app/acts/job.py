@@ -25,7 +25,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     `ends` has, by partition, where each log ended then that requests and commands come from: whatever was asked for
     beyond is none of the job's business. `due_ms` is the new due time of a reschedule. `counted` matched when it was
-    given, by whom is `by`. A job that sends dead letters again has a filter of theirs, and the ends of their topic.
+    given, by whom is `by`. A job that sends dead letters again has a filter of theirs, and the ends of their topic. One
+    that the brokers have taken later than `begins_by_ms` never begins: its giver was told so.
     """
 
     job_id: str
@@ -39,6 +40,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     due_ms: int | None = None
     stopped: bool = False
     dead_letters: DeadLetterFilter | None = None
+    begins_by_ms: int | None = None
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -52,7 +54,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     `untold` are orders whose event has not come in time. Before the offset `ordered_to` of the requests, all orders of
     the job are counted here. Of dead letters, those `ahead` of `after` are done with too, and `refused` ones were not
-    taken: both are offsets.
+    taken: both are offsets. Of two notes of a part that of the later owner counts, who has the higher `epoch`.
     """
 
     job_id: str
@@ -67,6 +69,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     refused: frozenset[int] = frozenset()
     worker: str = ""
     at_ms: int = 0
+    epoch: int = 0
 
     def has_sent(self, offset: int) -> bool:
         """Return whether the dead letter at this offset was sent again, if the job is about it."""

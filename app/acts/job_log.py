@@ -32,6 +32,8 @@ class JobLog:
         self.jobs: dict[str, Job] = {}
         self.parts: dict[tuple[str, int], Part] = {}
         self._resent: dict[str, SentAgain] = {}
+        #: Set when the worker stops: nothing new is begun.
+        self.closing = asyncio.Event()
 
     async def read(self) -> bool:
         """Read to the topic's end; return False if it is not there, or nobody tells."""
@@ -47,7 +49,7 @@ class JobLog:
                     self._reader = PartitionReader(cluster, self._topic, 0, begin)
                 end = await self._reader.end()
                 async for record in self._reader.up_to(end):
-                    self._take(record.offset, record.key or b"", record.value)
+                    self._take(record.offset, record.timestamp_ms, record.key or b"", record.value)
         except aiokafka.errors.OffsetOutOfRangeError:
             self._reader = None  # it was made anew
             self.jobs.clear()
@@ -57,30 +59,41 @@ class JobLog:
             return False
         return True
 
-    def _take(self, offset: int, key: bytes, value: bytes | None) -> None:
+    def _take(self, offset: int, appended_ms: int, key: bytes, value: bytes | None) -> None:
         try:
             if value is None:
                 return
             if key.startswith(_RESENT.encode()):
                 self._resent[key.decode().removeprefix(_RESENT)] = _sent_again(value)
             elif b"/" in key:
-                part = _part(value)
-                self.parts[part.job_id, part.partition] = part
+                self._heed(_part(value))
             else:
                 job = _job(value)
-                self.jobs[job.job_id] = job
+                late = job.begins_by_ms is not None and appended_ms > job.begins_by_ms
+                if not late or job.stopped or job.job_id in self.jobs:
+                    self.jobs[job.job_id] = job
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             passed_over(self._topic, 0, offset, error)
 
-    async def begin(self, job: Job) -> None:
-        """Write a job down, creating the topic for the first one.
+    def _heed(self, part: Part) -> None:
+        """Take a note of how far a part is, unless a later owner has written another: it may come late."""
+        known = self.parts.get((part.job_id, part.partition))
+        if known is None or part.epoch >= known.epoch:
+            self.parts[part.job_id, part.partition] = part
 
-        Raises a SendError, a KafkaError, a TopicMismatch or TimeoutError if that is not possible.
+    async def begin(self, job: Job) -> Job:
+        """Write a job down, creating the topic for the first one, and return it as it is written.
+
+        Raises a SendError, a KafkaError or a TopicMismatch if that is not possible: it never begins. After a
+        TimeoutError it may have: what the brokers take later than that has not.
         """
         async with asyncio.timeout(PATIENCE_S):
             await ensure_jobs(self._engine.settings)
+            begins_by_ms = self._engine.clock.brokers_ms() + round(PATIENCE_S * 1_000)
+            job = msgspec.structs.replace(job, begins_by_ms=begins_by_ms)
             await self._write(job.job_id, job)
         self.jobs[job.job_id] = job
+        return job
 
     async def stop(self, job: Job) -> None:
         """Write down that a job is to go no further. Raises as begin() does."""
@@ -91,8 +104,8 @@ class JobLog:
 
     async def note(self, part: Part) -> None:
         """Write down how far a part is; waits as long as it takes."""
-        await self._write(f"{part.job_id}/{part.partition}", part)
-        self.parts[part.job_id, part.partition] = part
+        await self._write(f"{part.job_id}/{part.partition}/{part.epoch}", part)
+        self._heed(part)
 
     async def resent(self, one: DeadLetter, again: SentAgain) -> None:
         """Write down that a dead letter was sent again. Raises as begin() does."""

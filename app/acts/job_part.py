@@ -36,6 +36,7 @@ class JobPart:
         """Go on where the log says."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
         self._part = log.parts.get((job.job_id, partition)) or Part(job_id=job.job_id, partition=partition)
+        self._epoch = self._engine.epoch(partition)
         self._events: PartitionReader | None = None
 
     async def run(self) -> None:
@@ -96,12 +97,12 @@ class JobPart:
     def _has_read(self) -> bool:
         """Whether all is in the table that was asked for before the job, of what comes to this partition directly."""
         number = self._part.partition
-        read = ((self._engine.position(topic, number), end) for topic, end in self._job.ends[number].items())
-        return all(not end or (position is not None and position >= end) for position, end in read)
+        return all(self._engine.has_ingested(topic, number, end) for topic, end in self._job.ends[number].items())
 
     def _mine(self) -> bool:
         job = self._log.jobs.get(self._job.job_id)
-        return job is not None and not job.stopped and self._part.partition in self._search.served
+        there = job is not None and not job.stopped and not self._log.closing.is_set()
+        return there and self._part.partition in self._search.served
 
     async def _batch(self) -> None:
         part = self._part
@@ -140,6 +141,7 @@ class JobPart:
             over=over,
             worker=self._engine.worker_url,
             at_ms=self._engine.now_ms(),
+            epoch=self._epoch,
         )
         await self._log.note(self._part)
 

@@ -1,6 +1,7 @@
 """Jobs of an installation: each worker does the parts of the partitions that it serves; nobody leads."""
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections import Counter
@@ -16,7 +17,7 @@ from app.acts.job import RESEND, Job, JobAct, Standing, standing
 from app.acts.job_log import JobLog
 from app.acts.job_part import JobPart
 from app.acts.orders import NotGiven
-from app.acts.outcome import SENT, Outcome
+from app.acts.outcome import PENDING, SENT, Outcome
 from app.acts.resend_part import ResendPart
 from app.acts.writing import PATIENCE_S
 from app.dead_letters.dead_letters import DeadLetters
@@ -40,6 +41,8 @@ _AT_ONCE: Final = 4
 #: A job is refused if it matches this much more or less than its giver has seen.
 _CLOSE: Final = 0.01
 _COUNT_S: Final = 30.0
+#: What has been sent again when the worker stops has so long to be acknowledged and written down.
+_FINISH_S: Final = 1.0
 
 
 class NotConfirmed(ValueError):
@@ -105,8 +108,12 @@ class Jobs:
         target = f"job {job.job_id}"
         begun = await self._audit.begin(f"{job.act} all", target, job.by, job.role, asked, job.namespaces)
         try:
-            await self._log.begin(job)
-        except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
+            job = await self._log.begin(job)
+        except TimeoutError as error:
+            why = f"the brokers have not confirmed it: job {job.job_id} may have begun, so look before you repeat"
+            await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
+            raise NotGiven(why) from error
+        except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
             why = str(error) or "the brokers do not answer"
             await self._audit.end(begun, Outcome(outcome="failed", sentence=why, source=""))
             raise NotGiven(f"the job has not begun: {why}") from error
@@ -136,7 +143,12 @@ class Jobs:
         begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {}, job.namespaces)
         try:
             await self._log.stop(job)
-        except (SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
+        except TimeoutError as error:
+            why = "the brokers have not confirmed it: the job may be stopped later, so look before you repeat"
+            await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
+            raise NotGiven(why) from error
+        except (SendError, aiokafka.errors.KafkaError) as error:
+            await self._audit.end(begun, Outcome(outcome="failed", sentence=f"It goes on: {error}", source=""))
             raise NotGiven(f"the job goes on: {error}") from error
         await self._audit.end(begun, Outcome(outcome=SENT, sentence="It goes no further.", source=""))
         return self._standing(self._log.jobs[job_id])
@@ -179,7 +191,20 @@ class Jobs:
             for task in self._running.values():
                 task.cancel()
 
+    async def end(self) -> None:
+        """Begin nothing more, and let dead letters that are on their way be written down as sent.
+
+        The next owner would send them again; orders for messages it finds among the requests.
+        """
+        self._log.closing.set()
+        jobs = self._log.jobs
+        tasks = [task for (job_id, _), task in self._running.items() if jobs[job_id].act == RESEND]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_FINISH_S)
+
     def _begin(self) -> None:
+        if self._log.closing.is_set():
+            return
         for job, number in sorted(self._left(), key=lambda one: self._put_off[one[0].job_id, one[1]]):
             if len(self._running) >= _AT_ONCE:
                 break
@@ -201,8 +226,20 @@ class Jobs:
         except (ScanFailed, SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
             sentence = "partition %d: its part of job %s goes on later: %s"
             log.warning(sentence, number, job.job_id, error, extra={"partition": number})
-            self._put_off[job.job_id, number] += 1
-            await asyncio.sleep(min(_LONGEST_S, _EVERY_S * self._put_off[job.job_id, number]))
+            await self._rest(job, number)
+        except Exception:
+            about = {"partition": number}
+            log.exception(
+                "partition %d: its part of job %s failed, and is tried again", number, job.job_id, extra=about
+            )
+            await self._rest(job, number)
         finally:
             self._running.pop((job.job_id, number), None)
             self._wake.set()
+
+    async def _rest(self, job: Job, number: int) -> None:
+        """Put a part off, each time for longer."""
+        self._put_off[job.job_id, number] += 1
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(_LONGEST_S, _EVERY_S * self._put_off[job.job_id, number])):
+                await self._log.closing.wait()

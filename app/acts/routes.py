@@ -205,6 +205,7 @@ class View:
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after is not None:
             due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
+            moment({"after": due_ms}, "after")  # there are no years beyond 9999
         pending = filter_of(query, self._dead_letters.namespaces, request[ASKER])
         return as_json(await self._jobs.give(actor_of(request), act, pending, confirm, due_ms), 202)
 

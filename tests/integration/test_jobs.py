@@ -185,3 +185,17 @@ def test_a_job_that_is_not_what_was_confirmed_or_makes_no_sense_is_refused(
 def refusing(run: Run) -> Iterator[Installation]:
     with run("refusing") as made:
         yield made
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_job_begins_though_what_it_waits_for_ends_with_the_mark_of_a_commit(run: Run, guarantee: str) -> None:
+    with run("jobs-marks", env=lambda _: {"DELAY_GUARANTEE": guarantee}) as installation:
+        to = installation.topic()
+        for number in range(20):  # of which most are forwarded: they are in a partition that is not their home
+            headers = {"delay-id": f"away-{number}", "delay-to": to, "delay-at": str(now_ms() + HOUR_MS)}
+            installation.requests.send(headers, b"one key", b"v")
+        installation.requests.flush()
+        eventually(lambda: counted(installation) == 20, 60, "all messages")
+
+        standing = over(installation, given(installation, "cancel", 20, {"to": to}), 20)
+        assert standing["outcomes"] == {"cancelled": 20}

@@ -90,7 +90,13 @@ def part(inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(resend_part, "PartitionReader", Reader)
     engine: Any = SimpleNamespace(
-        settings=SETTINGS, cluster=None, worker_url="", sender=inputs, now_ms=lambda: 1, position=lambda *_: None
+        settings=SETTINGS,
+        cluster=None,
+        worker_url="",
+        sender=inputs,
+        now_ms=lambda: 1,
+        position=lambda *_: None,
+        epoch=lambda _: 1,
     )
     search: Any = SimpleNamespace(served=[0])
     log = Log(engine)

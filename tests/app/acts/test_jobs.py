@@ -1,0 +1,80 @@
+"""A worker's parts of jobs: one that fails holds up nothing, and one that has sent something writes that down."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.acts import jobs as module
+from app.acts.job import Job, JobAct
+from app.acts.job_log import JobLog
+from app.acts.jobs import Jobs
+from app.search.filter import Filter
+from app.settings import Settings
+
+
+class Log(JobLog):
+    """A topic that has one job."""
+
+    async def read(self) -> bool:
+        return True
+
+
+def jobs_of(act: JobAct) -> Jobs:
+    """Return what does one job of one partition."""
+    engine: Any = SimpleNamespace(settings=Settings.from_env({}), ready_reason=lambda: None)
+    search: Any = SimpleNamespace(served=[0])
+    log, unused = Log(engine), SimpleNamespace()
+    log.jobs["j"] = Job(job_id="j", at_ms=0, by="x", role="admin", act=act, filter=Filter(), counted=1, ends=[{}])
+    return Jobs(engine, search, *(unused, log, unused))  # type: ignore[arg-type]
+
+
+async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = []
+
+    class Broken:
+        def __init__(self, *_: object) -> None:
+            begun.append(1)
+
+        async def run(self) -> None:
+            raise ValueError("year 10240 is out of range")
+
+    monkeypatch.setattr(module, "JobPart", Broken)
+    running = asyncio.create_task(jobs_of("cancel").run())
+    await asyncio.sleep(0.5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert len(begun) == 1
+    assert "partition 0: its part of job j failed, and is tried again" in caplog.text
+
+
+@pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])
+async def test_what_was_sent_again_when_a_worker_stops_is_written_down_first(
+    monkeypatch: pytest.MonkeyPatch, act: JobAct, noted: list[str]
+) -> None:
+    """Orders for messages need not be: the next owner finds them among the requests."""
+    done = []
+
+    class Slow:
+        def __init__(self, *_: object) -> None:
+            """Do something that takes a while."""
+
+        async def run(self) -> None:
+            done.append("sent")
+            await asyncio.sleep(0.1)
+            done.append("noted")
+
+    for name in ("JobPart", "ResendPart"):
+        monkeypatch.setattr(module, name, Slow)
+    jobs = jobs_of(act)
+    running = asyncio.create_task(jobs.run())
+    await asyncio.sleep(0.02)
+    await jobs.end()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert done == noted
