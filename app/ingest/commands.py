@@ -34,17 +34,18 @@ class Commands:
         shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
         if command.order.precedes(shaped):
             self._say(step, "stale", asked, key, entry)
-        elif asked.if_due_ms not in (None, keys.due_of(key)):
+            if entry.asked.precedes(command.order):
+                self._memory.outdo(step, key, entry, command, command)
+        elif asked.if_due_ms not in (None, keys.due_of(key)) or not occurrences.allows(entry, asked.op):
             self._say(step, "conflict", asked, key, entry)
-        elif not occurrences.allows(entry, asked.op):
-            self._say(step, "conflict", asked, key, entry)
-            self._memory.wait(step, asked.id, command)  # an older request that comes late may recur
+            self._memory.overlook(step, entry, command)
         elif key in self._claims or entry.commands:
             self._rows.record(step, key, entry, command)
         elif asked.op == "cancel":
             cancelled(step, key, entry, asked.source)
             self._memory.end(step, key, entry, command)
         else:
+            self._memory.outdo(step, key, entry, command, occurrences.mover(entry, key))
             row = move(step, key, entry, command)
             moved = step.changes.puts[row][0]
             if self._cold.settle(step, row, asked.source, asked.stamp_ms):

@@ -155,6 +155,7 @@ class Schedules:
         for place, command in enumerate(commands):
             if command.if_due_ms not in (None, due_ms) or not occurrences.allows(entry, command.op):
                 ended(step, "conflict", due_ms, entry, by=command.source)
+                self._memory.overlook(step, entry, command)
             elif command.op == "cancel":
                 ended(step, "cancelled", due_ms, entry, by=command.source)
                 self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
@@ -165,6 +166,8 @@ class Schedules:
                     self._memory.wait(step, asked.id, left)
                 return
             else:
+                if last is not None and not last.rivals(command):
+                    self._memory.wait(step, entry.id, last)
                 last = command
                 asked_ms, entry = occurrences.moved(entry, command.op, command.due_ms, step.broker_ms)
                 due_ms, entry = msgspec.structs.replace(entry, moved=command.order).within(asked_ms)

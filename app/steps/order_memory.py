@@ -90,6 +90,20 @@ class OrderMemory:
             ended, cancelled = command.order, True
         self._write(step, id_, ended, commands, cancelled=cancelled)
 
+    def overlook(self, step: Step, entry: Entry, command: Command) -> None:
+        """Remember a command that says nothing to a message, for that does not recur: one that comes late may."""
+        if not occurrences.allows(entry, command.op):
+            self.wait(step, entry.id, command)
+
+    def outdo(self, step: Step, row: bytes, entry: Entry, command: Command, lost: Command | None) -> None:
+        """Remember the command that has `lost` of two that move a series, `command` and what has moved it before.
+
+        Of a pause and a reschedule one says nothing to a message that comes late and does not recur.
+        """
+        moved = occurrences.mover(entry, row)
+        if lost is not None and moved is not None and command.moves and not command.rivals(moved):
+            self.wait(step, entry.id, lost)
+
     def end(self, step: Step, row: bytes, entry: Entry, cancel: Command | None = None) -> None:
         """Remember that the message in a row ends, perhaps by a `cancel`; not if nothing older can come any more.
 

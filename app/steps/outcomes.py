@@ -237,6 +237,7 @@ class Outcomes:
                     self._leave(step, entry, command)
             elif command.if_due_ms not in (None, keys.due_of(row)) or not occurrences.allows(entry, command.op):
                 ended(step, "conflict", keys.due_of(row), entry, by=command.source)
+                self._memory.overlook(step, entry, command)
             elif command.op in ("replace", "cancel"):
                 step.remove(row, entry)
                 event: Kind = "cancelled" if command.op == "cancel" else "replaced"
@@ -245,6 +246,7 @@ class Outcomes:
                     self._memory.end(step, row, entry, command)
                 there, by = False, command if command.op == "replace" else None
             else:
+                self._memory.outdo(step, row, entry, command, occurrences.mover(entry, row))
                 row, moved_by = move(step, row, entry, command), command.source
                 entry = msgspec.structs.replace(step.changes.puts[row][0], commands=entry.commands)
         stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms

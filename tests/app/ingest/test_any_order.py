@@ -1,0 +1,72 @@
+"""Whatever order the orders for an id come in, through whichever partitions, what was asked for last holds."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tables import keys
+from tests.app.workbench import Workbench
+from tests.punctual.contract.records import NOW
+from tests.tables.rows import fast_directory
+
+MINUTE = 60_000
+PLAIN = ("schedule", "cancel", "reschedule", "deliver-now")
+SERIES = ("schedule", "series", "pause", "reschedule")
+ALL = (*PLAIN, *SERIES, "resume")
+
+Said = dict[str, str]
+Row = tuple[int, bool, list[tuple[str, bytes | None]]]
+
+
+def asked(rnd: random.Random, ops: tuple[str, ...]) -> list[tuple[int, Said]]:
+    """Return orders for one id, with their stamps; each goes through a partition of its own."""
+    found = []
+    for number in range(rnd.randint(2, 7)):
+        op, said = rnd.choice(ops), {"delay_id": "a"}
+        if op in ("schedule", "series"):
+            said |= {"delay_to": "orders", "delay_at": str(NOW + rnd.randint(1, 60) * MINUTE), "user": str(number)}
+            said |= {"delay_every": "PT1M"} if op == "series" else {}
+        else:
+            said |= {"delay_op": op}
+            said |= {"delay_at": str(NOW + rnd.randint(61, 120) * MINUTE)} if op == "reschedule" else {}
+        found.append((NOW - 1_000 + 10 * number, said))
+    return found
+
+
+def outcome(path: Path, orders: list[tuple[int, Said]]) -> list[Row]:
+    """Return what waits when orders have come in this order: when it is due, whether it recurs, and its content."""
+    bench = Workbench(path)
+    for stamp, said in orders:
+        bench.late(stamp % 1_000_000, stamp, **said)
+        bench.assert_balanced()
+    found = [
+        (keys.due_of(row), entry.series is not None, entry.headers)
+        for row, entry in bench.store.rows()
+        if bench.store.find(entry.id) == row
+    ]
+    bench.close()
+    shutil.rmtree(path)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ops", "seeds"),
+    [
+        (PLAIN, range(100)),
+        (SERIES, range(100)),
+        (ALL, range(100)),
+        # Of a pause and a reschedule, what one that came late was not told, when only the last of them was known.
+        (SERIES, (1_273, 1_703, 1_995)),
+    ],
+)
+def test_any_order_ends_as_their_own_does(ops: tuple[str, ...], seeds: range) -> None:
+    directory = fast_directory()
+    for seed in seeds:
+        rnd = random.Random(seed)  # noqa: S311
+        orders = asked(rnd, ops)
+        mixed = rnd.sample(orders, len(orders))
+
+        assert outcome(directory / "mixed", mixed) == outcome(directory / "own", orders), (seed, mixed)
+    shutil.rmtree(directory)
