@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable
 
 from punctual.queue.message import Message
 
+#: So many deadlines of what is settled are kept, beside as many as there are of what is not.
+_SPARE = 1_000
+
 
 class Held:
     """At most `limit` messages; `clock` gives seconds. A message that is past its deadline is on its way back."""
@@ -16,7 +19,8 @@ class Held:
         self._limit, self._clock = limit, clock
         self._waiting = deque[Message]()
         self._out: dict[str, Message] = {}
-        self._deadlines: list[tuple[float, int, Message]] = []
+        #: A heap, of ids alone: many of them have been settled.
+        self._deadlines: list[tuple[float, int, str]] = []
         self._turn = itertools.count()
 
     def __len__(self) -> int:
@@ -68,7 +72,10 @@ class Held:
 
     def watch(self, message: Message) -> None:
         """Note the deadline of a message that is out."""
-        heapq.heappush(self._deadlines, (message.deadline, next(self._turn), message))
+        if len(self._deadlines) > _SPARE + 2 * len(self._out):
+            self._deadlines = [(one.deadline, next(self._turn), one.id) for one in self._out.values()]
+            heapq.heapify(self._deadlines)
+        heapq.heappush(self._deadlines, (message.deadline, next(self._turn), message.id))
 
     def settle(self, message: Message) -> bool:
         """Forget a message that is out; return whether it was."""
@@ -81,8 +88,9 @@ class Held:
         """Forget messages that are past their deadlines; return how many."""
         count, now = 0, self._clock()
         while self._deadlines and self._deadlines[0][0] <= now:
-            deadline, _, message = heapq.heappop(self._deadlines)
-            if message.deadline <= deadline:  # else it was extended, and its new deadline is noted too
+            deadline, _, id_ = heapq.heappop(self._deadlines)
+            message = self._out.get(id_)
+            if message is not None and message.deadline <= deadline:  # else it was extended, which is noted too
                 count += self.settle(message)
         return count
 

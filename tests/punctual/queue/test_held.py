@@ -92,3 +92,26 @@ def test_what_was_not_handed_out_can_be_taken_back_unless_it_is_on_its_way_alrea
 
     assert names(held.take_back()) == ["b"]
     assert len(held) == 0
+
+
+def test_nothing_is_kept_of_what_is_settled_long_before_its_deadline(clock: Clock) -> None:
+    held = Held(100, clock)
+    for number in range(20_000):
+        held.add([message(f"{number}", 1_800)])
+        held.settle(held.hand_out(1)[0][0])
+
+    assert len(held._deadlines) < 2_000
+    assert not any(isinstance(part, Message) for entry in held._deadlines for part in entry)
+
+
+def test_whoever_is_still_out_expires_among_many_that_are_settled(clock: Clock) -> None:
+    held = Held(100, clock)
+    held.add([message("slow", 5)])
+    held.hand_out(1)
+    for number in range(5_000):
+        held.add([message(f"{number}", 1_800)])
+        held.settle(held.hand_out(1)[0][0])
+    assert held.next_deadline == 5
+    clock.now = 5
+
+    assert (held.expire(), held.out) == (1, 0)
