@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -89,10 +90,7 @@ class Keys:
         loop = asyncio.get_running_loop()
         swept_s = loop.time()
         while True:
-            try:
-                await self.pay()
-            except SendError as error:
-                log.warning("receipts that were taken while Kafka was down cannot be written: %s", error)
+            await self.pay()
             if loop.time() - swept_s > _SWEEP_S and not self._store.forget(self._now_ms()):
                 swept_s = loop.time()
             await asyncio.sleep(_PAY_S)
@@ -102,16 +100,23 @@ class Keys:
         writer = self._writer
         if writer is None or not self._follower.partitions:
             return 0
-        owed = [(digest, known) for digest, known in self._store.owed(_OWED) if not writer.down(self._at(digest))]
-        records = [
-            writer.write(self._at(digest), digest, encode(said))
-            for digest, known in owed
-            for said in (known.receipt, known.answered)
-            if said is not None
-        ]
-        await asyncio.gather(*records)
-        if owed:
-            self._store.paid(owed)
+        owed = defaultdict[int, list[tuple[bytes, Known]]](list)
+        for digest, known in self._store.owed(_OWED, lambda digest: not writer.down(self._at(digest))):
+            owed[self._at(digest)].append((digest, known))
+        return sum(await asyncio.gather(*(self._pay(writer, number, keys) for number, keys in owed.items())))
+
+    async def _pay(self, writer: ReceiptWriter, number: int, owed: list[tuple[bytes, Known]]) -> int:
+        """Write what one partition does not know; the others do not wait for one that is down."""
+        said = [(digest, one) for digest, known in owed for one in (known.receipt, known.answered) if one is not None]
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await asyncio.gather(*(writer.write(number, digest, encode(one)) for digest, one in said))
+        except TimeoutError:
+            return 0
+        except SendError as error:
+            log.warning("receipts that were taken while Kafka was down cannot be written: %s", error)
+            return 0
+        self._store.paid(owed)
         return len(owed)
 
     def _at(self, digest: bytes) -> int:

@@ -6,7 +6,7 @@ or damaged is read anew; what is lost with it are receipts that could not be wri
 
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -106,10 +106,12 @@ class Store:
             batch.put(_OWED + digest, b"")
         self._db.write(batch)
 
-    def owed(self, limit: int) -> list[tuple[bytes, Known]]:
-        """Return up to so many keys of which the topic does not know all."""
+    def owed(self, limit: int, wanted: Callable[[bytes], bool] = lambda _: True) -> list[tuple[bytes, Known]]:
+        """Return up to so many keys of which the topic does not know all, of those that are `wanted`."""
         found = []
         for key in self._db.keys(_OWED, _after(_OWED)):
+            if not wanted(key[1:]):
+                continue
             known = self._get(key[1:])
             if known is not None:
                 found.append((key[1:], known))

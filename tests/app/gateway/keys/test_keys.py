@@ -3,19 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from app.clock import Clock
 from app.gateway.keys.digests import Asked, key_digest, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused
-from app.gateway.keys.receipt import Answer
+from app.gateway.keys.keys import Keys
+from app.gateway.keys.receipt import Answer, Receipt
 from app.gateway.keys.service import KeyService
-from app.gateway.keys.store import DAY_MS
+from app.gateway.keys.store import DAY_MS, Store
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
 from app.settings import Settings
+from punctual.contract.home import key_partition
 from tests.integration.installation import new_app_id, topics_removed
+
+if TYPE_CHECKING:
+    from app.gateway.keys.follower import Follower
+    from app.gateway.keys.writer import ReceiptWriter
 
 REQUEST = request_digest("POST", "/v1/messages", b"{}")
 OTHER = request_digest("POST", "/v1/messages", b"[]")
@@ -227,3 +235,30 @@ async def test_two_that_could_not_ask_each_other_have_one_id(gateways: Gateways)
     assert one.orders[0].order == two.orders[0].order
     assert (await one.ask())[0] == first, "each stays with what it has said"
     assert (await two.ask())[0] == second
+
+
+async def test_a_partition_that_is_down_does_not_keep_the_others_from_being_told(tmp_path: Path) -> None:
+    """Nor does it stop what forgets keys whose day is over."""
+    partitions, told, store = 4, list[bytes](), Store(tmp_path / "keys")
+    follower, writer = SimpleNamespace(partitions=partitions), SimpleNamespace(down=lambda _: False)
+    keys = Keys("gateway", store, cast("Follower", follower), Clock.wall_ms)
+    digests = [key_digest("scope", f"{number}") for number in range(40)]
+    for digest in digests:
+        store.accept(digest, Receipt(b"request", "gateway", Clock.wall_ms()))
+    down = key_partition(digests[0], partitions)
+
+    def write(number: int, digest: bytes, _value: bytes) -> asyncio.Future[int]:
+        stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        if number != down:
+            stored.set_result(0)
+            told.append(digest)
+        return stored
+
+    writer.write = write
+    keys.connected(cast("ReceiptWriter", writer))
+    alive = [digest for digest in digests if key_partition(digest, partitions) != down]
+
+    assert await keys.pay() == len(alive)
+    assert sorted(told) == sorted(alive)
+    assert {digest for digest, _ in store.owed(100)} == set(digests) - set(alive)
+    store.close()
