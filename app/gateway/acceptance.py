@@ -185,10 +185,14 @@ def _check_size(draft: Draft, caller: Caller) -> None:
 
 
 def _check_caller(asked: Request, caller: Caller) -> None:
-    """Refuse a destination that is not the caller's. Raises Refusal."""
-    if asked.op == "schedule" and not caller.may_deliver_to(asked.to):
-        sentence = f"the token of {caller.name} does not allow {asked.to!r}. Its destinations are set where tokens are."
-        raise Refusal(Reason.NOT_ALLOWED, sentence)
+    """Refuse a destination that is not the caller's, or a failure callback to one. Raises Refusal."""
+    if asked.op != "schedule":
+        return
+    wanted = [asked.to] if asked.on_failure is None or "*" in caller.destinations else [asked.to, asked.on_failure]
+    for to in wanted:
+        if not caller.may_deliver_to(to):
+            sentence = f"the token of {caller.name} does not allow {to!r}. Its destinations are set where tokens are."
+            raise Refusal(Reason.NOT_ALLOWED, sentence)
 
 
 def _may_dedupe(asked: Request, headers: Headers) -> bool:

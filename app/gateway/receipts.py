@@ -1,13 +1,18 @@
 """When an order came, and ids for messages that have none."""
 
+import logging
 import random
 import secrets
 
 from app.clock import Clock
 from punctual.contract.home import key_partition
 
+log = logging.getLogger(__name__)
+
 _RANDOM, _RANDOM_BITS = 10**18, 59
 _STEP = 10**9
+#: A clock that is set back by so much is not just kept right.
+_SET_BACK_MS = 1_000
 
 
 class Receipts:
@@ -17,15 +22,27 @@ class Receipts:
         """Make ids for the requests topic of an installation with so many partitions."""
         self._requests, self._partitions = requests, partitions
         self._moment_ms = self._number = 0
+        #: Whether the clock was set back, and that has been told.
+        self._behind = False
         # Nobody need fail to guess an id, and asking the system for each costs as much as all the rest of it.
         self._chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311 - the same
 
     def moment_ms(self) -> int:
         """Return the time (epoch ms), for `delay-asked-at`: never before an earlier answer, or orders would be stale.
 
-        Across a restart it can go back, if the machine's clock did.
+        Across a restart it can go back, if the machine's clock did. Until a clock that was set back has caught up,
+        spans of time count from the last answer: too late rather than too early.
         """
-        self._moment_ms = max(self._moment_ms, Clock.wall_ms())
+        now_ms = Clock.wall_ms()
+        if now_ms > self._moment_ms:
+            self._moment_ms, self._behind = now_ms, False
+        elif self._moment_ms - now_ms > _SET_BACK_MS and not self._behind:
+            self._behind = True
+            log.warning(
+                "the clock was set back by %.1f s: until it is where it was, spans of time count from there, and "
+                "messages are due by so much later. See that NTP runs here; a restart begins with the clock as it is.",
+                (self._moment_ms - now_ms) / 1_000,
+            )
         return self._moment_ms
 
     def id(self, key: bytes | None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -196,6 +197,23 @@ def test_a_token_s_destinations_are_the_only_ones() -> None:
     with pytest.raises(Problem, match="token of a does not allow 'orders-2'") as refused:
         short(TEAM_A, to="orders-2", after=1)
     assert (refused.value.kind.name, refused.value.errors[0].pointer) == ("not-allowed", "#/to")
+
+
+@pytest.mark.parametrize(
+    ("destinations", "allowed"),
+    [
+        (("orders",), False),
+        (("orders", "https://a.example/*"), True),
+        (("orders", "https://b.example/*"), False),
+        (("*",), True),
+    ],
+)
+def test_so_are_they_for_failure_callbacks(destinations: tuple[str, ...], *, allowed: bool) -> None:
+    caller, url = Caller("a", destinations=destinations), "https://a.example/back"
+    draft = record_form.draft(b'{"value": {"type": "JSON", "data": 1}}', "delay-requests")
+    draft.headers = [("delay-to", b"orders"), ("delay-after", b"1"), ("delay-on-failure", url.encode())]
+    with nullcontext() if allowed else pytest.raises(Problem, match=f"token of a does not allow '{url}'"):
+        accepted(draft, caller, DELAY_CALLBACKS="https://*")
 
 
 @pytest.mark.parametrize(

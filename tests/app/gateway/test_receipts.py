@@ -38,3 +38,17 @@ def test_a_moment_never_goes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     for wall, moment in ((5_000, 5_000), (3_000, 5_000), (5_001, 5_001)):
         monkeypatch.setattr(Clock, "wall_ms", lambda wall=wall: wall)
         assert receipts.moment_ms() == moment
+
+
+def test_a_clock_that_is_set_back_is_told_of_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    receipts = Receipts("delay-requests", 4)
+    for wall in (3_605_000, 3_604_500, 5_000, 5_001, 3_605_001, 3_605_002, 6_000):
+        monkeypatch.setattr(Clock, "wall_ms", lambda wall=wall: wall)
+        receipts.moment_ms()
+
+    assert [message.partition(":")[0] for message in caplog.messages] == [
+        "the clock was set back by 3600.0 s",
+        "the clock was set back by 3599.0 s",
+    ]
