@@ -12,11 +12,13 @@ from punctual.contract.dialects import dialect_of
 from punctual.contract.namespaced import with_namespace
 from punctual.contract.namespaces import parse_namespaces
 from punctual.contract.native import PlainRecord
+from punctual.contract.policies import parse_policies, with_policies
 from punctual.contract.request import Refusal, Request
 
-#: Between a dialect and the namespaces of all inputs.
+#: Between a dialect, the namespaces of all inputs, and the policies of this one.
 _WITHIN = "\n"
 _parsed = lru_cache(maxsize=100)(parse_namespaces)
+_policies = lru_cache(maxsize=100)(parse_policies)
 _SAID = ("op", "id", "to", "at")
 
 
@@ -25,12 +27,20 @@ def within(dialect: str, namespaces: str) -> str:
     return f"{dialect}{_WITHIN}{namespaces}" if namespaces else dialect
 
 
+def bound(dialect: str, policies: str) -> str:
+    """Return the text of a dialect, or of within(), for an input with these policies, as DELAY_POLICIES has them."""
+    dialect, _, namespaces = dialect.partition(_WITHIN)
+    return _WITHIN.join((dialect, namespaces, policies))
+
+
 def decoded(row: dict[str, Any], dialect: str) -> Request:
     """Return the request that a row of records makes on an input that is set to `dialect`. Raises Refusal."""
-    dialect, _, named = dialect.partition(_WITHIN)
+    dialect, named, policies = [*dialect.split(_WITHIN), "", ""][:3]
     reads, namespaces = dialect_of(dialect), _parsed(named)
     if namespace := namespaces.of_topic(row["topic"]):
         reads = with_namespace(reads, namespaces, namespace)
+    if policies:
+        reads = with_policies(reads, _policies(policies))
     headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
     place = (row["topic"], row["partition"], row["offset"], row["stamp_ms"])
     return reads.decode(PlainRecord(*place, row["key"], row["value"], headers))

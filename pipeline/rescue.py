@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.dialects import decoded
 from pipeline.ledger.records import place, request_of, source
-from pipeline.ledger.tables import OTHERS, REQUESTS
+from pipeline.ledger.tables import OTHERS, OUTCOMES, REQUESTS
 from punctual.contract import headers as names
 from punctual.contract import native, recurring
 from punctual.contract.dialects import NATIVE
@@ -73,16 +73,19 @@ def _asked_by(requests: DataFrame, lost: DataFrame) -> DataFrame:
 def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
     """Return the sources of what is lost whose id has been scheduled or cancelled since: that is what its sender wants.
 
-    `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing.
+    `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing, nor
+    those that had lost to what is lost: they came later, and were older.
     """
     anew = F.col("op").isin("schedule", "cancel") & (F.col("stamp_ms") >= since_ms)
     nothing = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate", "conflict", "stale"))
     requests = lake.read("requests", REQUESTS).where(anew).withColumn("source", source())
     effective = requests.join(nothing.select(F.coalesce("by", "source").alias("source")), "source", "left_anti")
-    later = effective.select("id", F.struct("stamp_ms", "offset").alias("later"))
+    later = effective.select("id", F.struct("stamp_ms", "offset").alias("later"), F.col("source").alias("later_source"))
     first = asked.select("source", F.struct("stamp_ms", "offset").alias("first"))
-    both = lost.select("source", "id").join(first, "source").join(later, "id")
-    return both.where("later > first").select("source").distinct()
+    both = lost.select("source", "id").join(first, "source").join(later, "id").where("later > first")
+    ended = lake.read("outcomes", OUTCOMES).where(F.col("event").isin("replaced", "cancelled"))
+    losers = ended.select(F.col("source").alias("later_source"), F.col("by").alias("source")).distinct()
+    return both.join(losers, ["source", "later_source"], "left_anti").select("source").distinct()
 
 
 def again(
@@ -119,7 +122,9 @@ def _sent(
         return None
     if asked.id != row["lost_id"] or asked.op != "schedule":
         return None
-    if row["lost_due_ms"] is not None:
+    if asked.recurrence is not None:
+        asked.due_ms = _planned(asked, row["lost_due_ms"])
+    elif row["lost_due_ms"] is not None:
         asked.due_ms = row["lost_due_ms"]
     number = int(row["source"].rpartition("@")[2]) if "@" in row["source"] else 1
     return {
@@ -131,8 +136,25 @@ def _sent(
     }
 
 
+def _planned(asked: Request, lost_due_ms: int | None) -> int:
+    """Return when the occurrence of a series was planned that is lost: its due time has its jitter, or was moved.
+
+    A series goes on from there, on the times that it had.
+    """
+    rule = asked.recurrence
+    if rule is None or lost_due_ms is None:
+        return asked.planned_ms
+    last_ms = rule.last_before(asked.planned_ms - 1, lost_due_ms)
+    return asked.planned_ms if last_ms is None else last_ms
+
+
 def _headers(asked: Request, number: int) -> Headers:
-    """Return the headers that ask again for a message, or for the rest of a series from its occurrence `number` on."""
+    """Return the headers that ask again for a message, or for the rest of a series from its occurrence `number` on.
+
+    They say all that a policy of the requests topic would say otherwise.
+    """
+    if asked.max_late_ms is None:
+        asked.max_late_ms, asked.if_late = 0, "deliver"
     if asked.recurrence is not None:
         again = recurring.write(asked.recurrence, number)
         return [*native.again(asked, asked.due_ms), *((name, text.encode()) for name, text in again), _asked_at(asked)]

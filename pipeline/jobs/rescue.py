@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import Context
-from pipeline.errors import LakeBusy, RescueTooLarge
+from pipeline.dialects import bound
+from pipeline.errors import LakeBusy, OptionInvalid, RescueTooLarge
 from pipeline.jobs import ledger
 from pipeline.jobs.ledger import other_inputs
 from pipeline.jobs.reconcile import UNBALANCED, add_judged, duration, opened, table
@@ -22,6 +23,8 @@ from pipeline.progress import progress
 from pipeline.reconcile.lost import LOST, Judge
 from pipeline.reconcile.verdict import waiting_of
 from pipeline.rescue import again, contents, overtaken
+from punctual.contract.dialects import NATIVE
+from punctual.contract.policies import parse_policies
 
 _LISTED = 20
 _TRIES = 5
@@ -32,6 +35,7 @@ AGAIN = "Some may be sent: the next run finds them in the ledger. Run the same c
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
     add_judged(parser)
+    parser.add_argument("--policies", default="", metavar="A=NAME VALUE", help="the worker's DELAY_POLICIES")
     parser.add_argument("--window", metavar="PT1H", help="what was asked within that time; without it, everything")
     parser.add_argument("--limit", type=int, default=1_000, help="more than that is not sent at all (%(default)s)")
     parser.add_argument("--apply", action="store_true", help="send; without it, a dry run")
@@ -43,6 +47,20 @@ def run(context: Context, options: argparse.Namespace) -> int:
     judge = Judge(opened(context, options), duration(options.grace), since_ms)
     with kept_lives(judge.lake, since_ms) as living, kept(judge.lost(waiting_of(judge, living))) as lost:
         return _shown_and_sent(context, options, judge, lost)
+
+
+def dialects_of(context: Context, options: argparse.Namespace) -> dict[str, str]:
+    """Return the dialects of inputs that are not native alone, with what `--policies` says. Raises OptionInvalid."""
+    dialects = other_inputs(options)
+    for topic, _, text in (each.strip().partition("=") for each in options.policies.split(",") if each.strip()):
+        if topic != context.topic("requests") and topic not in dialects:
+            raise OptionInvalid(f"--policies {topic}={text}: there is no such input. Name those of --inputs.")
+        try:
+            parse_policies(text)
+        except ValueError as error:
+            raise OptionInvalid(f"--policies {topic}={text}: {error}.") from error
+        dialects[topic] = bound(dialects.get(topic, NATIVE.name), text)
+    return dialects
 
 
 def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge, lost: DataFrame) -> int:
@@ -61,7 +79,7 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
             f"{count:,} seem lost, more than --limit {options.limit:,}: rather the ledger is wrong than the messages. "
             f"Were events lost, or deleted before they were read? If the messages are lost indeed, raise --limit."
         )
-    sent, overtaken = rescue(context, judge, lost, other_inputs(options), apply=options.apply)
+    sent, overtaken = rescue(context, judge, lost, dialects_of(context, options), apply=options.apply)
     context.summary.count(sent=sent if options.apply else 0, overtaken=overtaken)
     print(f"{count:,} lost, {sent:,} of them {'sent again' if options.apply else 'would be sent again (--apply)'}")
     if overtaken:

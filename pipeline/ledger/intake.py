@@ -147,8 +147,8 @@ class _Run:
         Of these the sources count on beyond where the topic ends by now; which record such a source is of, only the
         worker knows (DELAY_ACCEPT_RECREATED).
         """
-        offset = F.substring_index("source", "-", -1).try_cast("long")
-        last = [F.max(F.when(F.col("source").startswith(f"{topic}-"), offset)).alias(topic) for topic in inputs]
+        of, _, offset = records.place(F.col("source"))
+        last = [F.max(F.when(of == topic, offset)).alias(topic) for topic in inputs]
         kinds = {row["event"]: row for row in events.groupBy("event").agg(F.count("*").alias("rows"), *last).collect()}
         for table, columns in EVENT_TABLES.items():
             here = [kind for kind in kinds if table_of(kind) == table]

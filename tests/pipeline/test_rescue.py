@@ -89,9 +89,12 @@ def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
 ) -> None:
     due = NOW_MS - HOUR_MS
     teller.life(teller.request("again", due_ms=due), "again")  # an earlier life says nothing of a later one
-    kept = {"again", "refused", "resent", "checked"}
-    for id_ in ("anew", "cancelled", *kept):
-        teller.event("accepted", teller.request(id_, due_ms=due), id_, due=due)
+    kept = {"again", "refused", "resent", "checked", "older"}
+    sources = {id_: teller.request(id_, due_ms=due) for id_ in ("anew", "cancelled", *kept)}
+    for id_, source in sources.items():
+        teller.event("accepted", source, id_, due=due)
+    older = teller.request("older", due_ms=due, headers=[("delay-asked-at", b"1")])  # it came later, and has lost
+    teller.life(older, "older", "replaced", by=sources["older"])
     teller.event("accepted", teller.request("anew", due_ms=NOW_MS + HOUR_MS), "anew", due=NOW_MS + HOUR_MS)
     cancel = teller.append("requests", None, teller.home("cancelled"), headers=_cancel("cancelled"))
     teller.event("unknown", cancel, "cancelled", by=cancel)
@@ -107,7 +110,7 @@ def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
     after = Counter(_header(each, "delay-id") for each in consume(teller.requests))
     assert after - before == dict.fromkeys((id_.encode() for id_ in kept), 1)
     said = capsys.readouterr().out
-    assert "6 lost, 4 of them sent again\n2 are not: their ids have been scheduled or cancelled since" in said
+    assert "7 lost, 5 of them sent again\n2 are not: their ids have been scheduled or cancelled since" in said
     assert rescue.run(context, options(str(tmp_path))) == 0, "all of it is settled"
 
 
@@ -129,6 +132,18 @@ def test_contents_that_the_ledger_has_not_kept_come_from_kafka(
     assert judged.count() == 2
     assert [(row["source"], bytes(row["value"])) for row in found] == [(lost, b"kept")]
     assert found[0]["headers"][0]["key"] == "trace"
+
+
+def test_a_topic_whose_name_begins_with_an_inputs_says_nothing_of_that(
+    context: Context, teller: Teller, tmp_path: Path
+) -> None:
+    teller.life(teller.request())
+    teller.life(f"{teller.requests}-retry-3-90000")
+    teller.progress()
+    lake = context.lake(str(tmp_path), KIND)
+    take_in(context, lake, values=False)
+
+    assert lake.head.notes.get("renumbered", []) == []
 
 
 def test_without_events_nothing_is_known(spark: SparkSession, tmp_path: Path) -> None:
