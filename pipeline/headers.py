@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from punctual.contract.headers import PREFIX
+from punctual.contract.times import DIGITS_OF_SECONDS
 
 TYPE = "array<struct<key:string,value:binary>>"
 
@@ -37,6 +38,13 @@ def users() -> Column:
     """Return the headers that are the user's, in their order; an empty array if there are none."""
     given = F.coalesce("headers", F.array().cast(TYPE))
     return F.filter(given, lambda each: ~each["key"].startswith(PREFIX))
+
+
+def moment(due_ms: Column) -> Column:
+    """Return a time (epoch ms) as a request says it: with zeros before digits that would look like seconds."""
+    text = due_ms.cast("string")
+    short = F.length(text).between(DIGITS_OF_SECONDS.start, DIGITS_OF_SECONDS.stop - 1)
+    return F.when(short, F.lpad(text, DIGITS_OF_SECONDS.stop, "0")).otherwise(text)
 
 
 def joined(own: dict[str, Column], users_: Column | None = None) -> Column:

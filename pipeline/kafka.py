@@ -149,14 +149,16 @@ class Kafka:
 
 
 def new_records(
-    kafka: Kafka, spark: "SparkSession", topic: str, done: Offsets, *, accept_gap: bool = False
+    kafka: Kafka, spark: "SparkSession", topic: str, done: Offsets, *, accept_gap: bool = False, whole: bool = False
 ) -> "tuple[DataFrame, Offsets]":
     """Return the committed records of a topic that come after `done`, and where they end.
 
+    Of a partition of which nothing is done it begins with what is there, unless the `whole` topic is wanted.
     Raises DataLost if Kafka has deleted some of them, unless `accept_gap`: then it begins with what is there.
     """
     begins, ends = kafka.begins(spark, topic)[topic], kafka.ends(spark, topic)[topic]
-    gone = {number: begin - done[number] for number, begin in begins.items() if begin > done.get(number, begin)}
+    first = {number: done.get(number, 0 if whole else begin) for number, begin in begins.items()}
+    gone = {number: begin - first[number] for number, begin in begins.items() if begin > first[number]}
     short = [number for number, end in ends.items() if end < done.get(number, 0)]
     if short:
         raise DataLost(
@@ -170,8 +172,7 @@ def new_records(
             f"{sum(gone.values()):,} in all. Run more often than its retention. To go on "
             f"without them, run `ledger`, or `park`, with --accept-gap."
         )
-    begin = {number: max(done.get(number, 0), first) for number, first in begins.items()}
-    return kafka.read(spark, topic, begin, ends), ends
+    return kafka.read(spark, topic, {number: max(first[number], begin) for number, begin in begins.items()}, ends), ends
 
 
 def _jvm(spark: "SparkSession") -> Any:

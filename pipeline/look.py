@@ -57,6 +57,15 @@ class Look:
     async def _ends(self, consumer: AIOKafkaConsumer) -> Offsets:
         return {place.partition: end for place, end in (await consumer.end_offsets(consumer.assignment())).items()}
 
+    def spans(self, topic: str) -> tuple[Offsets, Offsets]:
+        """Return where a topic begins, for what came before is deleted, and where it ends. Raises KafkaUnreachable."""
+        spans: tuple[Offsets, Offsets] = self._run(self._consumed(self._spans, topic))
+        return spans
+
+    async def _spans(self, consumer: AIOKafkaConsumer) -> tuple[Offsets, Offsets]:
+        begins = await consumer.beginning_offsets(consumer.assignment())
+        return {place.partition: begin for place, begin in begins.items()}, await self._ends(consumer)
+
     def records(self, topic: str, begin: Offsets, end: Offsets) -> list[ConsumerRecord]:
         """Return the committed records of a topic between the two. Raises KafkaUnreachable."""
         return self._run(self._consumed(self._records, topic, begin, end))

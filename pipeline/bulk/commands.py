@@ -6,7 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.bulk.due import due_ms
 from pipeline.bulk.expressions import Expression, attempt
 from pipeline.errors import OptionInvalid, SchemaMismatch
-from pipeline.headers import joined
+from pipeline.headers import joined, moment
 from punctual.contract import headers as names
 
 #: What a condition or a new due time may speak of; `due` and `accepted` are timestamps.
@@ -58,11 +58,11 @@ def moved(chosen: DataFrame, *, shift_ms: int | None = None, at: str | None = No
 
 def reschedules(messages: DataFrame) -> DataFrame:
     """Return the command that moves each to new_ms, if it is due when the ledger says: columns as above."""
-    return _commands(messages, {names.OP: F.lit("reschedule"), names.AT: F.col("new_ms")})
+    return _commands(messages, {names.OP: F.lit("reschedule"), names.AT: moment(F.col("new_ms"))})
 
 
 def _commands(chosen: DataFrame, told: dict[str, Column]) -> DataFrame:
     # Only if it is due then: a command that is sent again finds the message gone or moved, and does nothing.
-    own = told | {names.ID: F.col("id"), names.IF_DUE: F.col("due_ms")}
+    own = told | {names.ID: F.col("id"), names.IF_DUE: moment(F.col("due_ms"))}
     nothing = F.lit(None).cast("binary")
     return chosen.select(nothing.alias("key"), nothing.alias("value"), joined(own).alias("headers"), "partition")

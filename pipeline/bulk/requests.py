@@ -7,6 +7,7 @@ from pipeline.bulk.due import due_ms
 from pipeline.bulk.expressions import Expression, attempt, quoted
 from pipeline.bulk.inputs import BROKEN
 from pipeline.bulk.mapping import Limits, Mapping
+from pipeline.headers import moment
 from punctual.contract import headers as names
 from punctual.contract.request import ID_BYTES, TOPIC_NAME
 
@@ -93,7 +94,7 @@ def _users(rows: DataFrame, mapping: Mapping) -> Column:
 def _headers(mapping: Mapping) -> Column:
     """Return the user's headers, then the contract's, in one array: to take nulls out costs as much as all else."""
     users = [_pair(name, F.col(f"users.value.at{place}")) for place, (name, _) in enumerate(mapping.headers)]
-    own = {names.ID: F.col("id"), names.TO: F.col("to.value"), names.AT: F.col("due_ms").cast("string")}
+    own = {names.ID: F.col("id"), names.TO: F.col("to.value"), names.AT: moment(F.col("due_ms"))}
     own |= {name: F.lit(value) for name, value in mapping.policies.items()}
     usual = [*users, *(_pair(name, value.cast("binary")) for name, value in own.items())]
     if mapping.to_partition is None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.headers import joined
+from pipeline.headers import joined, moment
 from pipeline.kafka import Offsets
 from punctual.contract import headers as names
 
@@ -67,7 +67,7 @@ def requests(messages: DataFrame, snapshot_ms: int) -> DataFrame:
     """
     own = {
         names.ID: F.col("id"),
-        names.AT: F.col("due_ms"),
+        names.AT: moment(F.col("due_ms")),
         names.SOURCE: F.col("source"),
         names.PARKED: F.concat_ws(",", F.col("order_ms"), F.lit(snapshot_ms)),
     }

@@ -82,7 +82,7 @@ def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
     """
     topic, spark = context.topic("cold"), context.spark
     done = lake.head.positions.get(topic, {})
-    records, ends = new_records(context.kafka, spark, topic, done, accept_gap=accept_gap)
+    records, ends = new_records(context.kafka, spark, topic, done, accept_gap=accept_gap, whole=True)
     new = sum(max(0, end - done.get(number, 0)) for number, end in ends.items())
     if not new:
         return 0

@@ -58,9 +58,9 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
     head = last_commit(files, KIND, source)
     before = Promotion.of(last_commit(log, PROMOTIONS, source).notes.get("last"))
     now_ms = time.time_ns() // 1_000_000
-    done, ends = head.positions.get(topic, {}), look.ends(topic)
-    if any(end < done.get(number, 0) for number, end in ends.items()):
-        return False
+    done, (begins, ends) = head.positions.get(topic, {}), look.spans(topic)
+    if any(not begins[number] <= done.get(number, begins[number]) <= end for number, end in ends.items()):
+        return False  # it was created again, or something is gone that was never parked: promote() says so
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
     if may_bring(look, topic, done, ends, promotion.until_ms) or is_due(files, head, promotion, before):
         return False

@@ -226,6 +226,23 @@ def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(
     assert {row.id for row in Parked.of(lake).live().collect()} == {"a", "c"}
 
 
+def test_nor_are_those_that_it_has_deleted_before_the_first_run(
+    context: Context, worker: Worker, tmp_path: Path, admin: Any
+) -> None:
+    from confluent_kafka import TopicPartition  # noqa: PLC0415 - for this test alone
+
+    lake = context.lake(str(tmp_path), KIND)
+    for name in "ab":
+        worker.parks(name, NOW_MS)
+    place = TopicPartition(context.topic("cold"), 1, 1)
+    admin.delete_records([place])[place].result(30)
+
+    with pytest.raises(DataLost, match=r"1 of partition 1 alone, 1 in all"):
+        park(context, lake)
+    park(context, lake, accept_gap=True)
+    assert {row.id for row in Parked.of(lake).live().collect()} == {"b"}
+
+
 def test_a_promotion_of_nothing_writes_nothing(context: Context, worker: Worker, tmp_path: Path) -> None:
     worker.parks("a", NOW_MS + 2 * HOUR_MS)
     park(context, context.lake(str(tmp_path), KIND))
