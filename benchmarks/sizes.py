@@ -78,7 +78,7 @@ FULL = Sizes(
     looking_try_s=12,
     looking_hold_s=60,
     looking_s=10,
-    looking_rounds=12,
+    looking_rounds=32,
     kills=5,
     pipeline_rows=2_000_000,
 )
