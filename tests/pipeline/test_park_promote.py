@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import Message, TopicPartition
 from pyarrow import parquet
 
 from pipeline.cold.state import Parked
@@ -207,18 +207,21 @@ def test_two_that_write_at_once_do_not_spoil_each_other(context: Context, worker
     assert Parked.of(context.lake(str(tmp_path), KIND)).messages.count() == 1
 
 
+def delete_before(offset: int, context: Context, admin: Any) -> None:
+    """Have Kafka delete what stands before an offset of the cold topic."""
+    place = TopicPartition(context.topic("cold"), 1, offset)
+    admin.delete_records([place])[place].result(30)
+
+
 def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(
     context: Context, worker: Worker, tmp_path: Path, admin: Any
 ) -> None:
-    from confluent_kafka import TopicPartition  # noqa: PLC0415 - for this test alone
-
     lake = context.lake(str(tmp_path), KIND)
     worker.parks("a", NOW_MS)
     park(context, lake)
     for name in "bc":
         worker.parks(name, NOW_MS)
-    place = TopicPartition(context.topic("cold"), 1, 2)
-    admin.delete_records([place])[place].result(30)
+    delete_before(2, context, admin)
 
     with pytest.raises(DataLost, match=r"1 of partition 1 alone, 1 in all"):
         park(context, lake)
@@ -229,13 +232,10 @@ def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(
 def test_nor_are_those_that_it_has_deleted_before_the_first_run(
     context: Context, worker: Worker, tmp_path: Path, admin: Any
 ) -> None:
-    from confluent_kafka import TopicPartition  # noqa: PLC0415 - for this test alone
-
     lake = context.lake(str(tmp_path), KIND)
     for name in "ab":
         worker.parks(name, NOW_MS)
-    place = TopicPartition(context.topic("cold"), 1, 1)
-    admin.delete_records([place])[place].result(30)
+    delete_before(1, context, admin)
 
     with pytest.raises(DataLost, match=r"1 of partition 1 alone, 1 in all"):
         park(context, lake)
