@@ -122,10 +122,7 @@ def _sent(
         return None
     if asked.id != row["lost_id"] or asked.op != "schedule":
         return None
-    if asked.recurrence is not None:
-        asked.due_ms = _planned(asked, row["lost_due_ms"])
-    elif row["lost_due_ms"] is not None:
-        asked.due_ms = row["lost_due_ms"]
+    asked.due_ms = _at(asked, row["lost_due_ms"])
     number = int(row["source"].rpartition("@")[2]) if "@" in row["source"] else 1
     return {
         "source": row["source"],
@@ -136,15 +133,15 @@ def _sent(
     }
 
 
-def _planned(asked: Request, lost_due_ms: int | None) -> int:
-    """Return when the occurrence of a series was planned that is lost: its due time has its jitter, or was moved.
+def _at(asked: Request, lost_due_ms: int | None) -> int:
+    """Return the due time to ask for: the last one known, of a series the time for which what is lost was planned.
 
-    A series goes on from there, on the times that it had.
+    An occurrence's due time has its jitter, or was moved; a series goes on with the times that it had.
     """
     rule = asked.recurrence
-    if rule is None or lost_due_ms is None:
-        return asked.planned_ms
-    last_ms = rule.last_before(asked.planned_ms - 1, lost_due_ms)
+    if rule is None:
+        return asked.due_ms if lost_due_ms is None else lost_due_ms
+    last_ms = None if lost_due_ms is None else rule.last_before(asked.planned_ms - 1, lost_due_ms)
     return asked.planned_ms if last_ms is None else last_ms
 
 

@@ -19,6 +19,7 @@ from joserfc.jwk import KeySet
 from app.access.errors import ProviderFailed, TokenRefused
 from app.access.flow import Flow
 from app.clock import Clock
+from app.http.whole import whole
 
 #: Only what is made with the provider's own key: neither `none` nor what a shared secret makes.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -157,11 +158,9 @@ class Provider:
             self._session = aiohttp.ClientSession(timeout=_PATIENCE, headers={"Accept": "application/json"})
         try:
             async with self._session.request(method, url, allow_redirects=False, **given) as answer:
-                body = bytearray()
-                async for chunk in answer.content.iter_any():
-                    body += chunk
-                    if len(body) > _LARGEST:
-                        raise ProviderFailed(f"the provider's answer is larger than {_LARGEST >> 10} KiB")
+                body = await whole(answer.content, _LARGEST)
+                if body is None:
+                    raise ProviderFailed(f"the provider's answer is larger than {_LARGEST >> 10} KiB")
                 found = msgspec.json.decode(body)
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
             raise ProviderFailed(f"the provider does not answer as it should ({type(error).__name__})") from error

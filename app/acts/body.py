@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from app.http.whole import whole
 from punctual.contract.times import moment_of, parse_duration, parse_time
 
 _LARGEST: Final = 8 << 20
@@ -21,11 +22,9 @@ async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, An
 
     Raises BadBody.
     """
-    raw = bytearray()
-    async for chunk in request.content.iter_any():
-        raw += chunk
-        if len(raw) > _LARGEST:
-            raise BadBody(f"the body is larger than {_LARGEST >> 20} MiB")
+    raw = await whole(request.content, _LARGEST)
+    if raw is None:
+        raise BadBody(f"the body is larger than {_LARGEST >> 20} MiB")
     try:
         body = msgspec.json.decode(raw) if raw.strip() else {}
     except msgspec.DecodeError as error:

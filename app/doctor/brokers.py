@@ -59,17 +59,10 @@ def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) 
             f"{where} has no controller: no topic can be created and no leader elected. See its controllers' logs."
         )
         yield Finding("error", CHECK, subject, sentence)
-    yield from _each(cluster, subject)
-    for node, versions in cluster.brokers.items() if exactly_once else ():
-        if versions is not None and release(versions) and versions.get(_ADD_PARTITIONS, (0, 0))[1] < _VERIFIES:
-            sentence = (
-                f"broker {node} is older than Kafka 3.6, which guards transactions (KIP-890): after a destination was "
-                "silent for a moment, exactly_once may deliver there twice. Upgrade it."
-            )
-            yield Finding("warning", CHECK, f"broker {node}", sentence)
+    yield from _each(cluster, subject, exactly_once=exactly_once)
 
 
-def _each(cluster: ClusterFacts, subject: str) -> Iterator[Finding]:
+def _each(cluster: ClusterFacts, subject: str, *, exactly_once: bool) -> Iterator[Finding]:
     releases = set()
     for node, versions in cluster.brokers.items():
         if versions is None:
@@ -81,6 +74,12 @@ def _each(cluster: ClusterFacts, subject: str) -> Iterator[Finding]:
         if found is None:
             sentence = f"broker {node} is older than Kafka 3.0, which is what has been tested. Upgrade it."
             yield Finding("error", CHECK, f"broker {node}", sentence)
+        elif exactly_once and versions.get(_ADD_PARTITIONS, (0, 0))[1] < _VERIFIES:
+            sentence = (
+                f"broker {node} is older than Kafka 3.6, which guards transactions (KIP-890): after a destination was "
+                "silent for a moment, exactly_once may deliver there twice. Upgrade it."
+            )
+            yield Finding("warning", CHECK, f"broker {node}", sentence)
     if len(releases) > 1:
         names = ", ".join(sorted(name or "older than 3.0" for name in releases))
         sentence = f"the brokers are of different releases, at least {names}. Upgrade those that are behind."

@@ -35,7 +35,7 @@ class Commands:
         if command.order.precedes(shaped):
             self._say(step, "stale", asked, key, entry)
             if entry.asked.precedes(command.order):
-                self._memory.outdo(step, key, entry, command, command)
+                self._memory.outdo(step, key, entry, command, stale=True)
         elif asked.if_due_ms not in (None, keys.due_of(key)) or not occurrences.allows(entry, asked.op):
             self._say(step, "conflict", asked, key, entry)
             self._memory.overlook(step, entry, command)
@@ -45,7 +45,7 @@ class Commands:
             cancelled(step, key, entry, asked.source)
             self._memory.end(step, key, entry, command)
         else:
-            self._memory.outdo(step, key, entry, command, occurrences.mover(entry, key))
+            self._memory.outdo(step, key, entry, command)
             row = move(step, key, entry, command)
             moved = step.changes.puts[row][0]
             if self._cold.settle(step, row, asked.source, asked.stamp_ms):

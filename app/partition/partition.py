@@ -278,9 +278,7 @@ class Partition:
 
     def _new_step(self) -> Step:
         now_ms = self._clock.now_ms()  # before its offset: it notices jumps
-        version = self._services.row_version()
-        if not self._settings.row_version:  # older workers cannot take a partition that has newer rows already
-            version = max(version, self.store.row_version)
+        version = self._services.row_version(self.store.row_version)
         return Step(now_ms, now_ms - self._clock.offset_ms, version)
 
     async def _commit(self, step: Step) -> None:

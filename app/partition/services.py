@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Services:
     """The parts of a worker that its partitions use.
 
-    Rows are written in the version that `row_version` returns. `admission` knows what clusters say of destinations;
-    without it every destination that the settings allow is admitted. `quotas` are None where there are none.
-    Each `check_alone_s` a partition sees that nobody
-    else writes to its changelog. `traces` is None while they are off.
+    Rows are written in the version that `row_version` returns for the newest that a partition has. `admission` knows
+    what clusters say of destinations; without it every destination that the settings allow is admitted. `quotas` are
+    None where there are none. Each `check_alone_s` a partition sees that nobody else writes to its changelog. `traces`
+    is None while they are off.
     """
 
     settings: Settings
@@ -32,7 +32,7 @@ class Services:
     journal: Journal
     topics: Topics
     limits: Limits
-    row_version: Callable[[], int] = lambda: VERSION
+    row_version: Callable[[int], int] = lambda _: VERSION
     admission: Admission | None = None
     quotas: Quotas | None = None
     check_alone_s: float = 5.0

@@ -152,12 +152,10 @@ class StepBuilder:
 
 def _forget(changes: Changes, marks: dict[str, Any], expired: Iterable[str], limit: int) -> bool:
     """Add to a step that ids are forgotten, as far as its bounds allow; return whether there may be more."""
-    size = 0
+    most = changes.size + _EXPIRE_BYTES
     for count, id_ in enumerate(expired, 1):
         marks.setdefault(id_, None)
-        size += len(id_.encode()) + _TOMBSTONE_BYTES
-        if size >= _EXPIRE_BYTES or count == limit:
-            changes.size += size
+        changes.size += len(id_.encode()) + _TOMBSTONE_BYTES
+        if changes.size >= most or count == limit:
             return True
-    changes.size += size
     return False

@@ -56,7 +56,7 @@ class StepDeliveries:
         self.crowded_out = bool(self._queue) and size >= STEP_BYTES
         if self.crowded_out:
             return
-        while self._queue and (not deliveries or size < STEP_BYTES):
+        while self._queue and size < STEP_BYTES:
             delivery = self._queue.popleft()
             delivery.sent_ms = now_ms
             if self._open.get(delivery.route) is delivery:

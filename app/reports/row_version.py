@@ -12,9 +12,12 @@ class RowVersion:
         """Go by what `reports` say of other workers."""
         self._wanted, self._reports = settings.row_version, reports
 
-    def __call__(self) -> int:
-        """Return the version to write now: an installation that nobody has reported of has no older workers."""
+    def __call__(self, there: int = 1) -> int:
+        """Return the version to write now: an installation that nobody has reported of has no older workers.
+
+        A partition that has rows of the version `there` goes on with it: older workers cannot take that anyway.
+        """
         if self._wanted:
             return self._wanted
         lowest = self._reports.lowest_version
-        return VERSION if lowest is None else min(VERSION, lowest)
+        return VERSION if lowest is None else max(there, min(VERSION, lowest))

@@ -95,14 +95,14 @@ class OrderMemory:
         if not occurrences.allows(entry, command.op):
             self.wait(step, entry.id, command)
 
-    def outdo(self, step: Step, row: bytes, entry: Entry, command: Command, lost: Command | None) -> None:
-        """Remember the command that has `lost` of two that move a series, `command` and what has moved it before.
+    def outdo(self, step: Step, row: bytes, entry: Entry, command: Command, *, stale: bool = False) -> None:
+        """Remember what has moved a series before a command does that moves it, or the command if it is `stale`.
 
         Of a pause and a reschedule one says nothing to a message that comes late and does not recur.
         """
         moved = occurrences.mover(entry, row)
-        if lost is not None and moved is not None and command.moves and not command.rivals(moved):
-            self.wait(step, entry.id, lost)
+        if moved is not None and command.moves and not command.rivals(moved):
+            self.wait(step, entry.id, command if stale else moved)
 
     def end(self, step: Step, row: bytes, entry: Entry, cancel: Command | None = None) -> None:
         """Remember that the message in a row ends, perhaps by a `cancel`; not if nothing older can come any more.

@@ -246,7 +246,7 @@ class Outcomes:
                     self._memory.end(step, row, entry, command)
                 there, by = False, command if command.op == "replace" else None
             else:
-                self._memory.outdo(step, row, entry, command, occurrences.mover(entry, row))
+                self._memory.outdo(step, row, entry, command)
                 row, moved_by = move(step, row, entry, command), command.source
                 entry = msgspec.structs.replace(step.changes.puts[row][0], commands=entry.commands)
         stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms

@@ -4,6 +4,7 @@ import asyncio
 import gc
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from app.due.due_loop import DueLoop
 from app.ownership.recovery import StoreRecovery
 from app.partition.state import State
+from app.reports.row_version import RowVersion
 from app.steps.step import Step
 from tables import Changes, Orders, Position, keys
 from tables.changes import RememberedDelivery
@@ -21,6 +23,7 @@ from tests.tables.rows import apply, assert_sound, entry, key, put
 
 if TYPE_CHECKING:
     from app.commit.journal import Journal
+    from app.reports.latest import Reports
     from tables import DelayTable
 
 MIB = 1 << 20
@@ -267,10 +270,12 @@ async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
 ) -> None:
     """It cannot take over a partition that has newer rows: only who wants an older version gets it."""
     async with Stage(tmp_path, DELAY_ROW_VERSION=wanted) as stage:
-        versions = [4]
-        stage.partition._services = replace(stage.partition._services, row_version=lambda: versions[-1])
+        reports = SimpleNamespace(lowest_version=4)
+        versions = RowVersion(stage.settings, cast("Reports", reports))
+        versions._wanted = 0  # the row that there is was written by a worker that wanted nothing
+        stage.partition._services = replace(stage.partition._services, row_version=versions)
         await stage.ask(delay_id="a", delay_to="orders", delay_every="PT1S", delay_at=str(stage.clock.wall))
-        versions.append(3)
+        reports.lowest_version, versions._wanted = 3, stage.settings.row_version
         stage.fire()
         stage.sender.accept()
         await stage.settle()
