@@ -1,5 +1,6 @@
 """Fixtures of the whole suite: one real Kafka broker, and topics on it."""
 
+import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
@@ -34,8 +35,13 @@ _ORDER = (
 _GUARDED = "tests/integration/test_security"
 
 
+#: JVMs that live for a minute do best with the compiler that is quick: the suite starts some two hundred.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+
+
 def pytest_configure() -> None:
     """Let processes that tests start be interrupted and quit, which a shell's background jobs are not."""
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", _QUICK_JAVA)
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)

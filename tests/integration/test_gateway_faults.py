@@ -91,7 +91,7 @@ def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) ->
                 os.kill(broker.pid, signal.SIGSTOP)
                 killed(gateway, PLAN.kills, PLAN.stopped_s / (PLAN.kills + 1))
                 time.sleep(PLAN.stopped_s / (PLAN.kills + 1))
-                assert gateway.ready()["state"] == "spooling"
+                gateway.wait_state("spooling")
                 os.kill(broker.pid, signal.SIGCONT)
                 killed(gateway, PLAN.kills, PLAN.between_s / 2)
                 gateway.wait_state("up")

@@ -42,16 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(f"ignore:{_LEFT_OPEN}:ResourceWarning"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def quick_java() -> Iterator[None]:
-    """JVMs that live for a minute do best with the compiler that is quick: ours, and those of commands in tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
-        yield
-
-
 @pytest.fixture(scope="session")
-def spark(quick_java: None) -> Iterator[SparkSession]:  # noqa: ARG001 - it has to come first
+def spark() -> Iterator[SparkSession]:
     """One session: starting it takes five seconds."""
     with session("tests", "local[2]", memory="1g", **_QUICK) as made:
         yield made
