@@ -35,8 +35,9 @@ _ORDER = (
 _GUARDED = "tests/integration/test_security"
 
 
-#: JVMs that live for a minute do best with the compiler that is quick: the suite starts some two hundred.
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+#: JVMs that live for a minute do best with the compiler that is quick: the suite starts some two hundred. What Spark is
+#: compiled to does not fit into the space that it leaves for that.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m"
 
 
 def pytest_configure() -> None:
