@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -15,6 +16,7 @@ from punctual.contract import native, recurring
 from punctual.contract.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.request import Headers, Refusal, Request
+from punctual.contract.times import LONGEST_MS
 
 if TYPE_CHECKING:
     from pipeline.kafka import Kafka
@@ -153,9 +155,12 @@ def _headers(asked: Request, number: int) -> Headers:
     if asked.max_late_ms is None:
         asked.max_late_ms, asked.if_late = 0, "deliver"
     if asked.recurrence is not None:
+        if asked.recurrence.jitter_ms is None:
+            asked.recurrence = msgspec.structs.replace(asked.recurrence, jitter_ms=0)
         again = recurring.write(asked.recurrence, number)
         return [*native.again(asked, asked.due_ms), *((name, text.encode()) for name, text in again), _asked_at(asked)]
     asked.dedupe_ms = max(DEDUPE_MS, asked.dedupe_ms or 0)
+    asked.no_later_ms = LONGEST_MS if asked.no_later_ms is None else asked.no_later_ms
     # Its jitter is part of its due time, also where the requests topic has a policy.
     return [*native.again(asked, asked.due_ms), (names.JITTER, b"0"), _asked_at(asked)]
 

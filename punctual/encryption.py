@@ -127,9 +127,13 @@ class Keyring:
         for place, word in enumerate(re.split(r"[,\s]+", text.strip()), 1):
             key_id, _, encoded = word.partition(":")
             try:
-                keys[key_id] = base64.b64decode(encoded, validate=True)
-            except binascii.Error as error:
-                raise InvalidKeyError(f"Key {place} ({key_id!r}) is not of the form id:base64.") from error
+                key = base64.b64decode(encoded, validate=True)
+            except binascii.Error:
+                key = b""
+            # Neither part is shown: where the colon is missing or elsewhere, the key is in what should be the id.
+            if not _KEY_ID.fullmatch(key_id) or len(key) != _KEY_BYTES:
+                raise InvalidKeyError(f"Key {place} is not of the form id:base64, with {_KEY_BYTES} bytes in base64.")
+            keys[key_id] = key
         return cls(keys)
 
     def __repr__(self) -> str:

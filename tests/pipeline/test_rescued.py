@@ -76,6 +76,8 @@ def test_what_had_its_policies_of_its_input_has_them_again() -> None:
 
 @pytest.mark.parametrize("asked", [{"delay_at": "2027-03-10T08:00:00Z"}, {"delay_cron": "0 8 * * *"}])
 def test_what_had_none_does_not_get_those_of_the_topic_that_it_is_sent_to(asked: dict[str, str]) -> None:
-    again = rescued("2027-03-10T08:00:00Z", 1, "", "max-late PT5M if-late drop", **asked)
+    again = rescued("2027-03-10T08:00:00Z", 1, "", "max-late PT5M if-late drop no-later PT1M jitter PT1H", **asked)
 
     assert again.if_late == "deliver"
+    assert again.recurrence is None or not again.recurrence.jitter_ms
+    assert again.recurrence is not None or again.due_ms == parse_time(asked["delay_at"])

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from punctual.cli.asking import id_elsewhere, is_automatic, orders
-from punctual.cli.exported import Base64, Exported, Series
+from punctual.cli.exported import Base64, Exported, Policies, Series
+from punctual.contract.dialects import DIALECTS
+from punctual.contract.native import PlainRecord
+from punctual.contract.policies import parse_policies, with_policies
 from punctual.contract.request import ID_BYTES, Refusal
 
 DUE_MS, HOUR_MS = 1_795_611_600_000, 3_600_000
@@ -42,7 +45,41 @@ def test_it_is_asked_for_as_it_was_and_when_it_was() -> None:
 
     assert (request.key, request.value, request.id) == (b"k", b"\xff", b"a")
     assert request.headers[:2] == (("h", b"1"), ("h", None))
-    assert asked(exported) == [{"id": "a", "to": "t", "at": str(DUE_MS), "asked-at": str(DUE_MS - 2 * HOUR_MS)}]
+    [said] = asked(exported)
+    assert said.items() >= {"id": "a", "to": "t", "at": str(DUE_MS), "asked-at": str(DUE_MS - 2 * HOUR_MS)}.items()
+
+
+POLICIES = ("no-later PT1M", "jitter PT5M", "max-late PT1H if-late drop")
+
+
+@pytest.mark.parametrize("text", [*POLICIES, " ".join(POLICIES)])
+@pytest.mark.parametrize(
+    "exported",
+    [
+        line(asked_ms=DUE_MS - 9 * HOUR_MS),
+        line(asked_ms=DUE_MS - 9 * HOUR_MS, latest_ms=DUE_MS + HOUR_MS),
+        line(policies=Policies(max_late_ms=7, if_late="dead-letter")),
+        line(policies=Policies(max_late_ms=7)),
+        line(due_ms=DUE_MS + 5, series=Series(headers={"delay-every": "60000"}, planned_ms=DUE_MS)),
+        line(series=Series(headers={"delay-every": "60000", "delay-jitter": "9000"}, planned_ms=DUE_MS)),
+    ],
+    ids=["plain", "bounded", "dropped", "late", "moved", "jittered"],
+)
+def test_policies_of_the_requests_topic_change_nothing_of_it(text: str, exported: Exported) -> None:
+    with_them = with_policies(DIALECTS["native"], parse_policies(text))
+    records = [
+        PlainRecord("delay-requests", 0, 0, exported.exported_ms, one.key, one.value, one.headers)
+        for one in orders(exported, "a")
+    ]
+
+    found, own = [[decode(record) for record in records] for decode in (with_them.decode, DIALECTS["native"].decode)]
+
+    assert found == own
+    first, last = found[0], found[-1]
+    assert last.due_ms == exported.due_ms
+    assert first.max_late_ms == (exported.policies.max_late_ms or 0)
+    assert (first.if_late or "deliver") == (exported.policies.if_late or "deliver")
+    assert exported.series is not None or (exported.latest_ms or DUE_MS) <= first.asked_at_ms + first.no_later_ms
 
 
 def test_what_has_no_known_time_is_asked_for_as_it_was_exported() -> None:
@@ -84,8 +121,8 @@ def test_a_series_goes_on_from_where_it_was(due_ms: int, more: dict[str, bool], 
 
 
 def test_what_a_worker_would_refuse_is_refused_here() -> None:
-    with pytest.raises(Refusal, match="delay-if-late needs delay-max-late"):
-        orders(line(headers=[("delay-if-late", "drop")]), "a")
+    with pytest.raises(Refusal, match="delay-to is there twice"):
+        orders(line(headers=[("delay-to", "t")]), "a")
 
 
 @pytest.mark.parametrize(
