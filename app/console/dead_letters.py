@@ -106,7 +106,7 @@ def _place(request: web.Request) -> str:
 
 def _chosen(given: Mapping[str, str]) -> dict[str, str]:
     """Return the filter that an address or a form has; a time that is none is left to the API, which says so."""
-    found = {name: given[name].strip() for name in FILTER if given.get(name, "").strip()}
+    found = {name: given[name] for name in FILTER if given.get(name, "").strip()}
     for name in ("written_from", "written_to"):
         if name in found:
             try:

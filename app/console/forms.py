@@ -67,7 +67,7 @@ def due(given: Mapping[str, str]) -> dict[str, Any]:
 
 def filter_of(given: Mapping[str, str]) -> dict[str, str]:
     """Return the filter that an address or a form has, its times in epoch milliseconds."""
-    found = {name: given[name].strip() for name in FILTER if given.get(name, "").strip()}
+    found = {name: given[name] for name in FILTER if given.get(name, "").strip()}
     for name in ("due_from", "due_to"):
         if name in found:
             found[name] = str(moment_ms(found[name]))

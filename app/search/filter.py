@@ -13,6 +13,8 @@ from tables import Entry, keys
 NAMES: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace", "recurring")
 _YES: Final = "yes"
 _LONGEST: Final = 1_024
+#: What is compared with what messages have, where blanks count: `team 1 ` is the beginning of fewer ids than `team 1`.
+_COMPARED: Final = frozenset(("to", "key", "header", "source", "id_prefix"))
 #: In an address, what no namespace is called: those of no namespace that there is, and so nothing.
 _NONE: Final = "-"
 
@@ -121,8 +123,12 @@ def written(within: Namespaces) -> str:
 
 
 def given_in(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return what an address says of these parameters, nothing of those that it has not. Raises FilterError."""
-    given = {name: query.get(name, "").strip() for name in names}
+    """Return what an address says of these parameters, nothing of those that it has not, or that are blank.
+
+    Raises FilterError.
+    """
+    stripped = {name: query.get(name, "").strip() for name in names}
+    given = {name: query[name] if text and name in _COMPARED else text for name, text in stripped.items()}
     for name, text in given.items():
         if len(text) > _LONGEST:
             raise FilterError(f"{name} has {len(text)} characters; a filter takes at most {_LONGEST}")

@@ -21,6 +21,7 @@ from app.web.overview import Namespace
 from app.worker import create_app
 from tests.access.conftest import SECRET, Client, hashed, served
 from tests.access.world import IDS, JOBS, OF, PLACES, TEAMS, THERE, USERS, World, asked, row
+from tests.tables.rows import NOW, entry, key
 
 
 @pytest.fixture
@@ -183,6 +184,15 @@ async def test_a_job_is_about_ones_own_whatever_its_filter_says(client: Client, 
             assert (world.jobs[-1][0], set(within.names)) == (act, names)
     assert (await asked(client, "whole", "/jobs", given))[0] == 202
     assert world.jobs[-1][1].within is None
+
+
+async def test_a_job_is_about_what_its_filter_says_to_the_last_blank(client: Client, world: World) -> None:
+    body = {"confirm": 1, "act": "cancel", "filter": {"id_prefix": "team 1 "}}
+    assert (await asked(client, "whole", "/jobs", body))[0] == 202
+    [(_, wanted)] = world.jobs
+    assert isinstance(wanted, Filter)
+    fits = [id_ for id_ in ("team 1 x", "team 12 x") if wanted.fits(key(NOW), entry(id_))]
+    assert fits == ["team 1 x"]
 
 
 @pytest.mark.parametrize("path", ["/messages", "/messages/count", "/dead-letters", "/dead-letters/count", "/timeline"])

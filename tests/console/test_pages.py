@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from app.access.roles import Asker, put
-from app.console import console
+from app.console import console, dead_letters, forms
 from app.search.row import Row
 from app.throttle.control import Control
 from app.web import guard
@@ -120,6 +120,11 @@ async def test_destinations_can_be_filtered_and_sorted(client: Client, state: "F
     assert await shown() == ["emails", "Alpha-orders", "beta-orders"]
     assert await shown(destination="ORDERS", sort="name") == ["Alpha-orders", "beta-orders"]
     assert "No destination has this in its name." in await (await client.get("/destinations?destination=x")).text()
+
+
+@pytest.mark.parametrize("filter_of", [forms.filter_of, dead_letters._chosen])
+def test_a_filter_of_a_form_is_what_was_typed(filter_of: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    assert filter_of({"id_prefix": "team 1 ", "source": " "}) == {"id_prefix": "team 1 "}
 
 
 async def test_a_page_of_very_many_destinations_stays_small(client: Client, state: "FakeState", record: Record) -> None:

@@ -112,6 +112,18 @@ def test_a_filter_comes_back_from_its_address() -> None:
     assert Filter.from_query({"due_from": "2026-01-01T00:00:00Z", "limit": "7"}) == Filter(due_from_ms=NOW)
 
 
+@pytest.mark.parametrize("name", ["to", "key", "header", "source", "id_prefix"])
+def test_blanks_around_what_is_looked_for_count(name: str) -> None:
+    wanted = Filter.from_query({name: " h:a "})
+    assert wanted.query() == {name: " h:a "}
+    assert Filter.from_query(wanted.query()) == wanted
+    assert Filter.from_query({name: "  "}) == Filter()
+
+
+def test_blanks_around_times_and_yes_do_not_count() -> None:
+    assert Filter.from_query({"due_from": f" {NOW} ", "recurring": "yes "}) == Filter(due_from_ms=NOW, recurring="yes")
+
+
 @pytest.mark.parametrize(
     ("query", "says"),
     [
