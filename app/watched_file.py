@@ -27,7 +27,8 @@ class WatchedFile(Generic[T]):
         """
         self._setting, self._parse, self._what = setting, parse, what
         self._path = Path(path) if path else None
-        self._seen, self._content = self._state(), self._read()
+        self._seen = self._told = self._state()
+        self._content = self._read()
         self._checked_s = float("-inf")
 
     def __bool__(self) -> bool:
@@ -49,13 +50,17 @@ class WatchedFile(Generic[T]):
     def _look(self) -> None:
         state = self._state()
         if state == self._seen:
+            self._told = state
             return
-        self._seen = state
         try:
             self._content = self._read()
-            log.info("%s has changed: %d %s from now on", self._setting, len(self._content), self._what)
         except ValueError as error:
-            log.error("%s has changed, and is not used: %s. What it had still holds.", self._setting, error)  # noqa: TRY400 - the sentence says it
+            if state != self._told:  # and tries again at the next look: that it may be read is no part of the state
+                self._told = state
+                log.error("%s has changed, and is not used: %s. What it had still holds.", self._setting, error)  # noqa: TRY400 - the sentence says it
+        else:
+            self._seen = self._told = state
+            log.info("%s has changed: %d %s from now on", self._setting, len(self._content), self._what)
 
     def _state(self) -> tuple[int, ...]:
         """Return what shows that the file is another one."""
