@@ -55,9 +55,13 @@ class InvalidOptionError(InvalidRequestError):
 class ClientClosedError(DelayError):
     """The client is not started, or closed already; nothing was sent."""
 
-    def __init__(self, name: str) -> None:
-        """Name the class, so that the sentence can be pasted."""
-        super().__init__(f"This client is not open: write `async with {name}(...) as client:`, or call start() first.")
+    def __init__(self, name: str, *, inherited: bool = False) -> None:
+        """Name the class, so that the sentence can be pasted; `inherited` is one that was open before a fork."""
+        super().__init__(
+            f"This client was opened in another process, before a fork: make a {name}(...) of this process's own."
+            if inherited
+            else f"This client is not open: write `async with {name}(...) as client:`, or call start() first."
+        )
 
 
 class KafkaUnreachableError(DelayError):

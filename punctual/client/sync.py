@@ -1,13 +1,15 @@
 """The same client for programs without an event loop: scripts, notebooks, Django views."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Collection, Coroutine, Sequence
+from concurrent.futures import CancelledError
 from datetime import datetime, timedelta
 from typing import Any, Final, Self, TypeVar, Unpack
 
 from punctual.client.client import DelayClient
-from punctual.client.errors import ClientClosedError
+from punctual.client.errors import ClientClosedError, NotAcknowledgedError
 from punctual.client.options import DelayOptions
 from punctual.client.retries import DEFAULT_BACKOFF, Received
 from punctual.contract.retry import Backoff
@@ -21,6 +23,10 @@ _FAREWELL_S: Final = 0.1
 
 class SyncDelayClient:
     """DelayClient's methods as plain calls, on a thread of its own; safe to share between threads.
+
+    Not with processes forked after it was opened, which have no such thread: there all calls but `close`, which does
+    nothing, raise ClientClosedError. Calls that `close` finds on their way end with it, at worst by
+    NotAcknowledgedError.
 
     with SyncDelayClient("localhost:9092") as client:
         client.delay("reminders", {"order": 42}, after=timedelta(minutes=15))
@@ -51,15 +57,22 @@ class SyncDelayClient:
             encryption=encryption,
             **kafka,
         )
+        self._topic = requests_topic or f"{app_id}-requests"
         self._protocol = str(kafka.get("security_protocol", ""))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        #: The process that the thread is of.
+        self._pid = 0
+        #: Held where something is given to the loop, so that nothing is once it is to stop: nobody would answer.
+        self._giving = threading.Lock()
 
     def start(self) -> None:
         """Connect. Raises what DelayClient.start raises."""
+        if self._inherited:
+            raise ClientClosedError(type(self).__name__, inherited=True)
         if self._loop is not None:
             return
-        self._loop = asyncio.new_event_loop()
+        self._pid, self._loop = os.getpid(), asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="delay-client", daemon=True)
         self._thread.start()
         try:
@@ -70,14 +83,18 @@ class SyncDelayClient:
 
     def close(self) -> None:
         """Send what is queued and disconnect; harmless when not started."""
-        if self._loop is None or self._thread is None:
+        if self._inherited:
+            return
+        with self._giving:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
             return
         try:
-            self._wait(self._client.aclose())
-            self._wait(_ended(tls="SSL" in self._protocol))
+            try:
+                asyncio.run_coroutine_threadsafe(self._client.aclose(), loop).result()
+            finally:
+                asyncio.run_coroutine_threadsafe(_ended(tls="SSL" in self._protocol), loop).result()
         finally:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -168,11 +185,24 @@ class SyncDelayClient:
         """Take back what `pause` or `limit` has said of `destination`."""
         self._wait(self._client.resume(destination))
 
+    @property
+    def _inherited(self) -> bool:
+        """Whether it was open in a process that this one is a fork of; its lock may be held for ever."""
+        return self._loop is not None and self._pid != os.getpid()
+
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
+        if self._inherited:
             call.close()
-            raise ClientClosedError(type(self).__name__)
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+            raise ClientClosedError(type(self).__name__, inherited=True)
+        with self._giving:
+            if self._loop is None:
+                call.close()
+                raise ClientClosedError(type(self).__name__)
+            given = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return given.result()
+        except CancelledError as error:
+            raise NotAcknowledgedError(self._topic, "the client was closed meanwhile") from error
 
 
 async def _ended(*, tls: bool) -> None:
