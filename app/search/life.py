@@ -62,10 +62,14 @@ class Lives:
         key, found, first_ms = id_.encode(), list[dict[str, Any]](), None
         async for record in self._reader(home, start).up_to(end, _CHUNK):
             first_ms = record.timestamp_ms if first_ms is None else first_ms
-            name = record.key or b""
-            if record.offset < end and (name == key or name.startswith(key + b"@")):
+            if record.offset < end and _is_of(key, record.key or b""):
                 found.append({**_decode(record.value or b"{}"), "offset": f"{self._topic}-{home}-{record.offset}"})
         return found, first_ms
 
     def _reader(self, home: int, offset: int) -> PartitionReader:
         return PartitionReader(self._engine.cluster, self._topic, home, offset, fetch_bytes=_FETCH_BYTES)
+
+
+def _is_of(id_: bytes, name: bytes) -> bool:
+    """Return whether an event's id is this one, or one of its occurrences, `<id>@<due>`: `a@b` is another one."""
+    return name == id_ or (name.startswith(id_ + b"@") and name[len(id_) + 1 :].isdigit())
