@@ -11,7 +11,7 @@ from app.dead_letters.dead_letter import DeadLetter, masked, namespace_of
 from app.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.dead_letters.filter import DeadLetterFilter
 from app.search.asked import own_of, within_of
-from app.search.routes import number
+from app.search.routes import number, whole
 from app.search.search import LONGEST_S
 from app.web.answers import as_json
 from punctual.contract.namespaces import Namespaces
@@ -47,7 +47,7 @@ class View:
         query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
-            limit = int(number(query, "limit", _USUAL, MOST_ROWS))
+            limit = whole(query, "limit", _USUAL, MOST_ROWS)
             wanted = filter_of(query, self._dead_letters.namespaces, asker)
             page = await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
             rows = [shown(one, asker) for one in page.rows]

@@ -21,6 +21,7 @@ from app.gateway.workers import Workers
 from app.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
+from punctual.contract.request import Refusal
 
 #: So long an outcome is waited for, and so long the brokers' word that events are read.
 _PATIENCE_S: Final = 5.0
@@ -103,9 +104,11 @@ class View:
         id_ = request.match_info["id"]
         try:
             id_.encode()
+            return self._settings.namespaces.full(caller_of(request).namespace, id_)
         except UnicodeEncodeError as error:
             raise Problem("unknown-message", "An id is UTF-8, and this one is not.") from error
-        return self._settings.namespaces.full(caller_of(request).namespace, id_)
+        except Refusal as refusal:
+            raise Problem(refusal.reason.value, refusal.sentence) from refusal
 
     async def _order(self, request: web.Request, act: str, said: dict[str, str]) -> web.Response:
         """Give an order for a message, and answer with what has come of it."""

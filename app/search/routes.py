@@ -158,7 +158,7 @@ async def _told(ask: Any, otherwise: str = "") -> web.Response:
 def _part(query: Mapping[str, str]) -> tuple[Place, int]:
     """Return after which place a page begins, and how many rows it has."""
     after = Place.parse(query["cursor"]) if query.get("cursor") else Place()
-    return after, int(number(query, "limit", _USUAL, MOST))
+    return after, whole(query, "limit", _USUAL, MOST)
 
 
 def _spans(query: Mapping[str, str], at_ms: int) -> Spans:
@@ -188,6 +188,14 @@ def number(query: Mapping[str, str], name: str, usual: float, most: float) -> fl
     if not 0 < number <= most:
         raise FilterError(f"{name}={text[:64]!r} should be a number above 0, at most {most:g}")
     return number
+
+
+def whole(query: Mapping[str, str], name: str, usual: int, most: int) -> int:
+    """Return a parameter that is a whole number of 1 or more, at most `most`. Raises FilterError."""
+    text = query.get(name) or str(usual)
+    if not (text.isascii() and text.isdigit() and len(text) < _DIGITS and 1 <= int(text) <= most):
+        raise FilterError(f"{name}={text[:64]!r} should be a whole number from 1 to {most}")
+    return int(text)
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:

@@ -16,6 +16,8 @@ from tables.entry import decode, may_recur
 
 #: Rows between two looks at the clock, and two rests: half a millisecond's.
 _STRIDE: Final = 512
+#: Kafka counts partitions in 31 bits; what is beyond them the scanner could not be told.
+_PARTITIONS: Final = 1 << 31
 
 Rows = Iterator[tuple[bytes, int, bytes]]
 
@@ -38,10 +40,13 @@ class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
     def parse(cls, text: str) -> "Place":
         """Read a cursor; ValueError if it is none."""
         key, dot, partition = text.partition(".")
+        msg = f"{text[:64]!r} is no cursor; take it from `next` of an answer"
         if not dot or len(text) > 2 * keys.ROW_SIZE + 8:
-            msg = f"{text[:64]!r} is no cursor; take it from `next` of an answer"
             raise ValueError(msg)
-        return cls(bytes.fromhex(key), int(partition))
+        found = cls(bytes.fromhex(key), int(partition))
+        if not -1 <= found.partition < _PARTITIONS:
+            raise ValueError(msg)
+        return found
 
 
 END: Final = Place(keys.ROWS_END)

@@ -217,6 +217,7 @@ async def test_the_scanner_ends_with_its_worker(scans: Scans) -> None:
 def test_a_cursor_comes_back() -> None:
     place = Place(key(NOW, 5), 3)
     assert Place.parse(place.text()) == place
-    for text in ("", "zz.1", "00", "00.x", "0" * 100 + ".1"):
+    assert Place.parse(Place().text()) == Place()
+    for text in ("", "zz.1", "00", "00.x", "0" * 100 + ".1", "00.-2", f"00.{1 << 31}", "00." + "9" * 30):
         with pytest.raises(ValueError):  # noqa: PT011 - any is answered as a sentence
             Place.parse(text)

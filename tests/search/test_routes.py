@@ -1,0 +1,23 @@
+"""What an address may say: what makes no sense is answered in a sentence."""
+
+import pytest
+
+from tests.access.conftest import served
+from tests.access.world import World
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("messages?limit=0.5", "limit='0.5' should be a whole number from 1 to 1000"),
+        ("messages?limit=0", "limit='0' should be"),
+        ("messages?limit=1001", "limit='1001' should be"),
+        ("dead-letters?limit=0.5", "limit='0.5' should be"),
+        ("messages?cursor=00.999999999999999999999999999999", "take it from `next` of an answer"),
+        ("messages?cursor=00.-2", "take it from `next` of an answer"),
+    ],
+)
+async def test_nonsense_is_answered_in_a_sentence(asked: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    World(monkeypatch)
+    async with served(real_below="/api/v1/") as client, client.get(f"/api/v1/{asked}") as answer:
+        assert (answer.status, says in (await answer.json()).get("error", "")) == (400, True)
