@@ -15,9 +15,10 @@ class Pending(
 ):
     """A message that waits. Spans are milliseconds; what is bytes is text, or base64 where it is none.
 
-    `at` is when it is due (RFC 3339), `due-ms` the same in epoch milliseconds. `source` is its record,
-    `topic-partition-offset`. `attempts` have failed over HTTP, and the next one is at `next-try-ms`. With `masked` the
-    installation keeps back key, value and headers' values.
+    `due-ms` (epoch milliseconds) is when it is due, and `at` (RFC 3339) the same, or of a series when the occurrence
+    that waits is planned: `jitter` counts from there. `source` is its record, `topic-partition-offset`. `attempts` have
+    failed over HTTP, and the next one is at `next-try-ms`. With `masked` the installation keeps back key, value and
+    headers' values.
     """
 
     id: str
@@ -41,13 +42,14 @@ class Pending(
     until: str | None = None
     count: str | None = None
     misfire: str | None = None
+    jitter: str | None = None
     attempts: int = 0
     next_try_ms: int | None = None
     paused: bool = False
     masked: bool = False
 
 
-_SERIES = ("every", "cron", "zone", "until", "count", "misfire")
+_SERIES = ("every", "cron", "zone", "until", "count", "misfire", "jitter")
 
 
 def pending(row: Row) -> Pending:
@@ -59,7 +61,7 @@ def pending(row: Row) -> Pending:
         to=row.to,
         due_ms=row.due_ms,
         source=row.source,
-        at=written(row.due_ms),
+        at=written(row.due_ms if series is None else series.planned_ms),
         key=shown(row.key),
         value=shown(row.value),
         headers=[(name, shown(value)) for name, value in row.headers],
