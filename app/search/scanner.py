@@ -35,10 +35,14 @@ IDLE: Final = "idle"
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A scan of some partitions: their numbers, and where their databases are."""
+    """A scan of some partitions: their numbers, and where their databases are; `here` has those of all that are served.
+
+    Questions about one partition after the other, as a job's are, have none opened anew.
+    """
 
     parts: list[tuple[int, str]]
     scan: Scan
+    here: list[str]
 
 
 class Answer(msgspec.Struct):
@@ -105,7 +109,7 @@ class Secondaries:
 def answer(secondaries: Secondaries, question: Question, rest: Rest) -> Answer:
     """Return what a question comes to; once more with databases opened anew, if files went away under it."""
     paths = {path for _, path in question.parts}
-    secondaries.keep(paths)
+    secondaries.keep(set(question.here))
     for last in (False, True):
         try:
             parts: list[tuple[int, Any]] = [(number, secondaries.get(path)) for number, path in question.parts]

@@ -42,14 +42,15 @@ class Scans:
 
         Raises ScanFailed; what was asked is then over, and the next question gets a new process.
         """
-        parts = [(number, str(path)) for number, path in self._databases().items() if only in (None, number)]
+        here = {number: str(path) for number, path in self._databases().items()}
+        parts = [(number, path) for number, path in here.items() if only in (None, number)]
         if not parts:
             return Found(by_step=[{} for _ in wanted.steps[1:]])
         async with self._turn:
             self._stay()
             try:
                 async with asyncio.timeout(_PATIENCE_S + wanted.ms / 1000):
-                    answer = await self._ask(Question(parts, wanted))
+                    answer = await self._ask(Question(parts, wanted, list(here.values())))
             except (OSError, EOFError, TimeoutError, asyncio.CancelledError) as error:
                 await self._kill()
                 self._idle = self._idle and not isinstance(error, TimeoutError)

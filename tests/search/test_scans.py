@@ -15,7 +15,9 @@ import pytest
 
 from app.process import time_slice
 from app.search.filter import Filter
+from app.search.rest import Rest
 from app.search.scan import END, Place, Scan, scan
+from app.search.scanner import Answer, Question, Secondaries, Secondary, answer
 from app.search.scans import ScanFailed, Scans
 from tables import Changes, PartitionStore
 from tests.tables.rows import NOW, apply, entry, filled, key, put
@@ -126,6 +128,33 @@ async def test_the_worker_goes_on_while_its_databases_are_read(
     apply(stores[2], changes)
     stores[2]._db._db.compact_range(None, None)
     assert (await scans.scan(Scan(count=True))).matching == 301
+
+
+async def test_questions_about_one_partition_after_the_other_open_each_once(
+    scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = list[str]()
+
+    class Noted(Secondary):
+        def __init__(self, path: Path, own: Path) -> None:
+            opened.append(path.name)
+            super().__init__(path, own)
+
+    secondaries, rest = Secondaries(tmp_path), Rest()
+
+    async def ask(question: Question) -> Answer:
+        return answer(secondaries, question, rest)
+
+    monkeypatch.setattr("app.search.scanner.Secondary", Noted)
+    monkeypatch.setattr(scans, "_ask", ask)
+    for number in (0, 1) * 3:
+        assert (await scans.scan(Scan(count=True), only=number)).matching == 100
+    assert opened == ["0.db", "1.db"]
+
+    stores.pop(1).close()  # it is another worker's now
+    await scans.scan(Scan(count=True), only=0)
+    assert [Path(path).name for path in secondaries._open] == ["0.db"]
+    secondaries.keep(set())
 
 
 async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: Scans) -> None:
