@@ -39,12 +39,16 @@ class Api:
 
     def __init__(self, url: str, authorization: str | None = None) -> None:
         """Ask at an address. Raises WrongUse if it is none."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError:  # brackets that do not match, a port that is none
+            parts, port = urlsplit(""), None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise WrongUse(f"--url {url!r} is no address of a worker: write {DEFAULT_URL}, or https://…")
         self.url = url.rstrip("/")
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._connection = kind(parts.hostname, parts.port, timeout=_PATIENCE_S)
+        self._connection = kind(parts.hostname, port, timeout=_PATIENCE_S)
         self._path = parts.path.rstrip("/")
         self._authorization = authorization
         self._headers = {"Authorization": authorization} if authorization else {}
@@ -182,8 +186,10 @@ def missing(told: Mapping[str, Any]) -> Incomplete | None:
 
 
 def _authorization(user: str | None) -> str | None:
-    token = os.environ.get("PUNCTUAL_TOKEN")
+    token = os.environ.get("PUNCTUAL_TOKEN", "").strip()  # what mounts secrets often ends them with a line
     if user is None:
+        if not all("!" <= char <= "~" for char in token):
+            raise WrongUse("PUNCTUAL_TOKEN has blanks, or letters that no token has: see that it is the token alone")
         return f"Bearer {token}" if token else None
     password = os.environ.get("PUNCTUAL_PASSWORD")
     if password is None:

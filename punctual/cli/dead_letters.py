@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from punctual.cli.api import Api
 from punctual.cli.arguments import add_form, add_watch, add_worker, count_of
-from punctual.cli.errors import NotAllowed, WrongUse
+from punctual.cli.errors import CommandError, NotAllowed, WrongUse
 from punctual.cli.exits import Exit
 from punctual.cli.message import text_of
 from punctual.cli.parser import Options, Parser
@@ -92,6 +92,8 @@ def _show(api: Api, options: Options) -> Exit:
     if options.raw:
         if told["masked"]:
             raise NotAllowed("values are masked for you here (DELAY_WEB_PAYLOADS)")
+        if told["incomplete"]:
+            raise CommandError("its value was too large for the dead letter, and has not been kept: nothing is written")
         sys.stdout.flush()
         sys.stdout.buffer.write(base64.b64decode(told["value"] or ""))
     elif options.format == JSON:

@@ -7,7 +7,7 @@ from typing import Final
 
 from punctual.cli.errors import CommandError
 from punctual.cli.exits import Exit
-from punctual.cli.parser import Parser
+from punctual.cli.parser import Options, Parser
 from punctual.cli.registry import COMMANDS, Command, find
 from punctual.cli.terminal import legible, say
 from punctual.cli.times import one_now
@@ -35,9 +35,13 @@ def run(name: str, arguments: Sequence[str], prog: str = PROG) -> int:
 
 
 def _run(command: Command, arguments: Sequence[str], prog: str) -> int:
-    try:
+    def read() -> Options:
         with one_now():
-            options = parser_of(command, prog).parse_args(arguments)
+            return parser_of(command, prog).parse_args(arguments)
+
+    try:
+        options = read()
+        options.read_again = read  # for who watches: spans count from each time on
         code = command.load().run(options)
     except CommandError as error:
         sys.stdout.flush()

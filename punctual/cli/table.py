@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from punctual.cli.terminal import legible, styled, write
+from punctual.cli.terminal import legible, styled, write, write_bytes
 
 TABLE, JSON = "table", "json"
 _GAP: Final = "  "
@@ -56,8 +56,8 @@ class Table:
 
 
 def write_json(told: Any) -> None:
-    """Write an object as a line."""
-    write(msgspec.json.encode(told).decode())
+    """Write an object as a line, in UTF-8 whatever the locale: programs read it, and `import` does."""
+    write_bytes(msgspec.json.encode(told))
 
 
 def _width(text: str) -> int:

@@ -8,13 +8,17 @@ import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 
 from app.steps.events import Kind
-from punctual.cli import main, times
+from punctual.cli import dead_letters, listing, main, times, watch
+from punctual.cli.api import Api
+from punctual.cli.errors import CommandError, Incomplete, Unreachable
 from punctual.cli.exits import Exit
+from punctual.cli.parser import Options
 from punctual.cli.progress import Progress
 from punctual.cli.registry import COMMANDS
 from punctual.cli.table import Column, Table
@@ -188,3 +192,63 @@ def test_what_kafka_s_client_cannot_take_is_told_before_anything_is_sent(
     assert main.run(command[0], command[1:]) == Exit.WRONG_USE
 
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("token", ["secret\n", " secret "])
+def test_a_token_may_end_with_a_line(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUNCTUAL_TOKEN", token)
+
+    assert Api.of(Options(url="http://localhost", user=None))._headers["Authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize("token", ["sec\nret", "sec ret", "sécret", "sec€ret"])
+def test_what_is_no_token_is_refused_and_not_shown(
+    token: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PUNCTUAL_TOKEN", token)
+
+    assert main.run("list", []) == Exit.WRONG_USE
+    said = capsys.readouterr().err
+    assert "PUNCTUAL_TOKEN" in said
+    assert token[:3] not in said
+
+
+@pytest.mark.parametrize("url", ["http://h:99999", "http://[::1", "http://h:port", "h:6066", "http://"])
+def test_what_is_no_address_is_said(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run("list", ["--url", url]) == Exit.WRONG_USE
+    assert "is no address of a worker" in capsys.readouterr().err
+
+
+def test_a_watch_goes_on_while_something_is_missing_and_its_spans_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, seen = iter([Incomplete("restored"), Unreachable("away"), None]), list[int]()
+    clock = itertools.count(1_000, 1_000)
+    monkeypatch.setattr(times, "now_ms", lambda: next(clock))
+    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=lambda _: None))
+
+    def show(options: Options) -> Exit:
+        seen.append(options.due_to)
+        failed = next(turns, KeyboardInterrupt())
+        if failed is not None:
+            raise failed
+        return Exit.DONE
+
+    monkeypatch.setattr(listing, "run", lambda options: watch.shown(options, lambda: show(options)))
+
+    assert main.run("list", ["--watch", "--due-to", "1s"]) == Exit.INTERRUPTED
+    assert seen == [3_000, 4_000, 5_000, 6_000]
+
+
+def test_json_is_utf_8_whatever_the_locale() -> None:
+    script = "from punctual.cli.table import write_json; write_json({'id': 'ü-€'})"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment, timeout=60, check=True)
+
+    assert said.stdout == '{"id":"ü-€"}\n'.encode()
+
+
+def test_a_value_that_was_not_kept_is_not_taken_for_an_empty_one(capsys: pytest.CaptureFixture[str]) -> None:
+    api = SimpleNamespace(get=lambda _: {"masked": False, "incomplete": True, "value": None})
+
+    with pytest.raises(CommandError, match="too large"):
+        dead_letters._show(api, Options(place="0-1", raw=True))  # type: ignore[arg-type]
+    assert capsys.readouterr().out == ""
