@@ -108,7 +108,7 @@ class JobPart:
         part = self._part
         after = Place.parse(part.after) if part.after else Place()
         wanted = Scan(filter=self._job.filter, after=after, limit=BATCH, most=0)
-        found = await self._search.scans.scan(wanted, part.partition)
+        found = await self._search.scans.scan(wanted, part.partition, job=True)
         ends = ends_by_crc(self._job, part.partition, lambda topic: self._engine.base(topic, part.partition))
         rows = [row for row in found.rows if concerns(ends, row)]
         batch = Batch()

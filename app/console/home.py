@@ -19,6 +19,8 @@ _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
 #: The page must come at once: what takes longer than this is shown by the next refresh, which comes within a second.
 #: What was shown so lately is shown again meanwhile.
 _PATIENCE_S, _MOMENT_S, _LATELY_S = 0.05, 0.005, 10.0
+#: So many spans are asked for at a time, beside what everybody sees first: fewer than timelines are looked for.
+_MOST: Final = 16
 _MINUTES: Final = 60
 _LATER: Final = "what is due when is being counted, and appears here by itself"
 
@@ -75,12 +77,14 @@ class Home:
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
         """Return the timeline if it is there at once, else the one before; each reader has their own."""
         who = _reader(request, zoom)
+        known_s, known = self._known.get(who, (-math.inf, Answer(202, {"later": _LATER})))
         task = self._asked.get(who)
         if task is None:
+            if zoom and len(self._asked) >= _MOST:
+                return known  # a refresh asks when others have their answers
             task = asyncio.create_task(self._desk.api(request).get("/timeline", zoom))
             self._asked[who] = task
             task.add_done_callback(lambda done: self._told(who, done))
-        known_s, known = self._known.get(who, (-math.inf, Answer(202, {"later": _LATER})))
         lately = asyncio.get_running_loop().time() - known_s < _LATELY_S
         await asyncio.wait([task], timeout=_MOMENT_S if lately else _PATIENCE_S)
         return task.result() if task.done() else known

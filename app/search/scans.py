@@ -17,6 +17,8 @@ _IDLE_S: Final = 60.0
 #: A scan is bounded in rows and time; opening many databases, or a machine that is busy, may add to that.
 _PATIENCE_S: Final = 20.0
 _LEAVE_S: Final = 2.0
+#: So many wait for their turn at most, beside jobs: whoever comes then would have no answer in time.
+_MOST: Final = 32
 
 _decode = msgspec.msgpack.Decoder(Answer).decode
 
@@ -31,14 +33,14 @@ class Scans:
     def __init__(self, databases: Callable[[], Mapping[int, Path]], directory: Path) -> None:
         """Scan what `databases` gives, by partition; the process keeps its notes in `directory`."""
         self._databases, self._directory = databases, directory
-        self._turn = asyncio.Lock()
+        self._turn, self._asked = asyncio.Lock(), 0
         self._process: asyncio.subprocess.Process | None = None
         self._end: asyncio.TimerHandle | None = None
         #: Whether the next process takes no more than what nobody else wants; one that got too little is nice alone.
         self._idle = not time_slice.supported()
 
-    async def scan(self, wanted: Scan, only: int | None = None) -> Found:
-        """Go through all partitions that are here, or `only` one of them.
+    async def scan(self, wanted: Scan, only: int | None = None, *, job: bool = False) -> Found:
+        """Go through all partitions that are here, or `only` one of them; a job's scan waits however many others do.
 
         Raises ScanFailed; what was asked is then over, and the next question gets a new process.
         """
@@ -46,11 +48,24 @@ class Scans:
         parts = [(number, path) for number, path in here.items() if only in (None, number)]
         if not parts:
             return Found(by_step=[{} for _ in wanted.steps[1:]])
+        if not job and self._asked > _MOST:  # beside the one whose turn it is
+            raise ScanFailed(f"{_MOST} searches wait for this worker already; ask again in a moment")
+        self._asked += not job
+        try:
+            answer = await self._answer(Question(parts, wanted, list(here.values())))
+        finally:
+            self._asked -= not job
+        if answer.found is None:
+            raise ScanFailed(f"the databases cannot be read now ({answer.error}); ask again in a moment")
+        return answer.found
+
+    async def _answer(self, question: Question) -> Answer:
+        """Return what a question comes to when its turn has come. Raises ScanFailed."""
         async with self._turn:
             self._stay()
             try:
-                async with asyncio.timeout(_PATIENCE_S + wanted.ms / 1000):
-                    answer = await self._ask(Question(parts, wanted, list(here.values())))
+                async with asyncio.timeout(_PATIENCE_S + question.scan.ms / 1000):
+                    return await self._ask(question)
             except (OSError, EOFError, TimeoutError, asyncio.CancelledError) as error:
                 await self._kill()
                 self._idle = self._idle and not isinstance(error, TimeoutError)
@@ -59,9 +74,6 @@ class Scans:
                 raise ScanFailed(f"the scan has ended early ({type(error).__name__}); ask again") from error
             finally:
                 self._leave_later()
-        if answer.found is None:
-            raise ScanFailed(f"the databases cannot be read now ({answer.error}); ask again in a moment")
-        return answer.found
 
     async def close(self) -> None:
         """End the process, if there is one."""

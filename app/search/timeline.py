@@ -23,6 +23,8 @@ from tables import keys
 NAMED: Final = 50
 #: An answer holds for so long, and for so many times as long as it took: looking takes a tenth of the time at most.
 _KEPT_S, _TIMES = 2.0, 9
+#: So many are being looked for at a time: fewer than scans wait, and none ends because whoever asked has gone.
+_MOST: Final = 24
 #: Rows and milliseconds for what comes from now on, and for each of the two stretches that are late.
 _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
 
@@ -73,7 +75,7 @@ class Timelines:
     async def timeline(self, spans: Spans, query: Mapping[str, str], within: Namespaces | None = None) -> Timeline:
         """Return what is due in some spans on all workers, in some namespaces alone if they are given.
 
-        `query` has others make the same spans for the same namespaces.
+        `query` has others make the same spans for the same namespaces. Raises ScanFailed if too many are looked for.
         """
         own, (others, missing) = await asyncio.gather(
             self.own_part(spans, within), self._search.ask_others(f"{LOCAL}/timeline", query)
@@ -82,11 +84,16 @@ class Timelines:
         return merged(spans, parts, missing, self._search.overdue if within is None else None)
 
     async def own_part(self, spans: Spans, within: Namespaces | None = None) -> TimelinePart:
-        """Return what is due in some spans, and namespaces, of the partitions that are served here."""
+        """Return what is due in some spans, and namespaces, of the partitions that are served here.
+
+        Raises ScanFailed if too many are looked for.
+        """
         now, served = asyncio.get_running_loop().time(), self._search.served
         self._known = {key: one for key, one in self._known.items() if now < one[0] or not one[1].done()}
         key = (tuple(spans.edges), tuple(served), None if within is None else within.names)
         if key not in self._known:
+            if sum(not task.done() for _, task in self._known.values()) >= _MOST:
+                raise ScanFailed(f"{_MOST} timelines are being looked for here already; ask again in a moment")
             task = asyncio.create_task(self._part(spans, served, within))
             self._known[key] = now, task  # until it is done: its time runs from then on
             task.add_done_callback(lambda done: self._keep(key, now, done))

@@ -167,6 +167,31 @@ async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: S
     assert (await scans.scan(Scan(count=True))).matching == 300
 
 
+async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_turn(
+    scans: Scans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, ask = asyncio.Event(), scans._ask
+
+    async def blocked(question: Question) -> Answer:
+        await free.wait()
+        return await ask(question)
+
+    monkeypatch.setattr(scans, "_ask", blocked)
+    asked = [asyncio.create_task(scans.scan(Scan(count=True))) for _ in range(1_000)]
+    jobs = [asyncio.create_task(scans.scan(Scan(count=True), number, job=True)) for number in range(3)]
+    await asyncio.sleep(0.01)
+    refused = [one for one in asked if one.done()]
+    assert len(refused) == 1_000 - 33
+    with pytest.raises(ScanFailed, match="32 searches wait for this worker already; ask again"):
+        await refused[0]
+    assert all(isinstance(one.exception(), ScanFailed) for one in refused)
+
+    free.set()
+    assert [found.matching for found in await asyncio.gather(*jobs)] == [100] * 3
+    assert {(await one).matching for one in asked if one not in refused} == {300}
+    assert (await scans.scan(Scan(count=True))).matching == 300
+
+
 def test_a_scan_asks_for_a_rest_between_pieces(
     stores: dict[int, PartitionStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from app.search.peers import Missing
 from app.search.scan import Found, Place, Scan
+from app.search.scans import ScanFailed
 from app.search.spans import HOUR_MS, MINUTE_MS, Spans, whole_hours
 from app.search.timeline import Bucket, Hours, Looked, TimelinePart, Timelines, merged
 from app.testing.loop import SimulatedLoop
@@ -142,3 +143,22 @@ def test_looking_takes_a_tenth_of_the_time_at_most(took_s: float, pause_s: float
     loop.run_until_complete(ask_twice())
     loop.close()
     assert slow.scanned == scanned
+
+
+def test_of_a_thousand_spans_so_many_are_looked_for_and_the_others_are_refused() -> None:
+    slow = Slow(1.0)
+    timelines = Timelines(cast("Search", slow))
+
+    async def ask() -> list[TimelinePart | BaseException]:
+        spans = [Spans.between(NOW, NOW + MINUTE_MS + number, 1_000, NOW) for number in range(1_000)]
+        told = await asyncio.gather(*(timelines.own_part(one) for one in spans), return_exceptions=True)
+        await timelines.own_part(spans[-1])  # when the others have their answers
+        return told
+
+    loop = SimulatedLoop()
+    told = loop.run_until_complete(ask())
+    loop.close()
+    assert slow.scanned == 24 + 1
+    refused = [one for one in told if isinstance(one, ScanFailed)]
+    assert len(refused) == 1_000 - 24
+    assert "ask again" in str(refused[0])
