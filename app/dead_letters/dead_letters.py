@@ -14,6 +14,7 @@ from app.dead_letters.page import Count, Page
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.search.filter import FilterError
+from app.search.weight import MOST, weight
 
 #: One look goes through so many dead letters at most, for so long.
 MOST_ROWS, _MOST_LOOKED_AT, _LONGEST_S = 1_000, 50_000, 3.0
@@ -35,19 +36,20 @@ class DeadLetters:
         self._marked, self.namespaces = marked, engine.settings.namespaces
 
     async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> Page:
-        """Return the newest that fit, from a cursor on.
+        """Return the newest that fit, from a cursor on: at most `limit`, and as many as an answer has room for.
 
         Raises FilterError if there is no such cursor, Unreadable if the brokers do not answer.
         """
         until = asyncio.get_running_loop().time() + _LONGEST_S
-        rows, looked_at, oldest_ms = list[DeadLetter](), 0, self._engine.now_ms()
+        rows, looked_at, weighed, oldest_ms = list[DeadLetter](), 0, 0, self._engine.now_ms()
         partitions = await self._partitions(wanted, cursor)
         async for one in self._newest_first(partitions, wanted.written_from_ms):
             looked_at, oldest_ms = looked_at + 1, one.at_ms
             if wanted.fits(one):
                 rows.append(one)
+                weighed += weight(one)
             late = asyncio.get_running_loop().time() >= until
-            if len(rows) == limit or looked_at == _MOST_LOOKED_AT or late:
+            if len(rows) == limit or weighed >= MOST or looked_at == _MOST_LOOKED_AT or late:
                 following = ",".join(str(partition.below) for partition in partitions)
                 return Page(rows=rows, next=following, looked_at=looked_at, looked_back_to_ms=oldest_ms)
         return Page(rows=rows, next=None, looked_at=looked_at, looked_back_to_ms=None)

@@ -5,6 +5,7 @@ import msgspec
 from app.search.peers import Missing
 from app.search.row import Row
 from app.search.scan import END, Place
+from app.search.weight import first
 from tables import keys
 
 
@@ -44,15 +45,18 @@ class Count(msgspec.Struct, kw_only=True):
 
 
 def page_of(parts: list[Part], missing: list[Missing], limit: int) -> Page:
-    """Return the first rows of all parts, none of them beyond the place up to which every part has looked."""
+    """Return the first rows of all parts, none of them beyond the place up to which every part has looked.
+
+    They are at most `limit`, and as many as an answer has room for.
+    """
     up_to = _reached(parts)
     rows = sorted((row for part in parts for row in part.rows), key=_place)
     rows = [row for row in rows if _place(row) <= up_to]
-    if len(rows) > limit:
-        rows = rows[:limit]
-        up_to = _place(rows[-1])
+    shown = list(first(rows, limit))
+    if len(shown) < len(rows):
+        up_to = _place(shown[-1])
     return Page(
-        rows=rows,
+        rows=shown,
         next=None if up_to >= END else up_to.text(),
         looked_at=sum(part.looked_at for part in parts),
         looked_to_ms=None if up_to >= END else keys.due_of(up_to.key),

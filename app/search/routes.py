@@ -65,7 +65,8 @@ class View:
 
         async def ask() -> Page:
             wanted, (after, limit) = filter_of(query, self._search.namespaces, asker), _part(query)
-            return shown(await self._search.page(wanted, after, limit, whole=_flag(query, "whole")), asker)
+            whole = _flag(query, "whole") and not asker.masked
+            return shown(await self._search.page(wanted, after, limit, whole=whole), asker)
 
         return await _told(ask)
 

@@ -10,6 +10,7 @@ import msgspec
 from app.clock import Clock
 from app.search.filter import Filter
 from app.search.row import SHOWN, Row, row_of
+from app.search.weight import MOST, weight
 from tables import keys
 from tables.destination import told
 from tables.entry import decode, may_recur
@@ -55,7 +56,8 @@ END: Final = Place(keys.ROWS_END)
 class Scan(msgspec.Struct, frozen=True, kw_only=True):
     """What to go through, and how far: at most `limit` finds, `rows` looked at, `ms` of time.
 
-    With `count` finds are only counted; with `steps` they are counted by destination between these times (epoch ms).
+    It ends before if its finds have as many bytes as an answer has room for. With `count` finds are only counted; with
+    `steps` they are counted by destination between these times (epoch ms).
     `most` bytes of each value are wanted, None for all.
     """
 
@@ -114,7 +116,7 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan, rest: Callable[[], None
     found = Found(by_step=[{} for _ in wanted.steps[1:]])
     until, needles, fits = Clock.monotonic_ms() + wanted.ms, seek.needles, seek.fits
     recurs = may_recur if seek.recurring else _true
-    last = wanted.after
+    last, weighed = wanted.after, 0
     for key, number, raw in merged(parts, start, keys.due_bound(seek.due_to_ms)):
         if wanted.after.passed(key, number):
             continue
@@ -126,8 +128,8 @@ def scan(parts: Iterable[tuple[int, Any]], wanted: Scan, rest: Callable[[], None
                 found.matching += 1
                 if found.first_ms is None:
                     found.first_ms = keys.due_of(key)
-                _take(found, wanted, number, key, entry)
-        full = not wanted.count and not wanted.steps and len(found.rows) >= wanted.limit
+                weighed += _take(found, wanted, number, key, entry)
+        full = not wanted.count and not wanted.steps and (len(found.rows) >= wanted.limit or weighed >= MOST)
         late = False
         if found.looked_at % _STRIDE == 0:
             rest()
@@ -142,7 +144,8 @@ def _true(_raw: bytes) -> bool:
     return True
 
 
-def _take(found: Found, wanted: Scan, number: int, key: bytes, entry: Any) -> None:
+def _take(found: Found, wanted: Scan, number: int, key: bytes, entry: Any) -> int:
+    """Note what fits; return how many bytes that adds to the answer."""
     if wanted.steps:
         place = bisect.bisect_right(wanted.steps, keys.due_of(key)) - 1
         if 0 <= place < len(found.by_step):
@@ -150,3 +153,5 @@ def _take(found: Found, wanted: Scan, number: int, key: bytes, entry: Any) -> No
             counts[name] = counts.get(name, 0) + 1
     elif not wanted.count:
         found.rows.append(row_of(number, key, entry, most=wanted.most))
+        return weight(found.rows[-1])
+    return 0

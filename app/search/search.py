@@ -93,7 +93,7 @@ class Search:
     async def own_page(self, wanted: Filter, after: Place, limit: int, *, whole: bool = False) -> Part:
         """Return the first rows that fit, after a place, of the partitions that are served here."""
         served = self.served
-        most = None if whole else SHOWN
+        most = 0 if self.masks else None if whole else SHOWN
         found = await self.scans.scan(Scan(filter=wanted, after=after, limit=limit, most=most))
         rows = [masked(row) for row in found.rows] if self.masks else found.rows
         return Part(partitions=served, rows=rows, looked_at=found.looked_at, up_to=found.up_to.text())
