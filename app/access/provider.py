@@ -1,6 +1,5 @@
 """The OpenID Connect provider: where its addresses are, its keys, and what its tokens say. Needs the extra `oidc`."""
 
-import asyncio
 from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from joserfc.jwk import KeySet
 
 from app.access.errors import ProviderFailed, TokenRefused
 from app.access.flow import Flow
+from app.access.kept import Kept
 from app.clock import Clock
 from app.http.whole import whole
 
@@ -26,8 +26,6 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 _KEY_TYPES: Final = ("RSA", "EC", "OKP")
 _PATIENCE: Final = aiohttp.ClientTimeout(total=10, connect=5)
 _LARGEST: Final = 1 << 20
-#: Addresses and keys are asked for anew after this long; keys that are not known, not more often than that.
-_KEPT_S, _AGAIN_S = 3_600.0, 30.0
 _LEEWAY_S: Final = 60
 _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
@@ -40,10 +38,8 @@ class Provider:
         self._issuer, self._client_id, self._scopes = issuer, client_id, scopes
         self._secret_file = Path(secret_file) if secret_file else None
         self._session: aiohttp.ClientSession | None = None
-        self._metadata: dict[str, Any] = {}
-        self._keys = KeySet([])
-        self._asked_s = self._keys_asked_s = float("-inf")
-        self._turn = asyncio.Lock()
+        self._metadata = Kept[dict[str, Any]](self._ask_metadata, {})
+        self._keys = Kept(self._ask_keys, KeySet([]))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -52,7 +48,7 @@ class Provider:
 
     async def address(self, flow: Flow, redirect_uri: str) -> str:
         """Return where a browser is sent to sign in. Raises ProviderFailed."""
-        metadata = await self._known()
+        metadata = await self._metadata.get()
         challenge = create_s256_code_challenge(flow.verifier)
         found: str = prepare_grant_uri(
             metadata["authorization_endpoint"],
@@ -69,7 +65,7 @@ class Provider:
 
     async def claims(self, code: str, flow: Flow, redirect_uri: str) -> Mapping[str, Any]:
         """Return what the provider says of whoever has signed in. Raises ProviderFailed or TokenRefused."""
-        metadata = await self._known()
+        metadata = await self._metadata.get()
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -89,7 +85,6 @@ class Provider:
 
         Raises ProviderFailed or TokenRefused.
         """
-        await self._known()
         try:
             decoded = await self._decoded(token)
             options = {
@@ -105,12 +100,14 @@ class Provider:
 
     async def _decoded(self, token: str) -> jwt.Token:
         """Return a token by the keys that are known, or by those that there are now."""
+        keys = await self._keys.get()
         try:
-            return jwt.decode(token, self._keys, algorithms=ALGORITHMS)
+            return jwt.decode(token, keys, algorithms=ALGORITHMS)
         except (JoseError, ValueError):
-            if not await self._keys_anew():
+            newer = await self._keys.newer(keys)
+            if newer is keys:
                 raise
-            return jwt.decode(token, self._keys, algorithms=ALGORITHMS)
+            return jwt.decode(token, newer, algorithms=ALGORITHMS)
 
     def _prove(self, form: dict[str, str], methods: list[str] | None) -> dict[str, str]:
         """Show the client's secret in the way that the provider takes (RFC 6749, 2.3.1), if there is one."""
@@ -126,32 +123,25 @@ class Provider:
         both = f"{quote_plus(self._client_id)}:{quote_plus(secret)}"
         return {"Authorization": f"Basic {b64encode(both.encode()).decode()}"}
 
-    async def _known(self) -> dict[str, Any]:
-        """Return what the provider says of itself, asked for once in a while."""
-        async with self._turn:
-            if asyncio.get_running_loop().time() - self._asked_s < _KEPT_S:
-                return self._metadata
-            found = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-            if found.get("issuer") != self._issuer:
-                raise ProviderFailed(f"the provider calls itself {found.get('issuer')!r:.200}, not {self._issuer!r}")
-            scheme = self._issuer.partition("://")[0]
-            for name in _ENDPOINTS:
-                if not str(found.get(name)).startswith((f"{scheme}://", "https://")):
-                    raise ProviderFailed(f"the provider's {name} is {found.get(name)!r:.200}")
-            self._metadata, self._asked_s = found, asyncio.get_running_loop().time()
-            return found
+    async def _ask_metadata(self) -> dict[str, Any]:
+        """Return what the provider says of itself."""
+        found = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found.get("issuer") != self._issuer:
+            raise ProviderFailed(f"the provider calls itself {found.get('issuer')!r:.200}, not {self._issuer!r}")
+        scheme = self._issuer.partition("://")[0]
+        for name in _ENDPOINTS:
+            if not str(found.get(name)).startswith((f"{scheme}://", "https://")):
+                raise ProviderFailed(f"the provider's {name} is {found.get(name)!r:.200}")
+        return found
 
-    async def _keys_anew(self) -> bool:
-        """Ask for the provider's keys; return whether that was done, for it is not done at anybody's pleasure."""
-        async with self._turn:
-            now_s = asyncio.get_running_loop().time()
-            if now_s - self._keys_asked_s < _AGAIN_S:
-                return False
-            self._keys_asked_s = now_s
-            found = await self._ask("GET", self._metadata["jwks_uri"])
+    async def _ask_keys(self) -> KeySet:
+        """Return the keys that the provider has now."""
+        found = await self._ask("GET", (await self._metadata.get())["jwks_uri"])
+        try:
             keys = [key for key in found.get("keys", ()) if key.get("kty") in _KEY_TYPES and key.get("use") != "enc"]
-            self._keys = KeySet.import_key_set({"keys": keys}) if keys else KeySet([])
-            return True
+            return KeySet.import_key_set({"keys": keys}) if keys else KeySet([])
+        except (JoseError, ValueError, TypeError, AttributeError) as error:
+            raise ProviderFailed(f"the provider's keys cannot be read: {error!r:.200}") from error
 
     async def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
         if self._session is None:

@@ -3,8 +3,9 @@
 import asyncio
 import hmac
 import re
+import socket
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,8 +19,10 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from yarl import URL
 
-from app.access import sessions
+from app.access import kept, sessions
+from app.access.errors import ProviderFailed
 from app.access.flow import Flow, local
+from app.access.provider import Provider
 from app.access.seal import Seal
 from app.access.sessions import Session
 from app.clock import Clock
@@ -370,7 +373,7 @@ class Forger:
     def __init__(self) -> None:
         self.claims: dict[str, Any] = {}
         self.issuer = self.called = ""
-        self.asked_for_keys = 0
+        self.asked_for_keys, self.away = 0, False
         self.keys = [KEY.as_dict(private=False), {"kty": "new kind", "kid": "9"}]
 
     def app(self) -> web.Application:
@@ -385,12 +388,16 @@ class Forger:
         return web_app
 
     async def metadata(self, _: web.Request) -> web.Response:
+        if self.away:
+            raise web.HTTPServiceUnavailable
         paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks"}
         ends = {name: f"{self.issuer}/{path}" for name, path in paths.items()}
         return web.json_response({"issuer": self.called or self.issuer, **ends})
 
     async def jwks(self, _: web.Request) -> web.Response:
         self.asked_for_keys += 1
+        if self.away:
+            raise web.HTTPServiceUnavailable
         return web.json_response({"keys": self.keys})
 
     async def token(self, request: web.Request) -> web.Response:
@@ -466,6 +473,83 @@ async def test_tokens_by_unknown_keys_do_not_have_the_provider_asked_each_time(f
             bad = jwt.encode({"alg": "RS256", "kid": f"{number}"}, claims, RSAKey.generate_key(2048))
             assert await who(client, Authorization=f"Bearer {bad}") == "401"
         assert forger.asked_for_keys == 1
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Set the clock by which what the provider tells grows old, so many seconds after now."""
+
+    def set_clock(seconds: float) -> None:
+        monkeypatch.setattr(kept, "_now_s", lambda: asyncio.get_running_loop().time() + seconds)
+
+    return set_clock
+
+
+def token_of(forger: Forger, kid: str = "1", key: RSAKey = KEY) -> str:
+    now_s = Clock.wall_ms() // 1_000
+    claims = {"iss": forger.issuer, "aud": "me", "sub": "1", "iat": now_s, "exp": now_s + 600}
+    return f"Bearer {jwt.encode({'alg': 'RS256', 'kid': kid}, claims, key)}"
+
+
+async def test_a_key_that_the_provider_has_withdrawn_is_not_accepted_after_an_hour(
+    forger: Forger, later: Callable[[float], None]
+) -> None:
+    token = token_of(forger)
+    async with served(**forged(forger)) as client:
+        assert await who(client, Authorization=token) == "1:viewer"
+        other = RSAKey.generate_key(2048, {"kid": "2", "use": "sig", "alg": "RS256"})
+        forger.keys = [other.as_dict(private=False)]
+        later(3_599)
+        assert await who(client, Authorization=token) == "1:viewer"
+        later(3_601)
+        assert await who(client, Authorization=token) == "401"
+        assert await who(client, Authorization=token_of(forger, "2", other)) == "1:viewer"
+        assert forger.asked_for_keys == 2
+
+
+async def test_tokens_hold_for_hours_while_the_provider_is_away_and_not_for_good(
+    forger: Forger, later: Callable[[float], None]
+) -> None:
+    token = token_of(forger)
+    async with served(**forged(forger)) as client:
+        assert await who(client, Authorization=token) == "1:viewer"
+        forger.away = True
+        later(3_601)
+        for _ in range(5):
+            assert await who(client, Authorization=token) == "1:viewer"
+        assert forger.asked_for_keys == 2  # who waits for it is not kept waiting again
+        later(6 * 3_600 + 1)
+        assert await who(client, Authorization=token) == "401"
+        forger.away = False
+        later(6 * 3_600 + 10)
+        assert await who(client, Authorization=token) == "1:viewer"
+
+
+async def test_of_many_tokens_by_a_new_key_at_once_all_are_accepted(
+    forger: Forger, later: Callable[[float], None]
+) -> None:
+    async with served(**forged(forger)) as client:
+        assert await who(client, Authorization=token_of(forger)) == "1:viewer"
+        other = RSAKey.generate_key(2048, {"kid": "2", "use": "sig", "alg": "RS256"})
+        forger.keys.append(other.as_dict(private=False))
+        later(31)
+        new = token_of(forger, "2", other)
+        assert await asyncio.gather(*(who(client, Authorization=new) for _ in range(5))) == ["1:viewer"] * 5
+        assert forger.asked_for_keys == 2
+
+
+async def test_those_who_wait_for_a_provider_that_says_nothing_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.access.provider._PATIENCE", aiohttp.ClientTimeout(total=0.5))
+    with socket.create_server(("127.0.0.1", 0), backlog=20) as silent:
+        issuer = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        asked = Provider(issuer, "me", "", "openid")
+        began = asyncio.get_running_loop().time()
+        flows = [asked.address(Flow.begin("/", 0), ME) for _ in range(20)]
+        told = await asyncio.gather(*flows, return_exceptions=True)
+        took = asyncio.get_running_loop().time() - began
+        await asked.close()
+    assert all(isinstance(one, ProviderFailed) and "does not answer" in str(one) for one in told)
+    assert took < 2.0
 
 
 async def test_a_provider_that_is_away_is_one_sentence() -> None:
