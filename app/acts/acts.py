@@ -23,8 +23,7 @@ from app.throttle.control import Control
 from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.contract.destination import destination
-from punctual.contract.rate import UNCAPPED, Rate
-from punctual.contract.times import moment_of
+from punctual.contract.rate import UNCAPPED
 
 
 class Actor(NamedTuple):
@@ -85,9 +84,8 @@ class Acts:
         known = await self._known(to)
         holds: dict[str, Any] = {"paused": False, "rate": None}
         if known is not None:
-            until = None if known.until_ms is None else moment_of(known.until_ms)
-            holds = {"paused": known.paused, "reason": known.reason or None, "by": known.by or None, "until": until}
-            holds["rate"] = UNCAPPED if known.uncapped else None if known.rate is None else rate_text(known.rate)
+            holds = {"paused": known.paused, "reason": known.reason or None, "until": known.until_ms}
+            holds["rate"] = UNCAPPED if known.uncapped else None if known.rate is None else str(known.rate)
         request = controls.control(to, **(holds | {"by": actor.name} | changes))
 
         async def say() -> Outcome:
@@ -130,8 +128,3 @@ class Acts:
     async def last(self, limit: int, within: Collection[str] | None = None) -> list[Act]:
         """Return the newest acts, or those about some namespaces, the newest first."""
         return await self.audit.last(limit, within)
-
-
-def rate_text(rate: Rate) -> str:
-    """Return a rate as people write it."""
-    return f"{rate.per_s:g}/s" + (f" burst {rate.burst}" if rate.burst else "")

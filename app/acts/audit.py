@@ -10,6 +10,7 @@ import msgspec
 
 from app.acts.outcome import Outcome
 from app.acts.writing import PATIENCE_S, write
+from app.dead_letters.dead_letters import Unreadable
 from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
@@ -96,23 +97,32 @@ class Audit:
         await write(self._engine, self._topic, 0, act.act_id.encode(), msgspec.json.encode(act))
 
     async def last(self, limit: int, within: Collection[str] | None = None) -> list[Act]:
-        """Return the newest acts, or those about some namespaces, the newest first; none if there are none yet."""
+        """Return the newest acts, or those about some namespaces, the newest first; none if there are none yet.
+
+        Raises Unreadable if the brokers do not give them.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                return await self._last(limit, within)
+        except (aiokafka.errors.KafkaError, TimeoutError) as error:
+            raise Unreadable("the brokers do not give the audit at the moment: ask again when they do") from error
+
+    async def _last(self, limit: int, within: Collection[str] | None) -> list[Act]:
         cluster = self._engine.cluster
         if not cluster.partitions(self._topic):
             await cluster.refresh([self._topic])
             if not cluster.partitions(self._topic):
                 return []
         acts: dict[str, Act] = {}
-        async with asyncio.timeout(PATIENCE_S):
-            reader = PartitionReader(cluster, self._topic, 0)
-            end = await reader.end()
-            reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
-            async for record in reader.up_to(end):
-                try:
-                    act = _decode(record.value or b"")
-                except (ValueError, RecursionError) as error:
-                    passed_over(self._topic, 0, record.offset, error)
-                    continue
-                if within is None or act.is_within(within):
-                    acts[act.act_id] = act
+        reader = PartitionReader(cluster, self._topic, 0)
+        end = await reader.end()
+        reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
+        async for record in reader.up_to(end):
+            try:
+                act = _decode(record.value or b"")
+            except (ValueError, RecursionError) as error:
+                passed_over(self._topic, 0, record.offset, error)
+                continue
+            if within is None or act.is_within(within):
+                acts[act.act_id] = act
         return sorted(acts.values(), key=lambda act: act.at_ms, reverse=True)[:limit]

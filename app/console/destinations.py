@@ -7,6 +7,7 @@ from aiohttp import web
 
 from app.console import flash, forms
 from app.console.desk import Desk
+from punctual.contract.rate import parse_rate
 
 # A page of more rows is of no use to a reader and costs the worker milliseconds; the JSON has them all.
 SHOWN: Final = 200
@@ -67,10 +68,13 @@ class Destinations:
     async def rate(self, request: web.Request) -> web.Response:
         """Answer POST /destinations/{name}/rate."""
         given = await forms.form(request)
+        if "uncap" in given:
+            return await self._act(request, "rate", {"rate": None})
+        cap = f"{given.get('per_s', '').strip()}/s"
+        if given.get("burst", "").strip():
+            cap += f" burst {given['burst'].strip()}"
         try:
-            cap = f"{float(given.get('per_s', '')):g}/s"
-            if given.get("burst", "").strip():
-                cap += f" burst {int(given['burst'])}"
+            parse_rate(cap)
         except ValueError:
             sentence = "the rate is no number; enter how many messages a second, such as 20"
             return flash.see_other(_page(request), well=False, sentence=sentence)
@@ -81,7 +85,7 @@ class Destinations:
         done = {
             "pause": "Paused. All workers hold back what is due within a second.",
             "resume": "Resumed. What is due goes out, in order.",
-            "rate": "The cap is set.",
+            "rate": "The cap is changed.",
         }[act]
         return await self._desk.act(request, f"/destinations/{name}/{act}", body, _page(request), done)
 

@@ -73,7 +73,10 @@ class Find:
     async def begin(self, request: web.Request) -> web.Response:
         """Answer POST /find/all: begin the job, and go to its page."""
         given = await forms.form(request)
-        chosen = forms.filter_of(given)
+        try:
+            chosen = forms.filter_of(given)
+        except ValueError as error:
+            return flash.see_other("/find", well=False, sentence=str(error))
         body: dict[str, Any] = {"act": given.get("act", ""), "filter": chosen}
         again = forms.address("/find/all", {**chosen, "act": given.get("act", "")})
         try:

@@ -36,7 +36,9 @@ class Home:
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /: with `from` and `to`, the timeline of that span alone."""
-        zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdigit()}
+        zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdecimal()}
+        if not zoom.keys() >= {"from", "to"}:
+            zoom = {}
         if request.get(ASKER, ANYBODY).bound:
             return await self._bound(request, zoom)
         api = self._desk.api(request)

@@ -51,13 +51,13 @@ class Findings:
 
     async def _look(self, patience_s: float) -> Examination | None:
         """Begin an examination, unless one is under way, and wait so long for it."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._examine())
-        await asyncio.wait([self._task], timeout=patience_s)
-        if not self._task.done():
+        task = self._task = self._task or asyncio.create_task(self._examine())
+        await asyncio.wait([task], timeout=patience_s)
+        if not task.done():
             return None
-        done, self._task = self._task, None
-        self._last = done.result()
+        if self._task is task:  # several may have waited for it
+            self._task = None
+        self._last = task.result()
         return self._last
 
     async def _examine(self) -> Examination:

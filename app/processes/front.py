@@ -117,7 +117,7 @@ class Front:
         """Return what a process answers; None if it cannot be reached, so that another may be asked."""
         assert self._session is not None, "it is there while this serves"
         body = request.content if request.can_read_body else None
-        url = f"{child.process.url}{request.raw_path}"
+        url = f"{child.process.url}{request.rel_url.raw_path_qs}"
         try:
             asked = self._session.request(
                 request.method,

@@ -57,8 +57,12 @@ class Peers:
             if isinstance(answer, BaseException):
                 missing.append(Missing(of[url], url, str(answer)))
                 continue
+            there = answer.get("partitions") if isinstance(answer, dict) else None
+            if not isinstance(there, list):  # an older worker, or somebody else at its address
+                missing.append(Missing(of[url], url, "it has no answer to this"))
+                continue
             found.append(answer)
-            gone = sorted(set(of[url]) - set(answer["partitions"]))
+            gone = sorted(set(of[url]) - set(there))
             if gone:
                 missing.append(Missing(gone, url, "it is being handed over"))
         return found, missing

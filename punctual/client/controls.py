@@ -17,10 +17,10 @@ def control(
     paused: bool,
     reason: str | None = None,
     by: str | None = None,
-    until: datetime | None = None,
+    until: datetime | int | None = None,
     rate: str | None = None,
 ) -> Request:
-    """Return the record that says what holds for a destination.
+    """Return the record that says what holds for a destination; `until` may be epoch milliseconds that another said.
 
     Raises InvalidDestinationError, InvalidDueTimeError or InvalidOptionError.
     """
@@ -28,7 +28,7 @@ def control(
         _check(rate)
     said: dict[str, Any] = {"paused": paused, "reason": reason, "by": by, "rate": rate}
     if until is not None:
-        said["until"] = epoch_ms(until, "until")
+        said["until"] = until if isinstance(until, int) else epoch_ms(until, "until")
     value = json.dumps({field: value for field, value in said.items() if value is not None}).encode()
     return Request(_key(name), value, (), None)
 

@@ -18,6 +18,14 @@ class Rate(msgspec.Struct, frozen=True):
     per_s: float
     burst: int = 0
 
+    def __str__(self) -> str:
+        """Return what people write for it: parse_rate() makes the same rate of that."""
+        burst = f" burst {self.burst}" if self.burst else ""
+        counts = {unit: f"{self.per_s * seconds:.6f}".rstrip("0").rstrip(".") for unit, seconds in _SECONDS.items()}
+        exact = (unit for unit, seconds in _SECONDS.items() if float(counts[unit]) / seconds == self.per_s)
+        unit = next(exact, "h")  # of what nobody has written, the nearest
+        return f"{counts[unit] if float(counts[unit]) else '0.000001'}/{unit}{burst}"
+
 
 def parse_rate(text: str) -> Rate:
     """Return the rate that `text` says.

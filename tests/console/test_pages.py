@@ -1,5 +1,6 @@
 """What the pages show, without a browser: complete HTML, escaped, and nothing that the policy would block."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -287,3 +288,29 @@ async def test_a_message_is_shown_while_the_worker_still_reads_what_others_have_
 
     assert answer.status == 200
     assert {"orders", "in 1 min", "Act"} <= {text.strip() for text in page.texts}
+
+
+@pytest.mark.parametrize("value", [b"\0a", b"a\rb", b"a\r\nb", b"\xff", b"x" * 300_000])
+def test_a_value_that_a_browser_would_change_is_not_offered(value: bytes) -> None:
+    assert dead_letters._editable(b64encode(value).decode()) is None
+
+
+def test_text_is_offered_as_it_is() -> None:
+    assert dead_letters._editable(b64encode("a\n\tü".encode()).decode()) == "a\n\tü"
+
+
+@pytest.mark.parametrize("query", ["from=1", "to=1", "step=1000", "from=²&to=1", "from=1&to=x"])
+async def test_half_a_span_is_none(client: Client, state: "FakeState", record: Record, query: str) -> None:
+    state.report(record(0))
+    answer = await client.get(f"/?{query}")
+    assert answer.status == 200
+    assert "Back to all" not in await answer.text()
+
+
+async def test_a_form_with_a_time_that_is_none_is_told_so(client: Client) -> None:
+    given = {"act": "cancel", "due_from": "soon", "confirm": "1"}
+    answer = await client.post(
+        "/find/all", data=given, headers={"Sec-Fetch-Site": "same-origin"}, allow_redirects=False
+    )
+    assert answer.status == 303
+    assert answer.headers["Location"] == "/find"

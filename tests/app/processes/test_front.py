@@ -1,5 +1,6 @@
 """One address for several processes: what comes back is what one of them says, and another if the first is gone."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -144,3 +145,13 @@ async def test_metrics_that_are_refused_are_refused_here_too(serve: Serve, front
 
     async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
         assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Basic")
+
+
+async def test_a_whole_address_is_asked_for_by_its_path(serve: Serve, front: Any) -> None:
+    url = URL(await front(child(1, await serve(echo))))
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(b"GET http://shop.example/a?b=1 HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 201")
+    assert b'"path": "/a?b=1"' in answer

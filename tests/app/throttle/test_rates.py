@@ -1,6 +1,8 @@
 """How settings and records say how much a destination may get."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.rates import by_destination, optional, rates
 from punctual.contract.destination import destination
@@ -67,3 +69,21 @@ def test_a_destination_is_a_topic_perhaps_of_another_cluster_or_the_origin_of_ur
     assert destination("orders") == (None, "orders")
     assert destination("emea/orders") == ("emea", "orders")
     assert destination("https://host:1") == (None, "https://host:1")
+
+
+@pytest.mark.parametrize(
+    "text", ["5/m", "1/m", "10/h", "1000000/s", "1000/m", "123456.7/s", "0.000001/h", "7/h burst 9", "20/s burst 100"]
+)
+def test_a_rate_is_written_as_it_is_read(text: str) -> None:
+    assert parse_rate(str(parse_rate(text))) == parse_rate(text)
+
+
+@given(st.integers(1, 10**9), st.sampled_from("smh"))
+def test_so_is_every_rate_of_six_decimals(millionths: int, unit: str) -> None:
+    rate = parse_rate(f"{millionths / 1e6:.6f}/{unit}")
+    assert parse_rate(str(rate)) == rate
+
+
+def test_one_that_nobody_has_written_is_the_nearest() -> None:
+    assert str(Rate(1e-12)) == "0.000001/h"
+    assert parse_rate(str(Rate(1 / 7))).per_s == pytest.approx(1 / 7)
