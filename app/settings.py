@@ -248,4 +248,5 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     def url(self) -> str:
         """The address at which other workers and people reach this worker's web view."""
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
+        host = f"[{host}]" if ":" in host else host
         return self.worker_url or f"http://{host}:{self.port}"

@@ -98,6 +98,9 @@ def pairs(text: str) -> dict[str, str]:
         if not equals or not name or not value:
             msg = f"{item!r} is not of the form name=value"
             raise ValueError(msg)
+        if name in found:
+            msg = f"{name} is there twice"
+            raise ValueError(msg)
         found[name] = value
     return found
 
@@ -107,7 +110,9 @@ def patterns(text: str) -> dict[str, tuple[str, ...]]:
     allowed: dict[str, tuple[str, ...]] = {}
     for item in words(text):
         source, colon, names = item.rpartition(":")
-        allowed[source if colon else "*"] = allowed.get(source if colon else "*", ()) + tuple(names.split("|"))
+        allowed[source if colon else "*"] = allowed.get(source if colon else "*", ()) + tuple(
+            map(str.strip, names.split("|"))
+        )
     return allowed
 
 
@@ -117,7 +122,9 @@ def url_patterns(text: str) -> dict[str, tuple[str, ...]]:
     for item in words(text):
         source, colon, rest = item.partition(":")
         source, listed = (source, rest) if colon and not rest.startswith("//") else ("*", item)
-        allowed[source] = allowed.get(source, ()) + tuple(url for part in listed.split("|") for url in urls(part))
+        allowed[source] = allowed.get(source, ()) + tuple(
+            url for part in listed.split("|") for url in urls(part.strip())
+        )
     return allowed
 
 

@@ -8,15 +8,15 @@ from typing import Final
 from yarl import URL
 
 from app.errors import SettingInvalid
-from app.settings import EVERYWHERE, Settings
+from app.settings import Settings
 
 #: The variable, and how it is shown in sentences.
 NAME: Final = "DELAY_PROCESSES"
 #: Processes listen this far above the address of all, so that a gateway, or a second worker, has room beside it.
 PORTS_FROM: Final = 10
 _MOST_PORT: Final = 65_535
-#: A host that is all addresses of a machine is this one too.
-_THIS: Final = (*EVERYWHERE, "localhost")
+#: Hosts that are this machine's too, and where it answers itself: those of IPv6 are not those of IPv4.
+_HERE: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +51,5 @@ def _process(number: int, settings: Settings, env: Mapping[str, str]) -> Process
         own["DATADIR"] = str(Path(settings.datadir) / f"process-{number}")
     if settings.worker_url:
         own["WORKER_URL"] = str(URL(settings.worker_url).with_port(port))
-    host = "127.0.0.1" if settings.host in _THIS else settings.host
+    host = _HERE.get(settings.host, settings.host)
     return Process(number, port, str(URL.build(scheme="http", host=host, port=port)), own)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.clock import Clock
 from app.kafka import Batch
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.process.foreign_records import passed_over
@@ -137,8 +138,8 @@ def cut_off(side: Side, partitions: list[int]) -> str:
 
 async def pass_on(ground: Ground, left: list[Waiting]) -> None:
     """Write what is on its way to the new forwards. Done again it is the same once more, which workers recognise."""
-    topic, now_ms = ground.after.settings.forwards, 0
-    for number, batch in _batches(left, now_ms):
+    topic = ground.after.settings.forwards
+    for number, batch in _batches(left, Clock.wall_ms()):  # retention may go by it
         await ground.sender.submit(topic, number, batch)
 
 

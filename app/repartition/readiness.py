@@ -1,5 +1,6 @@
 """What must be so before the number of partitions is changed; nothing has changed if it is not."""
 
+import dataclasses
 from collections.abc import Mapping
 
 from app.layout import Layout
@@ -20,6 +21,20 @@ def assure_number(settings: Settings, after: int) -> None:
         raise NotReady(msg)
     if after > MAX_PARTITIONS:
         raise NotReady(f"--to {after} is more than {MAX_PARTITIONS:,}, which is the most that there can be.")
+    _assure_names(dataclasses.replace(settings, partitions=after, repartitioned="on"))
+
+
+def _assure_names(after: Settings) -> None:
+    """See that workers start with the settings from after the change. Raises NotReady if not."""
+    for topic in after.inputs:
+        _assure_name(topic)
+    forwards = keys.topic_crc(after.forwards)
+    if forwards < keys.MOVED or forwards in map(keys.topic_crc, after.inputs):
+        msg = (
+            f"with --to {after.partitions} there would be the topic {after.forwards}, whose name has a CRC-32 that is "
+            "needed for rows that move, or an input's (one name in 4,096 has). Choose another number of partitions."
+        )
+        raise NotReady(msg)
 
 
 def assure_layout(settings: Settings, after: int, layout: Layout | None) -> None:
@@ -100,9 +115,13 @@ def assure_numbers(stores: list[PartitionStore]) -> None:
     """
     topics = {topic for store in stores for topic in store.positions}
     for topic in sorted(topics):
-        if keys.topic_crc(topic) < keys.MOVED:
-            msg = (
-                f"the input {topic} has a name whose CRC-32 is needed for rows that move (one name in 4,096 has). "
-                "Export what is pending and import it into a new installation instead (docs/how-to/backup.md)."
-            )
-            raise NotReady(msg)
+        _assure_name(topic)
+
+
+def _assure_name(topic: str) -> None:
+    if keys.topic_crc(topic) < keys.MOVED:
+        msg = (
+            f"the input {topic} has a name whose CRC-32 is needed for rows that move (one name in 4,096 has). "
+            "Export what is pending and import it into a new installation instead (docs/how-to/backup.md)."
+        )
+        raise NotReady(msg)

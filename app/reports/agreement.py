@@ -23,6 +23,7 @@ OF_A_WORKER = frozenset(
         "DELAY_FIRE_BATCH",
         "DELAY_FIRE_DEPTH",
         "DELAY_HTTP_SECRETS_FILE",
+        "DELAY_LOG_FORMAT",
         "DELAY_MIN_FREE_DISK",
         "DELAY_ACCEPT_RECREATED",
         "DELAY_PROCESSES",
@@ -99,8 +100,8 @@ class Agreement:
         since, heard = max(self._started_ms, now_ms - STALE_AFTER_MS), set[str]()
         for report in reports:
             worker, theirs = report.progress.worker, report.progress.settings
-            if worker == self._url or report.appended_ms < since:
-                continue
+            if worker == self._url or report.appended_ms < since or report.progress.state is not None:
+                continue  # told again for a partition that is restored or stopped, it is what its worker had before
             heard.add(worker)
             if not theirs:
                 continue

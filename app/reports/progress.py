@@ -82,13 +82,13 @@ class ProgressReporter:
 
     async def _values(self, now: int) -> list[tuple[bytes, bytes]]:
         """Return the keys and values of the records."""
-        lateness, found = self._due.lateness.histogram(), []
+        lateness, told, found = self._due.lateness.histogram(), self._told, []
         self._silent = Counter({number: of for number, of in self._silent.items() if number in self._due.partitions})
         for partition in list(self._due.partitions.values()):
             if partition.state in (State.LIVE, State.CATCHING_UP):
                 self._silent.pop(partition.number, None)
-                value = encode(self.record(partition, now, lateness))
-                lateness = {}  # a worker's histogram is told once
+                value = encode(self.record(partition, now, lateness, told))
+                lateness, told = {}, {}  # a worker's histogram and settings are told once
             elif (again := self._repeated(partition)) is not None:
                 value = again
             else:
@@ -111,7 +111,9 @@ class ProgressReporter:
             return None  # in what newer workers may add, or others: what is known of it has been read
         return told if len(told) <= _REPEATED_BYTES else None
 
-    def record(self, partition: Partition, now: int, lateness: dict[str, int]) -> dict[str, Any]:
+    def record(
+        self, partition: Partition, now: int, lateness: dict[str, int], settings: dict[str, str]
+    ) -> dict[str, Any]:
         """Return a partition's record."""
         store = partition.store
         oldest = partition.in_flight.oldest(store)
@@ -135,8 +137,7 @@ class ProgressReporter:
             "lateness": lateness,
             "worker": self._settings.url,
             "version": VERSION,
-            # A worker's settings are told once, as its lateness is.
-            "settings": self._told if partition.number == min(self._due.partitions, default=-1) else {},
+            "settings": settings,
         }
 
     def _of_namespaces(self, store: PartitionStore, number: int) -> dict[str, Any]:

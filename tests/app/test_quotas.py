@@ -26,6 +26,7 @@ def test_a_quota_has_parts_that_may_be_left_out() -> None:
         ("orders=rows:1000", "a quota is written as"),
         ("orders=messages:1|messages:2", "each once"),
         ("orders=messages:-1", "orders=messages:-1: a whole number from 0"),
+        ("orders=messages:1,orders=rate:5/s", "orders is there twice"),
         ("orders=rate:fast", "orders=rate:fast: 'fast' is no rate"),
     ],
 )

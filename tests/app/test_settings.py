@@ -9,6 +9,7 @@ import pytest
 from app.errors import SettingInvalid
 from app.quotas import Quota
 from app.settings import Settings
+from app.settings_values import patterns, url_patterns
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.policies import Policies
 from punctual.contract.rate import Rate
@@ -344,6 +345,14 @@ def test_places_follow_from_the_port_unless_they_are_told() -> None:
     assert str(Settings.from_env({"DATADIR": "/d"}).data_path) == "/d"
     assert Settings.from_env({"WORKER_URL": "https://w"}).url == "https://w"
     assert Settings.from_env({"HOST": "::"}).url == f"http://{socket.gethostname()}:6066"
+    assert Settings.from_env({"HOST": "fd00::5"}).url == "http://[fd00::5]:6066"
+
+
+def test_blanks_around_patterns_are_no_part_of_them() -> None:
+    assert patterns("in: a | b ,c") == {"in": ("a", "b"), "*": ("c",)}
+    assert url_patterns("in: https://a.example | https://b.example") == url_patterns(
+        "in:https://a.example|https://b.example"
+    )
 
 
 def test_what_security_needs_and_is_not_there_stops_the_start(tmp_path: Path) -> None:

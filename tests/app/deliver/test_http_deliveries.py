@@ -293,7 +293,7 @@ async def test_what_waits_for_its_next_try_is_not_overdue(stage: Stage, script: 
     stage.clock.pass_by(10_000)
     sender = cast("Sender", None)
     now = stage.clock.now_ms()
-    said = ProgressReporter(stage.settings, stage.clock, sender, stage.due).record(stage.partition, now, {})
+    said = ProgressReporter(stage.settings, stage.clock, sender, stage.due).record(stage.partition, now, {}, {})
 
     assert (said["overdue"], said["retrying"], said["pending"]) == (0, 1, {"https://a.example": 1})
     assert said["fired_to"] == said["next_due"] - 1 == now - 10_001

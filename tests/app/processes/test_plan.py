@@ -37,6 +37,7 @@ def test_people_sign_in_at_the_address_of_all() -> None:
     ("host", "asked"),
     [
         ("127.0.0.1", "http://127.0.0.1:6077"),
+        ("::", "http://[::1]:6077"),
         ("0.0.0.0", "http://127.0.0.1:6077"),  # noqa: S104 - a value like another
         ("10.0.0.7", "http://10.0.0.7:6077"),
         ("::1", "http://[::1]:6077"),

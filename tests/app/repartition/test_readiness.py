@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 
+from app.errors import SettingInvalid
 from app.kafka.metadata.reader import Stored
 from app.layout import Layout
 from app.repartition import forwards, readiness
@@ -65,6 +66,15 @@ def forwarded(id_: str, source: str, offset: int = 3) -> Stored:
 def test_only_more_partitions_can_be_had(after: int, says: str) -> None:
     with pytest.raises(NotReady, match=says):
         readiness.assure_number(OLD, after)
+
+
+def test_a_change_after_which_no_worker_would_start_is_refused() -> None:
+    for after in (1521, 2567):
+        with pytest.raises(SettingInvalid):
+            Settings.from_env({"DELAY_PARTITIONS": str(after), "DELAY_REPARTITIONED": "on"})
+        with pytest.raises(NotReady, match=f"the topic delay-p{after}-forwards.*Choose another number"):
+            readiness.assure_number(OLD, after)
+    readiness.assure_number(OLD, 1522)
 
 
 @pytest.mark.parametrize(

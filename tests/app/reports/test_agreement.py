@@ -58,7 +58,7 @@ def test_it_is_named_again_when_something_else_differs(caplog: pytest.LogCapture
     [
         {"DELAY_DESTINATIONS": " reminders, orders"},
         {"DATADIR": "/elsewhere", "HOST": "0.0.0.0", "KAFKA_SASL_PASSWORD": "x"},  # noqa: S104 - not listened on
-        {"DELAY_FIRE_BATCH": "7", "DELAY_CATCH_UP": "PT5M", "DELAY_MIN_FREE_DISK": "0"},
+        {"DELAY_FIRE_BATCH": "7", "DELAY_CATCH_UP": "PT5M", "DELAY_MIN_FREE_DISK": "0", "DELAY_LOG_FORMAT": "json"},
         {"DELAY_MAX_DELAY": str(1827 * 86_400_000)},
     ],
 )
@@ -66,6 +66,16 @@ def test_what_a_worker_may_have_of_its_own_is_no_difference(
     caplog: pytest.LogCaptureFixture, same: dict[str, str]
 ) -> None:
     assert warnings(caplog, report(settings(PORT="6067", **same))) == []
+
+
+def test_what_a_report_repeats_for_a_partition_that_nobody_serves_is_no_difference(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    theirs = report(settings(PORT="6067", DELAY_EVENTS="off"))
+
+    repeated = Report(msgspec.structs.replace(theirs.progress, state="stopped"), 0, NOW_MS)
+
+    assert warnings(caplog, repeated) == []
 
 
 def test_reports_from_before_the_start_and_old_ones_do_not_count(caplog: pytest.LogCaptureFixture) -> None:
