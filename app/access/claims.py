@@ -1,6 +1,6 @@
 """What a provider says of somebody: their name, and what they may by their groups."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Self
 
 import msgspec
@@ -12,30 +12,31 @@ _LONGEST: Final = 100
 
 
 class RoleRules(msgspec.Struct, frozen=True):
-    """What follows from a claim's values: `groups:sre=admin,orders=operator@team-a+team-b,*=viewer`."""
+    """What follows from a claim's values: `groups:sre=admin,orders=operator@team-a+team-b,*=viewer`.
+
+    Several rules may be about one value. A claim whose name has a colon is in brackets: `[cognito:groups]:sre=admin`.
+    """
 
     claim: str
-    grants: Mapping[str, Grant]
+    grants: Mapping[str, Sequence[Grant]]
 
     @classmethod
     def parse(cls, text: str, namespaces: Collection[str] = ()) -> Self:
         """Read rules, which may name these namespaces. Raises ValueError with what is needed instead."""
-        claim, colon, pairs = text.rpartition(":") if ":" in text.partition("=")[0] else ("", "", text)
-        if colon:
-            claim, _, pairs = text.partition(":")
-        grants: dict[str, Grant] = {}
+        claim, pairs = _parted(text.strip())
+        grants: dict[str, list[Grant]] = {}
         for pair in filter(None, (part.strip() for part in pairs.split(","))):
             value, equals, said = pair.rpartition("=")
             role, at, within = said.strip().partition("@")
             if not equals or role not in ROLES:
                 raise ValueError(f"{pair!r} is not of the form value=role, the role one of {', '.join(ROLES)}")
             bound = namespaces_of(within, "+", namespaces) if at else None
-            grants[value.strip()] = Grant(role, bound)
+            grants.setdefault(value.strip(), []).append(Grant(role, bound))
         if not grants:
             raise ValueError("without it nobody may do anything: 'groups:sre=admin,support=operator,*=viewer'")
-        if not claim.strip() and set(grants) != {_EVERYBODY}:
+        if not claim and set(grants) != {_EVERYBODY}:
             raise ValueError("the claim is missing: 'groups:sre=admin'")
-        return cls(claim.strip(), grants)
+        return cls(claim, grants)
 
     def grant(self, claims: Mapping[str, Any]) -> Grant | None:
         """Return the highest role that follows, with the namespaces of all rules that give it; None if there is none.
@@ -44,9 +45,8 @@ class RoleRules(msgspec.Struct, frozen=True):
         """
         said = _at(claims, self.claim)
         values = said if isinstance(said, list) else [said]
-        found = [self.grants[value] for value in values if isinstance(value, str) and value in self.grants]
-        if _EVERYBODY in self.grants:
-            found.append(self.grants[_EVERYBODY])
+        fitting = {value for value in values if isinstance(value, str)} | {_EVERYBODY}
+        found = [one for value in fitting for one in self.grants.get(value, ())]
         if not found:
             return None
         role = max((one.role for one in found), key=ROLES.index)
@@ -54,6 +54,20 @@ class RoleRules(msgspec.Struct, frozen=True):
         if None in within:
             return Grant(role)
         return Grant(role, tuple(sorted({name for names in within if names is not None for name in names})))
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return the claim and the rules after it. Raises ValueError where a colon may be the claim's or a value's."""
+    if text.startswith("["):
+        claim, closed, pairs = text[1:].partition("]:")
+        if not closed:
+            raise ValueError("']:' is missing after the claim: '[cognito:groups]:sre=admin'")
+        return claim.strip(), pairs
+    head = text.partition("=")[0]
+    if head.count(":") > 1:
+        raise ValueError(f"{head!r} has more than one colon: put the claim in brackets, '[cognito:groups]:sre=admin'")
+    claim, _, pairs = text.partition(":") if ":" in head else ("", "", text)
+    return claim.strip(), pairs
 
 
 def name_of(claims: Mapping[str, Any]) -> str:

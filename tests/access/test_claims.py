@@ -1,5 +1,7 @@
 """What follows from what a provider says of somebody: a role, and the namespaces in which it holds."""
 
+import re
+
 import pytest
 
 from app.access.claims import RoleRules
@@ -36,8 +38,39 @@ def test_everybody_may_be_bound_to_a_namespace() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "grant"),
+    [
+        ("groups:sre=admin@team-a,sre=admin@team-b", Grant("admin", ("team-a", "team-b"))),
+        ("groups:sre=admin@team-a,sre=admin", Grant("admin")),
+        ("groups:sre=admin,sre=viewer", Grant("admin")),
+        ("groups:sre=viewer,sre=admin@team-a", Grant("admin", ("team-a",))),
+        ("*=viewer@team-a,*=viewer@team-b", Grant("viewer", ("team-a", "team-b"))),
+    ],
+)
+def test_several_rules_about_one_value_all_count(text: str, grant: Grant) -> None:
+    assert RoleRules.parse(text, THERE).grant({"groups": ["sre", "sre"]}) == grant
+
+
+@pytest.mark.parametrize(
+    ("text", "claim", "value"),
+    [
+        ("[cognito:groups]:sre=admin", "cognito:groups", "sre"),
+        (" [https://x.example/roles]: sre=admin", "https://x.example/roles", "sre"),
+        ("[groups]:urn:x:sre=admin", "groups", "urn:x:sre"),
+        ("groups:sre=viewer,urn:x:sre=admin", "groups", "urn:x:sre"),
+    ],
+)
+def test_a_claim_whose_name_has_a_colon_stands_in_brackets(text: str, claim: str, value: str) -> None:
+    assert RoleRules.parse(text).grant({claim: [value]}) == Grant("admin")
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("cognito:groups:sre=admin", "'cognito:groups:sre' has more than one colon: put the claim in brackets"),
+        ("https://x/roles:sre=admin", "'https://x/roles:sre' has more than one colon: put the claim in brackets"),
+        ("[cognito:groups:sre=admin", "']:' is missing after the claim"),
+        ("[]:sre=admin", "the claim is missing"),
         ("groups:ops=operator@team-d", "there is no namespace 'team-d'; DELAY_NAMESPACES has team-a, team-b, team-c"),
         ("groups:ops=operator@", "there is no namespace ''"),
         ("groups:ops=operator@team-a@team-b", "there is no namespace 'team-a@team-b'"),
@@ -45,5 +78,5 @@ def test_everybody_may_be_bound_to_a_namespace() -> None:
     ],
 )
 def test_rules_that_make_no_sense_say_what_is_wrong(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says.replace("(", r"\(")):
+    with pytest.raises(ValueError, match=re.escape(says)):
         RoleRules.parse(text, THERE)
