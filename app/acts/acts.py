@@ -27,10 +27,11 @@ from punctual.contract.rate import UNCAPPED
 
 
 class Actor(NamedTuple):
-    """Who acts, and in which role."""
+    """Who acts, in which role, and whether that is bound to namespaces."""
 
     name: str
     role: str
+    bound: bool = False
 
 
 class Acts:

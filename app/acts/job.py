@@ -25,8 +25,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     `ends` has, by partition, where each log ended then that requests and commands come from: whatever was asked for
     beyond is none of the job's business. `due_ms` is the new due time of a reschedule. `counted` matched when it was
-    given, by whom is `by`. A job that sends dead letters again has a filter of theirs, and the ends of their topic. One
-    that the brokers have taken later than `begins_by_ms` never begins: its giver was told so.
+    given, by whom is `by`, who may be `bound` to namespaces. A job that sends dead letters again has a filter of
+    theirs, and the ends of their topic. One that the brokers have taken later than `begins_by_ms` never begins: its
+    giver was told so.
     """
 
     job_id: str
@@ -41,6 +42,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     dead_letters: DeadLetterFilter | None = None
     begins_by_ms: int | None = None
+    bound: bool = False
 
     @property
     def namespaces(self) -> frozenset[str]:

@@ -96,6 +96,7 @@ class Jobs:
             at_ms=self._engine.clock.brokers_ms(),  # orders have the brokers' stamps
             by=actor.name,
             role=actor.role,
+            bound=actor.bound,
             act=act,
             filter=Filter(),
             counted=counted,

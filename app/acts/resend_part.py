@@ -7,17 +7,28 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from app.access.roles import Asker
+from app.acts.body import BadBody
+from app.acts.bounds import Bounds, Outside
+from app.acts.job import Job
+from app.acts.job_log import JobLog
 from app.acts.job_part import BATCH, JobPart
 from app.acts.resend import Incomplete, Resend, resend
 from app.dead_letters.dead_letter import DeadLetter
+from app.engine import Engine
 from app.kafka.errors import BatchRejected, Recalled, SendError, TooLarge
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.produce.batch import Ack, Batch
+from app.search.search import Search
 
 _LOOK_S: Final = 0.05
 _FETCH_BYTES: Final = 256 * 1024
 #: So many letters of a partition may be refused, beside which the part goes on.
 _MOST_REFUSED: Final = 1_000
+_TOO_MANY: Final = (
+    f"more than {_MOST_REFUSED:,} dead letters are outside of the namespaces of whoever gave the job: "
+    "stop it, and give one whose filter leaves them out"
+)
 #: What is wrong with a record, and not with all of its topic's; or with one before it.
 _OF_A_RECORD: Final = (TooLarge, BatchRejected, Recalled)
 
@@ -53,7 +64,14 @@ class ResendPart(JobPart):
 
     Each is sent once, but for those under way when the worker is killed. One that its input refuses, too large say, is
     counted as `refused`, and others go on; an input that takes none for now has the part go on later where it was.
+    What its giver could not send again by itself, being bound to namespaces, is `refused` too.
     """
+
+    def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
+        """Go on where the log says, within what the job's giver may."""
+        super().__init__(engine, search, log, job, partition)
+        self._bounds = Bounds(engine.settings)
+        self._giver = Asker(job.by, "admin", namespaces=tuple(sorted(job.namespaces)) if job.bound else None)
 
     async def run(self) -> None:
         """Work until the part is over, the job is stopped, or the partition is somebody else's.
@@ -72,7 +90,7 @@ class ResendPart(JobPart):
     async def _send(self, records: list[Stored], position: int, end: int) -> None:
         """Send letters, write down which were, and wait for them to be taken up."""
         part, now_ms = self._part, self._engine.now_ms()
-        requests, incomplete = list[tuple[int, Resend]](), list[int]()
+        requests, incomplete, outside = list[tuple[int, Resend]](), list[int](), list[int]()
         for record in records:
             one, wanted = DeadLetter.of(part.partition, record, most=None), self._job.dead_letters
             if record.offset in part.ahead or wanted is None:
@@ -80,13 +98,19 @@ class ResendPart(JobPart):
             if not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
                 continue
             try:
-                requests.append((record.offset, resend(self._engine.settings, one, now_ms)))
+                again = resend(self._engine.settings, one, now_ms)
+                self._bounds.check_resend(self._giver, again)
+                requests.append((record.offset, again))
             except Incomplete:
                 incomplete.append(record.offset)
+            except (Outside, BadBody):
+                outside.append(record.offset)
         settled = Settled()
         await self._submit(batches_of(requests, now_ms), settled)
         for alone in batches_of(self._again(requests, settled), now_ms, most=1):
             await self._submit([alone], settled)
+        for offset in outside:
+            self._pass_over(offset, settled)
         after = min(position, end) if settled.failed is None else settled.failed[0]
         outcomes = Counter(part.outcomes)
         outcomes.update({"sent": len(settled.sent), "refused": len(settled.refused)})
@@ -125,10 +149,19 @@ class ResendPart(JobPart):
             else:
                 settled.fail(one.offsets[0], answer)
 
+    def _pass_over(self, offset: int, settled: Settled) -> None:
+        """Refuse a letter that is outside of the giver's namespaces."""
+        if self._room(settled):
+            settled.refused.add(offset)
+        else:
+            settled.fail(offset, SendError(_TOO_MANY))
+
+    def _room(self, settled: Settled) -> bool:
+        return len(self._part.refused) + len(settled.refused) < _MOST_REFUSED
+
     def _refuses(self, error: SendError, settled: Settled) -> bool:
         """Return whether a letter by itself is refused for good, and may be passed over."""
-        room = len(self._part.refused) + len(settled.refused) < _MOST_REFUSED
-        return room and isinstance(error, _OF_A_RECORD) and not isinstance(error, Recalled)
+        return self._room(settled) and isinstance(error, _OF_A_RECORD) and not isinstance(error, Recalled)
 
     async def _taken_up(self, ends: dict[tuple[str, int], int]) -> None:
         """Wait until what was sent to partitions that are served here is in the table: others come between."""

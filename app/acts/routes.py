@@ -76,7 +76,7 @@ def register(web_app: web.Application, acts: Acts, jobs: Jobs, dead_letters: Dea
 def actor_of(request: web.Request) -> Actor:
     """Return who asks, as the gate has found (app/access): nobody acts without having passed it."""
     asker = request[ASKER]
-    return Actor(asker.name, asker.role)
+    return Actor(asker.name, asker.role, asker.bound)
 
 
 def told(handler: Handler) -> Handler:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from app.access.roles import ASKER, Asker
 from app.acts import jobs as module
 from app.acts.job import Job, JobAct
 from app.acts.job_log import JobLog
 from app.acts.jobs import Jobs
+from app.acts.routes import actor_of
 from app.search.filter import Filter
 from app.settings import Settings
 
@@ -50,6 +52,15 @@ async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_lat
 
     assert len(begun) == 1
     assert "partition 0: its part of job j failed, and is tried again" in caplog.text
+
+
+@pytest.mark.parametrize("namespaces", [None, ("team-a",)])
+def test_a_job_says_whether_its_giver_is_bound_to_namespaces(namespaces: tuple[str, ...] | None) -> None:
+    request: Any = {ASKER: Asker("x", "admin", namespaces=namespaces)}
+    jobs: Any = jobs_of("resend")
+    jobs._engine.clock = SimpleNamespace(brokers_ms=lambda: 1)
+
+    assert jobs._job(actor_of(request), "resend", 1, [{}]).bound == (namespaces is not None)
 
 
 @pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])

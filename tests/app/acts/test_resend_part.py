@@ -19,8 +19,16 @@ from app.kafka.metadata.reader import Stored
 from app.kafka.produce.batch import Ack, Batch
 from app.search.filter import Filter
 from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
 
-SETTINGS = Settings.from_env({"DELAY_INPUTS": "delay-json=countdown", "DELAY_PARTITIONS": "1"})
+SETTINGS = Settings.from_env(
+    {
+        "DELAY_INPUTS": "delay-json=countdown,a-in=native,b-in=native",
+        "DELAY_PARTITIONS": "1",
+        "DELAY_NAMESPACES": "a-in=team-a,b-in=team-b",
+        "DELAY_DESTINATIONS": "a-in:orders,b-in:billing,delay-requests:*",
+    }
+)
 LETTERS = SETTINGS.dead_letters
 
 
@@ -101,7 +109,7 @@ def part(inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch)
     search: Any = SimpleNamespace(served=[0])
     log = Log(engine)
 
-    def make() -> ResendPart:
+    def make(*, within: Namespaces | None = None, bound: bool = False) -> ResendPart:
         job = Job(
             job_id="j",
             at_ms=1,
@@ -111,7 +119,8 @@ def part(inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch)
             filter=Filter(),
             counted=1,
             ends=[{LETTERS: len(letters)}],
-            dead_letters=DeadLetterFilter(),
+            dead_letters=DeadLetterFilter(within=within),
+            bound=bound,
         )
         log.jobs["j"] = job
         return ResendPart(engine, search, log, job, 0)
@@ -163,3 +172,31 @@ async def test_a_letter_behind_one_that_is_refused_is_none(
     monkeypatch.setattr(inputs, "_error", lambda *_: next(first, None))
     await part.make().run()
     assert (part.so_far().outcomes, marked(part, letters)) == ({"sent": 4}, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(("giver", "sent"), [("bound", [b"0"]), ("unbound", [b"0", b"1"])])
+async def test_what_its_giver_could_not_send_again_singly_is_refused(
+    part: Any, inputs: Inputs, letters: list[Stored], giver: str, sent: list[bytes]
+) -> None:
+    for number, to in enumerate((b"orders", b"billing")):
+        asked = [("delay-id", b"team-a/%d" % number), ("delay-to", to), ("delay-at", b"1767225600000")]
+        one = letter(number)
+        letters.append(one._replace(headers=[*one.headers, *asked]))
+    await part.make(within=SETTINGS.namespaces.part(["team-a"]), bound=giver == "bound").run()
+    outcomes = {"sent": 1, "refused": 1} if giver == "bound" else {"sent": 2}
+    assert (part.so_far().over, part.so_far().outcomes, inputs.taken["delay-requests"]) == (True, outcomes, sent)
+    assert marked(part, letters) == [int(value) for value in sent]
+    assert set(inputs.taken) == {"delay-requests"}
+
+
+async def test_so_many_are_refused_and_then_the_part_waits_for_somebody_to_look(
+    part: Any, inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resend_part, "_MOST_REFUSED", 2)
+    letters += [letter(number, "a-in") for number in range(4)]
+    letters += [one._replace(headers=[*one.headers, ("delay-id", b"team-a/x")]) for one in map(letter, range(4, 7))]
+    with pytest.raises(SendError, match="stop it, and give one whose filter leaves them out"):
+        await part.make(within=SETTINGS.namespaces.part(["team-a"]), bound=True).run()
+    assert (part.so_far().over, part.so_far().after) == (False, "6")
+    assert part.so_far().outcomes == {"sent": 4, "refused": 2}
+    assert list(inputs.taken) == ["a-in"]
