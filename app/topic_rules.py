@@ -22,6 +22,11 @@ def mismatches(
             f"topic {topic} has cleanup.policy={policy}, which deletes messages that still wait. "
             f"Set cleanup.policy=compact."
         )
+    if topic in (settings.forwards, settings.cold) and "compact" in policy.split(","):
+        yield (
+            f"topic {topic} has cleanup.policy={policy}, which keeps the last record of each id alone: messages that "
+            "are on their way are lost. Set cleanup.policy=delete."
+        )
     if topic == settings.controls and policy != "compact":
         yield (
             f"topic {topic} has cleanup.policy={policy}, which forgets pauses that still hold. Set "
@@ -44,6 +49,11 @@ def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
     """Yield a sentence for each thing by which brokers may lose what a topic holds."""
     if config["unclean.leader.election.enable"] == "true":
         yield f"topic {topic} has unclean.leader.election.enable=true: brokers may lose what it holds"
+    if "compact" in config["cleanup.policy"].split(",") and "compact" not in wanted.get("cleanup.policy", ""):
+        yield (
+            f"topic {topic} has cleanup.policy={config['cleanup.policy']}: of records with the same key all but "
+            "the last may be lost before they are read"
+        )
     if int(config["min.insync.replicas"]) < int(wanted.get("min.insync.replicas", 0)):
         yield (
             f"topic {topic} has min.insync.replicas={config['min.insync.replicas']}, DELAY_MIN_INSYNC_REPLICAS is "

@@ -21,4 +21,4 @@ async def test_all_who_wait_get_the_same_examination(monkeypatch: pytest.MonkeyP
 
     found = await asyncio.gather(findings._look(5), findings._look(5), findings._look(5))
 
-    assert found == [examined[0]] * 3
+    assert list(found) == [examined[0]] * 3
