@@ -83,10 +83,10 @@ class Scans:
             self._leave()
             if process is not None:
                 try:
-                    await asyncio.wait_for(process.wait(), _LEAVE_S)
+                    await asyncio.wait_for(_ended(process), _LEAVE_S)
                 except TimeoutError:
                     process.kill()
-                    await process.wait()
+                    await _ended(process)
 
     async def _ask(self, question: Question) -> Answer:
         if self._process is None or self._process.returncode is not None:
@@ -115,7 +115,7 @@ class Scans:
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()
+            await _ended(process)
 
     def _stay(self) -> None:
         if self._end is not None:
@@ -130,3 +130,10 @@ class Scans:
         process, self._process, self._idle = self._process, None, not time_slice.supported()
         if process is not None and process.stdin is not None:
             process.stdin.close()  # it ends by itself, when it has answered
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Return when a process has ended, and nothing of it is left open."""
+    if process.stdout is not None:
+        await process.stdout.read()
+    await process.wait()
