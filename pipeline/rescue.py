@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -15,8 +14,8 @@ from punctual.contract import headers as names
 from punctual.contract import native, recurring
 from punctual.contract.dialects import NATIVE
 from punctual.contract.home import home_partition
+from punctual.contract.policies import without_policies
 from punctual.contract.request import Headers, Refusal, Request
-from punctual.contract.times import LONGEST_MS
 
 if TYPE_CHECKING:
     from pipeline.kafka import Kafka
@@ -150,19 +149,14 @@ def _at(asked: Request, lost_due_ms: int | None) -> int:
 def _headers(asked: Request, number: int) -> Headers:
     """Return the headers that ask again for a message, or for the rest of a series from its occurrence `number` on.
 
-    They say all that a policy of the requests topic would say otherwise.
+    They say all that a policy of the requests topic would say otherwise; jitter is part of the due time.
     """
-    if asked.max_late_ms is None:
-        asked.max_late_ms, asked.if_late = 0, "deliver"
-    if asked.recurrence is not None:
-        if asked.recurrence.jitter_ms is None:
-            asked.recurrence = msgspec.structs.replace(asked.recurrence, jitter_ms=0)
-        again = recurring.write(asked.recurrence, number)
-        return [*native.again(asked, asked.due_ms), *((name, text.encode()) for name, text in again), _asked_at(asked)]
-    asked.dedupe_ms = max(DEDUPE_MS, asked.dedupe_ms or 0)
-    asked.no_later_ms = LONGEST_MS if asked.no_later_ms is None else asked.no_later_ms
-    # Its jitter is part of its due time, also where the requests topic has a policy.
-    return [*native.again(asked, asked.due_ms), (names.JITTER, b"0"), _asked_at(asked)]
+    recurs = asked.recurrence is not None
+    if not recurs:
+        asked.dedupe_ms = max(DEDUPE_MS, asked.dedupe_ms or 0)
+    series = [] if asked.recurrence is None else recurring.write(asked.recurrence, number)
+    again = [*native.again(asked, asked.due_ms), *((name, text.encode()) for name, text in series)]
+    return [*again, *without_policies(dict(again), recurs=recurs), _asked_at(asked)]
 
 
 def _asked_at(asked: Request) -> tuple[str, bytes | None]:

@@ -18,7 +18,6 @@ EncryptionError
 """
 
 import base64
-import binascii
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -36,6 +35,7 @@ ALGORITHM: Final = "A256GCM"
 _KEY_BYTES, _NONCE_BYTES, _TAG_BYTES = 32, 12, 16
 _KEY_ID = re.compile(r"[A-Za-z0-9._/-]{1,64}")
 _PURPOSE = b"punctual encryption 1"
+_NO_WORD = "Key {} is not of the form id:base64. An id is 1 to 64 of a-z A-Z 0-9 . _ / -, a key 32 bytes: new_key()."
 
 RawHeader = tuple[str, bytes | None]
 
@@ -126,14 +126,15 @@ class Keyring:
         keys = {}
         for place, word in enumerate(re.split(r"[,\s]+", text.strip()), 1):
             key_id, _, encoded = word.partition(":")
+            # Any part of a word may be the key, so that an error names its place alone.
+            if not (encoded and _KEY_ID.fullmatch(key_id)):
+                raise InvalidKeyError(_NO_WORD.format(place))
             try:
-                key = base64.b64decode(encoded, validate=True)
-            except binascii.Error:
-                key = b""
-            # Neither part is shown: where the colon is missing or elsewhere, the key is in what should be the id.
-            if not _KEY_ID.fullmatch(key_id) or len(key) != _KEY_BYTES:
-                raise InvalidKeyError(f"Key {place} is not of the form id:base64, with {_KEY_BYTES} bytes in base64.")
-            keys[key_id] = key
+                keys[key_id] = base64.b64decode(encoded, validate=True)
+            except ValueError:
+                raise InvalidKeyError(_NO_WORD.format(place)) from None
+            if len(keys[key_id]) != _KEY_BYTES:
+                raise InvalidKeyError(f"Key {place} is not {_KEY_BYTES} bytes: make one with new_key().")
         return cls(keys)
 
     def __repr__(self) -> str:

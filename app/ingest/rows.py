@@ -4,6 +4,7 @@ import msgspec
 
 from app.steps.occurrences import begun
 from punctual.contract.request import Request
+from punctual.contract.times import LONGEST_MS
 from tables import Bound, Entry, Order, Orders
 from tables.orders import OF_SERIES, UNKNOWN_MS
 
@@ -16,6 +17,9 @@ def row_of(asked: Request) -> Entry:
     """
     order = asked.parked or asked
     stamp_ms = UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms
+    max_late_ms, if_late = asked.max_late_ms, asked.if_late
+    if max_late_ms == LONGEST_MS:  # so a request says that there is none
+        max_late_ms = if_late = None
     entry = Entry(
         asked.id,
         asked.to,
@@ -25,8 +29,8 @@ def row_of(asked: Request) -> Entry:
         asked.source,
         asked.partition,
         asked.cluster,
-        asked.max_late_ms,
-        asked.if_late,
+        max_late_ms,
+        if_late,
         asked.dedupe_ms,
         asked.on_failure,
         0,
@@ -45,8 +49,8 @@ def row_of(asked: Request) -> Entry:
 def _bound(asked: Request, order: Order) -> Bound | None:
     """Return the bound that a request asks for; that of what the cold tier sends back has begun before."""
     first_ms = asked.stamp_ms if asked.parked is None else asked.parked.first_ms
-    if asked.no_later_ms is None:
-        return None if first_ms is None else Bound(first_ms)
+    if asked.no_later_ms is None or asked.no_later_ms == LONGEST_MS:
+        return None if asked.parked is None or first_ms is None else Bound(first_ms)
     return Bound(order.stamp_ms if first_ms is None else first_ms, asked.no_later_ms, order)
 
 

@@ -15,6 +15,7 @@ from punctual.cli.parser import Options
 from punctual.cli.terminal import can_ask, say
 
 DEFAULT_URL: Final = "http://127.0.0.1:6066"
+_ADDRESSES: Final = f"{DEFAULT_URL}, or https://…"
 _BASE: Final = "/api/v1"
 #: What takes longest, a count for a job, is over within half a minute.
 _PATIENCE_S: Final = 75.0
@@ -41,14 +42,14 @@ class Api:
         """Ask at an address. Raises WrongUse if it is none."""
         try:
             parts = urlsplit(url)
-            port = parts.port
-        except ValueError:  # brackets that do not match, a port that is none
-            parts, port = urlsplit(""), None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise WrongUse(f"--url {url!r} is no address of a worker: write {DEFAULT_URL}, or https://…")
+            host, port = parts.hostname, parts.port
+        except ValueError as error:
+            raise WrongUse(f"--url {url!r} is no address of a worker ({error}): write {_ADDRESSES}") from error
+        if parts.scheme not in ("http", "https") or not host:
+            raise WrongUse(f"--url {url!r} is no address of a worker: write {_ADDRESSES}")
         self.url = url.rstrip("/")
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._connection = kind(parts.hostname, port, timeout=_PATIENCE_S)
+        self._connection = kind(host, port, timeout=_PATIENCE_S)
         self._path = parts.path.rstrip("/")
         self._authorization = authorization
         self._headers = {"Authorization": authorization} if authorization else {}
@@ -186,10 +187,10 @@ def missing(told: Mapping[str, Any]) -> Incomplete | None:
 
 
 def _authorization(user: str | None) -> str | None:
-    token = os.environ.get("PUNCTUAL_TOKEN", "").strip()  # what mounts secrets often ends them with a line
+    token = os.environ.get("PUNCTUAL_TOKEN", "").strip()  # files of secrets often end with a newline
     if user is None:
-        if not all("!" <= char <= "~" for char in token):
-            raise WrongUse("PUNCTUAL_TOKEN has blanks, or letters that no token has: see that it is the token alone")
+        if not all(" " < char < "\x7f" for char in token):
+            raise WrongUse("PUNCTUAL_TOKEN is no token: it has a character that is no printable ASCII. Copy it anew")
         return f"Bearer {token}" if token else None
     password = os.environ.get("PUNCTUAL_PASSWORD")
     if password is None:

@@ -8,8 +8,9 @@ from punctual.cli.exported import Exported, octets
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract import native
+from punctual.contract.policies import without_policies
 from punctual.contract.request import ID_BYTES
-from punctual.contract.times import LONGEST_MS, write_time
+from punctual.contract.times import write_time
 
 Header = tuple[str, bytes | None]
 
@@ -17,9 +18,8 @@ Header = tuple[str, bytes | None]
 def orders(line: Exported, id_: str) -> list[Request]:
     """Return what asks for a message as it was, under an id.
 
-    It counts as asked for when it first was, so that what has changed since wins. What it says leaves nothing to the
-    policies of the requests topic (DELAY_POLICIES) that would make it due, or drop it, at another time than before.
-    Raises Refusal, as the worker would.
+    It counts as asked for when it first was, so that what has changed since wins, and policies of the input that it is
+    sent to change nothing of it. Raises Refusal, as the worker would.
     """
     asked_ms = line.exported_ms if line.asked_ms is None else line.asked_ms
     if line.latest_ms is not None:
@@ -27,6 +27,7 @@ def orders(line: Exported, id_: str) -> list[Request]:
     raw_id = id_.encode()
     said = [(name, text.encode()) for name, text in _said(line, asked_ms)]
     headers = (*((name, octets(value)) for name, value in line.headers), *said, (names.ID, raw_id))
+    headers += tuple(without_policies(dict(headers), recurs=line.series is not None))
     request = Request(octets(line.key), octets(line.value), headers, raw_id)
     topic = f"{line.app_id}-requests"
     asked = native.decode(native.PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
@@ -41,19 +42,16 @@ def _said(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
     due_ms = line.due_ms if line.asked_due_ms is None else line.asked_due_ms
     numbers: list[tuple[str, int | None]] = [
         (names.TO_PARTITION, policies.partition),
-        (names.MAX_LATE, policies.max_late_ms or 0),
+        (names.MAX_LATE, policies.max_late_ms),
         (names.DEDUPE, policies.dedupe_ms),
+        (names.NO_LATER, None if line.latest_ms is None else line.latest_ms - asked_ms),
         (names.ASKED_AT, asked_ms),
     ]
     texts = [
         (names.TO_CLUSTER, line.cluster),
-        (names.IF_LATE, "deliver" if policies.max_late_ms is None else policies.if_late),
+        (names.IF_LATE, policies.if_late),
         (names.ON_FAILURE, policies.on_failure),
     ]
-    if series is None:
-        numbers += [(names.NO_LATER, LONGEST_MS if line.latest_ms is None else line.latest_ms - asked_ms)]
-    if series is None or names.JITTER not in series.headers:
-        numbers += [(names.JITTER, 0)]  # it is part of the due time
     yield names.TO, line.to
     yield names.AT, write_time(due_ms if series is None else series.planned_ms)
     yield from ((name, str(number)) for name, number in numbers if number is not None)
@@ -70,6 +68,7 @@ def _following(line: Exported, due_ms: int) -> Iterator[tuple[bytes, list[Header
     elif line.series.extra:
         yield b"deliver-now", []
     elif line.due_ms != due_ms:
+        # Jitter is part of the due time, also where the input has a policy.
         yield b"reschedule", [(names.AT, write_time(line.due_ms).encode()), (names.JITTER, b"0")]
 
 

@@ -49,7 +49,8 @@ def run(options: Options) -> Exit:
     if options.place is not None and not _is_place(options.place):
         raise WrongUse(f"{options.place[:64]!r} should be PARTITION-OFFSET, as the list has it: 3-1042")
     with Api.of(options) as api:
-        return shown(options, lambda: _list(api, options) if options.place is None else _show(api, options))
+        show = _list if options.place is None else _show
+        return shown(options, lambda options: show(api, options))
 
 
 def _is_place(text: str) -> bool:
@@ -93,7 +94,11 @@ def _show(api: Api, options: Options) -> Exit:
         if told["masked"]:
             raise NotAllowed("values are masked for you here (DELAY_WEB_PAYLOADS)")
         if told["incomplete"]:
-            raise CommandError("its value was too large for the dead letter, and has not been kept: nothing is written")
+            asked = f"the request {told['source']}" if told["source"] else "its request"
+            raise CommandError(
+                f"the value of {options.place} was too large for a dead letter and has been left out: {asked} has it, "
+                "as long as Kafka keeps that"
+            )
         sys.stdout.flush()
         sys.stdout.buffer.write(base64.b64decode(told["value"] or ""))
     elif options.format == JSON:

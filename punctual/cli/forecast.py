@@ -34,7 +34,7 @@ def run(options: Options) -> Exit:
     if options.step is not None and options.since is None:
         raise WrongUse("--step needs --from and --until, the times between which to count")
     with Api.of(options) as api:
-        return shown(options, lambda: _show(api, options))
+        return shown(options, lambda options: _show(api, options))
 
 
 def _show(api: Api, options: Options) -> Exit:

@@ -31,7 +31,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options) -> Exit:
     """List them."""
     with Api.of(options) as api:
-        return shown(options, lambda: _list(api, options))
+        return shown(options, lambda options: _list(api, options))
 
 
 def _list(api: Api, options: Options) -> Exit:

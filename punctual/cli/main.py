@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from punctual.cli.errors import CommandError
@@ -35,20 +36,22 @@ def run(name: str, arguments: Sequence[str], prog: str = PROG) -> int:
 
 
 def _run(command: Command, arguments: Sequence[str], prog: str) -> int:
-    def read() -> Options:
-        with one_now():
-            return parser_of(command, prog).parse_args(arguments)
-
     try:
-        options = read()
-        options.read_again = read  # for who watches: spans count from each time on
-        code = command.load().run(options)
+        code = command.load().run(_read(parser_of(command, prog), arguments))
     except CommandError as error:
         sys.stdout.flush()
         say(f"{prog} {command.name}: {legible(str(error))}")
         return error.code
     sys.stdout.flush()
     return code
+
+
+def _read(parser: Parser, arguments: Sequence[str]) -> Options:
+    """Return what arguments say now; `anew` of it reads them once more, then."""
+    with one_now():
+        options = parser.parse_args(arguments)
+    options.anew = partial(_read, parser, arguments)
+    return options
 
 
 def parser_of(command: Command, prog: str = PROG) -> Parser:

@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options) -> Exit:
     """Count it."""
     with Api.of(options) as api:
-        return shown(options, lambda: _show(api, options.format))
+        return shown(options, lambda options: _show(api, options.format))
 
 
 def _show(api: Api, form: str) -> Exit:

@@ -1,12 +1,14 @@
 """Rows as people read them, in columns, or as programs do, an object a line."""
 
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from io import TextIOWrapper
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from punctual.cli.terminal import legible, styled, write, write_bytes
+from punctual.cli.terminal import legible, styled, write
 
 TABLE, JSON = "table", "json"
 _GAP: Final = "  "
@@ -56,8 +58,10 @@ class Table:
 
 
 def write_json(told: Any) -> None:
-    """Write an object as a line, in UTF-8 whatever the locale: programs read it, and `import` does."""
-    write_bytes(msgspec.json.encode(told))
+    """Write an object as a line, in UTF-8 whatever the locale is: programs read it."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(encoding="utf-8")
+    write(msgspec.json.encode(told).decode())
 
 
 def _width(text: str) -> int:

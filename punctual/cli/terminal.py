@@ -15,12 +15,6 @@ def write(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def write_bytes(line: bytes) -> None:
-    """Write a line of data that is UTF-8 wherever it is written."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(line + b"\n")
-
-
 def say(text: str) -> None:
     """Tell whoever runs the command something that is no data."""
     sys.stdout.flush()

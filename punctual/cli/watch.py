@@ -13,23 +13,23 @@ from punctual.cli.terminal import say, write
 _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 
 
-def shown(options: Options, show: Callable[[], Exit]) -> Exit:
+def shown(options: Options, show: Callable[[Options], Exit]) -> Exit:
     """Show it as often as `--watch` says, and return what the last time ended with.
 
-    Whoever watches is told of a worker that does not answer, or of partitions that none has at the moment, and sees
-    what comes when they do. Spans in `options` count from when each time begins.
+    Each time it is shown by the options as they are to be read then: `--due-to 15m` goes with the time. Whoever watches
+    is told of a worker that does not answer, and of what is missing, and sees what comes when it does.
     """
     if options.watch is None:
-        return show()
+        return show(options)
     while True:
         if sys.stdout.isatty():
             sys.stdout.write(_CLEAR)
-        vars(options).update(vars(options.read_again()))
         try:
-            show()
+            show(options)
         except (Unreachable, Incomplete) as error:
             say(f"{error}. Trying again in {options.watch:g} s")
         if options.format == "table" and not sys.stdout.isatty():
             write("")
         sys.stdout.flush()
         time.sleep(options.watch)
+        options = options.anew()

@@ -1,17 +1,18 @@
 """Policies of an input topic: what holds for its requests where they say nothing themselves (DELAY_POLICIES)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
 import msgspec
 
+from punctual.contract import headers as names
 from punctual.contract.dialects import Dialect
 from punctual.contract.jitter import spread
 from punctual.contract.native import LATE_POLICIES, Record
 from punctual.contract.request import Request
-from punctual.contract.times import parse_duration
+from punctual.contract.times import LONGEST_MS, parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,20 @@ def with_policies(dialect: Dialect, policies: Policies) -> Dialect:
     return replace(dialect, decode=partial(_decode, dialect.decode, policies))
 
 
+def without_policies(said: Container[str], *, recurs: bool) -> Iterator[tuple[str, bytes | None]]:
+    """Yield the headers that keep policies of an input from changing when a request is due, or whether it is sent.
+
+    For each of these that it does not have among the names `said`, they say that there is none. How long its delivery
+    is remembered stays with the input: no header says that it is as the installation is set.
+    """
+    if names.JITTER not in said:
+        yield names.JITTER, b"0"
+    if names.MAX_LATE not in said and names.IF_LATE not in said:
+        yield names.MAX_LATE, _NEVER
+    if names.NO_LATER not in said and not recurs:
+        yield names.NO_LATER, _NEVER
+
+
 def _decode(decode: Callable[[Record], Request], policies: Policies, record: Record) -> Request:
     asked = decode(record)
     if asked.parked is None:  # what the cold tier sends back has had them
@@ -88,6 +103,7 @@ def _if_late(text: str) -> str:
     return text
 
 
+_NEVER: Final = b"%d" % LONGEST_MS
 _PARSERS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "no-later": ("no_later_ms", parse_duration),
     "jitter": ("jitter_ms", parse_duration),

@@ -10,7 +10,7 @@ _DURATION = re.compile(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Of times and durations.
 MAX_DIGITS = 15
-#: The longest duration (ms): no due time is so far away.
+#: The longest duration. As a policy it says that there is none, as whoever is silent may not where the input has one.
 LONGEST_MS = 10**MAX_DIGITS - 1
 #: Milliseconds have had 12 digits since 1973, seconds have 9 to 11 of them between 1973 and the year 5138.
 DIGITS_OF_SECONDS = range(9, 12)

@@ -73,6 +73,7 @@ def test_what_is_lost_is_sent_again_exactly_once(
         ("delay-if-late", b"drop"),
         ("delay-dedupe", b"86400000"),
         ("delay-jitter", b"0"),  # it is part of the due time
+        ("delay-no-later", b"999999999999999"),  # none
         ("delay-asked-at", str(asked_ms).encode()),
     ]
     assert (second.partition(), second.key(), second.value()) == (teller.home("named"), None, None)

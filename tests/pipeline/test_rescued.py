@@ -3,12 +3,12 @@
 import pytest
 
 from pipeline.dialects import bound
-from pipeline.rescue import _sent
+from pipeline.rescue import DEDUPE_MS, _sent
 from punctual.contract.dialects import NATIVE
 from punctual.contract.native import PlainRecord
 from punctual.contract.policies import parse_policies, with_policies
 from punctual.contract.request import Request
-from punctual.contract.times import parse_time
+from punctual.contract.times import LONGEST_MS, parse_time
 
 STAMP = parse_time("2027-03-01T12:00:00Z")
 
@@ -76,8 +76,11 @@ def test_what_had_its_policies_of_its_input_has_them_again() -> None:
 
 @pytest.mark.parametrize("asked", [{"delay_at": "2027-03-10T08:00:00Z"}, {"delay_cron": "0 8 * * *"}])
 def test_what_had_none_does_not_get_those_of_the_topic_that_it_is_sent_to(asked: dict[str, str]) -> None:
-    again = rescued("2027-03-10T08:00:00Z", 1, "", "max-late PT5M if-late drop no-later PT1M jitter PT1H", **asked)
+    due, policies = "2027-03-10T08:00:00Z", "max-late PT5M if-late drop no-later PT1M jitter PT5M dedupe P9D"
+    again = rescued(due, 1, "", policies, **asked)
 
-    assert again.if_late == "deliver"
-    assert again.recurrence is None or not again.recurrence.jitter_ms
-    assert again.recurrence is not None or again.due_ms == parse_time(asked["delay_at"])
+    assert (again.due_ms, again.max_late_ms, again.if_late) == (parse_time(due), LONGEST_MS, None)
+    if again.recurrence is None:
+        assert (again.no_later_ms, again.dedupe_ms) == (LONGEST_MS, DEDUPE_MS)
+    else:
+        assert again.recurrence.jitter_ms == 0

@@ -4,14 +4,19 @@ from typing import Any
 
 import pytest
 
+from app.ingest.rows import row_of
 from punctual.cli.asking import id_elsewhere, is_automatic, orders
 from punctual.cli.exported import Base64, Exported, Policies, Series
-from punctual.contract.dialects import DIALECTS
+from punctual.contract.dialects import NATIVE
+from punctual.contract.jitter import spread
 from punctual.contract.native import PlainRecord
 from punctual.contract.policies import parse_policies, with_policies
 from punctual.contract.request import ID_BYTES, Refusal
+from punctual.contract.times import LONGEST_MS
 
 DUE_MS, HOUR_MS = 1_795_611_600_000, 3_600_000
+EVERY = {"delay-every": "PT1H"}
+JITTERED = {**EVERY, "delay-jitter": "90000"}
 
 
 def line(**said: Any) -> Exported:
@@ -45,42 +50,9 @@ def test_it_is_asked_for_as_it_was_and_when_it_was() -> None:
 
     assert (request.key, request.value, request.id) == (b"k", b"\xff", b"a")
     assert request.headers[:2] == (("h", b"1"), ("h", None))
-    [said] = asked(exported)
-    assert said.items() >= {"id": "a", "to": "t", "at": str(DUE_MS), "asked-at": str(DUE_MS - 2 * HOUR_MS)}.items()
-
-
-POLICIES = ("no-later PT1M", "jitter PT5M", "max-late PT1H if-late drop")
-
-
-@pytest.mark.parametrize("text", [*POLICIES, " ".join(POLICIES)])
-@pytest.mark.parametrize(
-    "exported",
-    [
-        line(asked_ms=DUE_MS - 9 * HOUR_MS),
-        line(asked_ms=DUE_MS - 9 * HOUR_MS, latest_ms=DUE_MS + HOUR_MS),
-        line(policies=Policies(max_late_ms=7, if_late="dead-letter")),
-        line(policies=Policies(max_late_ms=7)),
-        line(due_ms=DUE_MS + 5, series=Series(headers={"delay-every": "60000"}, planned_ms=DUE_MS)),
-        line(series=Series(headers={"delay-every": "60000", "delay-jitter": "9000"}, planned_ms=DUE_MS)),
-    ],
-    ids=["plain", "bounded", "dropped", "late", "moved", "jittered"],
-)
-def test_policies_of_the_requests_topic_change_nothing_of_it(text: str, exported: Exported) -> None:
-    with_them = with_policies(DIALECTS["native"], parse_policies(text))
-    records = [
-        PlainRecord("delay-requests", 0, 0, exported.exported_ms, one.key, one.value, one.headers)
-        for one in orders(exported, "a")
-    ]
-
-    found, own = [[decode(record) for record in records] for decode in (with_them.decode, DIALECTS["native"].decode)]
-
-    assert found == own
-    first, last = found[0], found[-1]
-    assert last.due_ms == exported.due_ms
-    assert first.max_late_ms == (exported.policies.max_late_ms or 0)
-    assert (first.if_late or "deliver") == (exported.policies.if_late or "deliver")
-    if exported.series is None:
-        assert (first.asked_at_ms or 0) + (first.no_later_ms or 0) >= (exported.latest_ms or DUE_MS)
+    said = {"id": "a", "to": "t", "at": str(DUE_MS), "asked-at": str(DUE_MS - 2 * HOUR_MS)}
+    none = {"jitter": "0", "max-late": str(LONGEST_MS), "no-later": str(LONGEST_MS)}
+    assert asked(exported) == [said | none]
 
 
 def test_what_has_no_known_time_is_asked_for_as_it_was_exported() -> None:
@@ -121,9 +93,45 @@ def test_a_series_goes_on_from_where_it_was(due_ms: int, more: dict[str, bool], 
     assert {one["asked-at"] for one in rest} <= {first["asked-at"]}
 
 
+@pytest.mark.parametrize(
+    "policies",
+    [*(ONE := ("no-later PT1M", "jitter PT5M", "max-late PT1H if-late drop", "dedupe P7D")), " ".join(ONE)],
+)
+@pytest.mark.parametrize(
+    "exported",
+    [
+        line(),
+        line(policies=Policies(max_late_ms=5, if_late="dead-letter", dedupe_ms=7)),
+        line(policies=Policies(max_late_ms=5)),
+        line(asked_ms=DUE_MS - 9 * HOUR_MS, latest_ms=DUE_MS, asked_due_ms=DUE_MS + HOUR_MS),
+        line(series=Series(headers=EVERY, planned_ms=DUE_MS)),
+        line(due_ms=DUE_MS + 5, series=Series(headers=EVERY, planned_ms=DUE_MS)),
+        line(due_ms=spread("a", DUE_MS, 90_000), series=Series(headers=JITTERED, planned_ms=DUE_MS)),
+        line(due_ms=DUE_MS + 5, series=Series(headers=JITTERED, planned_ms=DUE_MS)),
+    ],
+    ids=["plain", "late", "late alone", "bounded", "series", "moved", "jittered", "jittered and moved"],
+)
+def test_policies_of_the_input_that_it_comes_by_change_nothing(exported: Exported, policies: str) -> None:
+    with_them, asked_ms = with_policies(NATIVE, parse_policies(policies)), exported.asked_ms or exported.exported_ms
+    first, *rest = (
+        with_them.decode(PlainRecord("delay-requests", 0, 5, asked_ms, one.key, one.value, one.headers))
+        for one in orders(exported, exported.id)
+    )
+
+    due_ms, row = row_of(first).within(first.due_ms)
+    assert [*(one.due_ms for one in rest), due_ms][0] == exported.due_ms
+    said = exported.policies
+    assert (row.max_late_ms, row.if_late) == (said.max_late_ms, said.if_late)
+    assert (row.no_later_ms is None) == (exported.latest_ms is None)
+    if said.dedupe_ms is not None or "dedupe" not in policies:
+        assert row.dedupe_ms == said.dedupe_ms
+    if first.recurrence is not None:
+        assert (first.recurrence.jitter_ms or 0) == (90_000 if "jitter" in str(exported.series) else 0)
+
+
 def test_what_a_worker_would_refuse_is_refused_here() -> None:
-    with pytest.raises(Refusal, match="delay-to is there twice"):
-        orders(line(headers=[("delay-to", "t")]), "a")
+    with pytest.raises(Refusal, match="delay-if-late needs delay-max-late"):
+        orders(line(headers=[("delay-if-late", "drop")]), "a")
 
 
 @pytest.mark.parametrize(

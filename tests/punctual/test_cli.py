@@ -5,19 +5,21 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
-from typing import get_args
+from typing import Any, ClassVar, get_args
 
+import msgspec
 import pytest
 
 from app.steps.events import Kind
-from punctual.cli import dead_letters, listing, main, times, watch
-from punctual.cli.api import Api
+from punctual.cli import main, times
 from punctual.cli.errors import CommandError, Incomplete, Unreachable
 from punctual.cli.exits import Exit
+from punctual.cli.exported import Exported
 from punctual.cli.parser import Options
 from punctual.cli.progress import Progress
 from punctual.cli.registry import COMMANDS
@@ -51,19 +53,51 @@ def test_help_takes_less_than_its_budget_of_processor_time() -> None:
     assert min(float(one.stdout) for one in ran) < BUDGET_MS
 
 
-class _Stranger(BaseHTTPRequestHandler):
-    """Answers as servers do that are no worker's: a status by the path, and a page."""
+class _Answering(BaseHTTPRequestHandler):
+    """Answers with what it is made to answer."""
 
-    def do_GET(self) -> None:
-        status = int(self.path.split("/")[1])
+    def answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
-        body = b'{"error": "says why"}' if status in (401, 403, 503) else b"<p>hello</p>"
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
+
+
+class _Stranger(_Answering):
+    """Answers as servers do that are no worker's: a status by the path, and a page."""
+
+    def do_GET(self) -> None:
+        status = int(self.path.split("/")[1])
+        self.answer(status, b'{"error": "says why"}' if status in (401, 403, 503) else b"<p>hello</p>")
+
+
+class _Worker(_Answering):
+    """Answers as a worker that has one message, and one dead letter, whose value was left out."""
+
+    TOLD: ClassVar[dict[str, Any]] = {
+        "/api/v1/overview": {"app_id": "delay", "at_ms": 1, "pending": 1},
+        "/api/v1/messages": {"missing": [], "next": None, "rows": [
+            {"id": "ü-€", "to": "t", "due_ms": 2, "source": "s-0-1", "key": None, "value": None, "value_bytes": 0,
+             "headers": [], "masked": False, "recurring": None}
+        ]},
+        "/api/v1/dead-letters/0-7": {"masked": False, "incomplete": True, "value": None, "source": "s-0-1"},
+    }  # fmt: skip
+
+    def do_GET(self) -> None:
+        self.answer(200, msgspec.json.encode(self.TOLD[self.path.split("?")[0]]))
+
+
+@contextmanager
+def answering(how: type[_Answering] = _Stranger) -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), how) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -79,22 +113,70 @@ class _Stranger(BaseHTTPRequestHandler):
 def test_an_answer_of_no_use_is_told_with_what_to_do(
     status: int, code: Exit, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with HTTPServer(("127.0.0.1", 0), _Stranger) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            assert main.run("pending", ["--url", f"http://127.0.0.1:{server.server_port}/{status}"]) == code
-        finally:
-            server.shutdown()
+    with answering() as url:
+        assert main.run("pending", ["--url", f"{url}/{status}"]) == code
 
     said = capsys.readouterr()
     assert said.out == ""
     assert says in said.err
 
 
+@pytest.mark.parametrize(
+    ("token", "code", "says"),
+    [
+        ("se-cret\n", Exit.NOT_ALLOWED, "does not know you"),
+        (" se-cret\r\n", Exit.NOT_ALLOWED, "does not know you"),
+        ("se-cret\nmore", Exit.WRONG_USE, "PUNCTUAL_TOKEN is no token"),
+        ("se-cret more", Exit.WRONG_USE, "PUNCTUAL_TOKEN is no token"),
+        ("se-cret€", Exit.WRONG_USE, "PUNCTUAL_TOKEN is no token"),
+        ("se-crét", Exit.WRONG_USE, "PUNCTUAL_TOKEN is no token"),
+    ],
+)
+def test_a_token_is_taken_without_the_white_space_around_it_and_never_shown(
+    token: str, code: Exit, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PUNCTUAL_TOKEN", token)
+    with answering() as url:
+        assert main.run("list", ["--url", f"{url}/401"]) == code
+
+    said = capsys.readouterr().err
+    assert says in said
+    assert "se-cr" not in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("url", ["http://h:99999", "http://h:port", "http://[::1", "ftp://h", "h:6066", "http://"])
+def test_an_address_that_is_none_is_told(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run("list", ["--url", url]) == Exit.WRONG_USE
+
+    said = capsys.readouterr().err
+    assert said.startswith(f"punctual list: --url {url!r} is no address of a worker")
+    assert len(said.splitlines()) == 1
+
+
 def test_what_would_change_a_terminal_is_written_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     Table([Column("ID", str), Column("N", lambda _: "1", number=True)]).add(["a\x1b[2J", "日本"])
 
     assert capsys.readouterr().out.splitlines() == ["ID        N", "a\\x1b[2J  1", "日本      1"]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8"])
+def test_an_export_is_utf_8_in_every_locale_as_an_import_reads_it(encoding: str) -> None:
+    punctual = Path(sys.executable).with_name("punctual")
+    with answering(_Worker) as url:
+        command = [str(punctual), "export", "--url", url]
+        env = {**os.environ, "PYTHONIOENCODING": encoding}
+        said = subprocess.run(command, capture_output=True, env=env, timeout=20, check=True)
+
+    assert Exported.read(said.stdout).id == "ü-€"
+
+
+def test_a_value_that_was_left_out_is_told_and_not_written_as_an_empty_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(_Worker) as url:
+        assert main.run("dead-letters", ["0-7", "--raw", "--url", url]) == Exit.FAILED
+
+    said = capsys.readouterr()
+    assert (said.out, "the value of 0-7 was too large" in said.err) == ("", True)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +202,28 @@ def test_all_times_of_one_command_count_from_the_same_moment(monkeypatch: pytest
 
     assert [until - since for since, until in seen] == [7_200_000, 1_000]
     assert seen[0][0] < seen[1][0]
+
+
+@pytest.mark.parametrize("lacks", [Incomplete("3 is missing"), Unreachable("nobody answers")])
+def test_a_watch_goes_on_when_something_is_missing_and_its_times_go_with_the_clock(
+    lacks: CommandError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moments, seen = itertools.count(1_000), list[tuple[int, int]]()
+
+    def show(_: object, options: Options) -> Exit:
+        seen.append((options.since, options.until))
+        if len(seen) == 1:
+            raise lacks
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return Exit.DONE
+
+    monkeypatch.setattr(times, "now_ms", lambda: next(moments))
+    monkeypatch.setattr("punctual.cli.forecast._show", show)
+    assert main.run("forecast", ["--from", "now", "--until", "2h", "--watch", "0.1"]) == Exit.INTERRUPTED
+
+    assert capsys.readouterr().err == f"{lacks}. Trying again in 0.1 s\n\n"
+    assert seen == [(at_ms, at_ms + 7_200_000) for at_ms in (1_000, 1_001, 1_002)]
 
 
 def test_progress_is_a_line_of_a_terminal_and_gone_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,63 +296,3 @@ def test_what_kafka_s_client_cannot_take_is_told_before_anything_is_sent(
     assert main.run(command[0], command[1:]) == Exit.WRONG_USE
 
     assert says in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("token", ["secret\n", " secret "])
-def test_a_token_may_end_with_a_line(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PUNCTUAL_TOKEN", token)
-
-    assert Api.of(Options(url="http://localhost", user=None))._headers["Authorization"] == "Bearer secret"
-
-
-@pytest.mark.parametrize("token", ["sec\nret", "sec ret", "sécret", "sec€ret"])
-def test_what_is_no_token_is_refused_and_not_shown(
-    token: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("PUNCTUAL_TOKEN", token)
-
-    assert main.run("list", []) == Exit.WRONG_USE
-    said = capsys.readouterr().err
-    assert "PUNCTUAL_TOKEN" in said
-    assert token[:3] not in said
-
-
-@pytest.mark.parametrize("url", ["http://h:99999", "http://[::1", "http://h:port", "h:6066", "http://"])
-def test_what_is_no_address_is_said(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run("list", ["--url", url]) == Exit.WRONG_USE
-    assert "is no address of a worker" in capsys.readouterr().err
-
-
-def test_a_watch_goes_on_while_something_is_missing_and_its_spans_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns, seen = iter([Incomplete("restored"), Unreachable("away"), None]), list[int]()
-    clock = itertools.count(1_000, 1_000)
-    monkeypatch.setattr(times, "now_ms", lambda: next(clock))
-    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=lambda _: None))
-
-    def show(options: Options) -> Exit:
-        seen.append(options.due_to)
-        failed = next(turns, KeyboardInterrupt())
-        if failed is not None:
-            raise failed
-        return Exit.DONE
-
-    monkeypatch.setattr(listing, "run", lambda options: watch.shown(options, lambda: show(options)))
-
-    assert main.run("list", ["--watch", "--due-to", "1s"]) == Exit.INTERRUPTED
-    assert seen == [3_000, 4_000, 5_000, 6_000]
-
-
-def test_json_is_utf_8_whatever_the_locale() -> None:
-    script = "from punctual.cli.table import write_json; write_json({'id': 'ü-€'})"
-    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment, timeout=60, check=True)
-
-    assert said.stdout == '{"id":"ü-€"}\n'.encode()
-
-
-def test_a_value_that_was_not_kept_is_not_taken_for_an_empty_one(capsys: pytest.CaptureFixture[str]) -> None:
-    api = SimpleNamespace(get=lambda _: {"masked": False, "incomplete": True, "value": None})
-
-    with pytest.raises(CommandError, match="too large"):
-        dead_letters._show(api, Options(place="0-1", raw=True))  # type: ignore[arg-type]
-    assert capsys.readouterr().out == ""

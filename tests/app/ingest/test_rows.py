@@ -7,7 +7,7 @@ from punctual.contract import native
 from punctual.contract.message import Message
 from punctual.contract.request import Request
 from tables import Entry
-from tests.punctual.contract.records import NOW, FakeRecord
+from tests.punctual.contract.records import NOW, FakeRecord, Log
 
 FIELDS = tuple(name for name, what in vars(Message).items() if isinstance(what, property))
 ASKED = Request(
@@ -48,6 +48,15 @@ def test_requests_and_rows_have_the_fields_of_a_message_in_orders_of_their_own()
 
 def test_a_row_has_all_that_its_request_asks_for() -> None:
     assert said(row_of(ASKED)) == said(ASKED)
+
+
+def test_the_longest_duration_is_no_policy() -> None:
+    said = {"delay_max_late": "999999999999999", "delay_no_later": "999999999999999", "delay_if_late": "drop"}
+    asked, silent = (
+        native.decode(Log().record(delay_to="t", delay_at=str(NOW), **policies)) for policies in (said, {})
+    )
+
+    assert row_of(asked) == row_of(silent)
 
 
 def test_what_is_sent_again_asks_for_the_same() -> None:
