@@ -7,7 +7,6 @@ from aiohttp import web
 
 from app.console import flash, forms
 from app.console.desk import Desk
-from punctual.contract.rate import parse_rate
 
 # A page of more rows is of no use to a reader and costs the worker milliseconds; the JSON has them all.
 SHOWN: Final = 200
@@ -66,19 +65,17 @@ class Destinations:
         return await self._act(request, "resume", {})
 
     async def rate(self, request: web.Request) -> web.Response:
-        """Answer POST /destinations/{name}/rate."""
+        """Answer POST /destinations/{name}/rate: a cap, or none from here."""
         given = await forms.form(request)
-        if "uncap" in given:
+        if given.get("do") == "take-back":
             return await self._act(request, "rate", {"rate": None})
-        cap = f"{given.get('per_s', '').strip()}/s"
-        if given.get("burst", "").strip():
-            cap += f" burst {given['burst'].strip()}"
+        per_s, burst = given.get("per_s", "").strip(), given.get("burst", "").strip()
         try:
-            parse_rate(cap)
+            float(per_s), int(burst or 0)  # how they are said is what is passed on: no digit is lost
         except ValueError:
             sentence = "the rate is no number; enter how many messages a second, such as 20"
             return flash.see_other(_page(request), well=False, sentence=sentence)
-        return await self._act(request, "rate", {"rate": cap})
+        return await self._act(request, "rate", {"rate": f"{per_s}/s burst {burst}" if burst else f"{per_s}/s"})
 
     async def _act(self, request: web.Request, act: str, body: dict[str, Any]) -> web.Response:
         name = quote(request.match_info["name"], safe="")
