@@ -12,6 +12,7 @@ from app.acts.outcome import Outcome
 from app.acts.writing import PATIENCE_S, write
 from app.dead_letters.dead_letters import Unreadable
 from app.engine import Engine
+from app.errors import PunctualError
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import passed_over
@@ -79,7 +80,7 @@ class Audit:
                     await ensure_audit(self._engine.settings)
                     self._there = True
                 await self._write(begun)
-        except (SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
+        except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
             why = str(error) or "the brokers do not answer"
             raise NotAudited(f"nothing was done, since it cannot be written to {self._topic}: {why}") from error
         return begun

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -18,6 +18,17 @@ class Missing(msgspec.Struct, frozen=True):
     partitions: list[int]
     worker: str | None
     why: str
+
+
+class Spoken(Protocol):
+    """What a worker says, and for which partitions it stands."""
+
+    @property
+    def partitions(self) -> list[int]:
+        """Those of which it has spoken."""
+
+
+T = TypeVar("T", bound=Spoken)
 
 
 class Peers:
@@ -35,20 +46,26 @@ class Peers:
             await self._session.close()
 
     async def ask_all(
-        self, path: str, query: Mapping[str, str], here: Iterable[int], partitions: int, seconds: float = 0.0
-    ) -> tuple[list[Any], list[Missing]]:
-        """Ask every worker that serves one of so many partitions that are not `here`; return their answers.
+        self,
+        path: str,
+        query: Mapping[str, str],
+        here: Iterable[int],
+        partitions: int,
+        kind: type[T],
+        seconds: float = 0.0,
+    ) -> tuple[list[T], list[Missing]]:
+        """Ask every worker that serves one of so many partitions that are not `here`; return their answers of a `kind`.
 
-        It may take so many seconds. An answer says in `partitions` for which ones it stands; those of which nobody has
-        spoken are missing.
+        It may take so many seconds. Partitions of which nobody has spoken are missing.
         """
         left, owners = set(range(partitions)) - set(here), self._owners()
         of: dict[str | None, list[int]] = {}
         for number in sorted(left):
             of.setdefault(owners.get(number), []).append(number)
         urls = [url for url in of if url is not None and url != self._own_url]
-        answers = await asyncio.gather(*(self.ask(url, path, query, seconds) for url in urls), return_exceptions=True)
-        found, missing = list[Any](), list[Missing]()
+        asked = (self._ask_for(kind, url, path, query, seconds) for url in urls)
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        found, missing = list[T](), list[Missing]()
         for number in of.pop(None, []):
             missing.append(Missing([number], None, "no worker has reported it yet"))
         if self._own_url in of:
@@ -57,15 +74,18 @@ class Peers:
             if isinstance(answer, BaseException):
                 missing.append(Missing(of[url], url, str(answer)))
                 continue
-            there = answer.get("partitions") if isinstance(answer, dict) else None
-            if not isinstance(there, list):  # an older worker, or somebody else at its address
-                missing.append(Missing(of[url], url, "it has no answer to this"))
-                continue
             found.append(answer)
-            gone = sorted(set(of[url]) - set(there))
+            gone = sorted(set(of[url]) - set(answer.partitions))
             if gone:
                 missing.append(Missing(gone, url, "it is being handed over"))
         return found, missing
+
+    async def _ask_for(self, kind: type[T], url: str, path: str, query: Mapping[str, str], seconds: float) -> T:
+        """Return a worker's answer of a kind; another version, or what else listens there, may have none."""
+        try:
+            return msgspec.convert(await self.ask(url, path, query, seconds), kind)
+        except msgspec.ValidationError as error:
+            raise PeerSilent("it has no answer to this") from error
 
     async def tell_all(self, path: str, query: Mapping[str, str]) -> None:
         """Tell every other worker something; whether one has heard it nobody learns."""

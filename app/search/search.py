@@ -12,7 +12,7 @@ from app.engine import Engine
 from app.search.filter import Filter
 from app.search.life import Life, Lives
 from app.search.page import Count, Page, Part, count_of, page_of
-from app.search.peers import Missing, Peers, PeerSilent
+from app.search.peers import Missing, Peers, PeerSilent, T
 from app.search.row import SHOWN, Row, masked, row_of
 from app.search.scan import Found, Place, Scan
 from app.search.scans import Scans
@@ -82,7 +82,7 @@ class Search:
         """
         query = {**wanted.query(), "limit": str(limit), "cursor": after.text(), "whole": str(int(whole))}
         own, (others, missing) = await asyncio.gather(
-            self.own_page(wanted, after, limit, whole=whole), self._ask_all("/messages", query)
+            self.own_page(wanted, after, limit, whole=whole), self.ask_others("/messages", query, Part)
         )
         page = page_of([own, *others], missing, limit)
         within = wanted.within
@@ -105,7 +105,7 @@ class Search:
         """
         query = {**wanted.query(), "seconds": str(seconds)}
         own, (others, missing) = await asyncio.gather(
-            self.own_count(wanted, seconds), self._ask_all("/count", query, seconds)
+            self.own_count(wanted, seconds), self.ask_others("/count", query, Part, seconds)
         )
         return count_of([own, *others], missing)
 
@@ -120,21 +120,15 @@ class Search:
             matching, looked_at = matching + found.matching, looked_at + found.looked_at
         return Part(partitions=served, matching=matching, looked_at=looked_at, up_to=found.up_to.text())
 
-    async def _ask_all(
-        self, path: str, query: Mapping[str, str], seconds: float = 0.0
-    ) -> tuple[list[Part], list[Missing]]:
-        found, missing = await self.ask_others(LOCAL + path, query, seconds)
-        return [msgspec.convert(part, Part) for part in found], missing
-
     async def ask_others(
-        self, path: str, query: Mapping[str, str], seconds: float = 0.0
-    ) -> tuple[list[Any], list[Missing]]:
-        """Return what the other workers answer, which may take so many seconds, and what is missing."""
-        return await self._peers.ask_all(path, query, self.served, self._partitions, seconds)
+        self, path: str, query: Mapping[str, str], kind: type[T], seconds: float = 0.0
+    ) -> tuple[list[T], list[Missing]]:
+        """Return what the other workers answer below LOCAL, which may take so many seconds, and what is missing."""
+        return await self._peers.ask_all(LOCAL + path, query, self.served, self._partitions, kind, seconds)
 
     async def wake_others(self) -> None:
         """Have the other workers look for jobs at once; one that does not hear of it looks by itself within a while."""
-        await self.ask_others(f"{LOCAL}/jobs", {})
+        await self._peers.tell_all(f"{LOCAL}/jobs", {})
 
     async def tell_signed_out(self, session: str) -> None:
         """Tell the other workers that a session has ended; one that does not answer accepts it until it expires."""

@@ -13,7 +13,7 @@ from app.search.filter import Filter
 from app.search.peers import Missing
 from app.search.scan import Found, Scan
 from app.search.scans import ScanFailed
-from app.search.search import LOCAL, Search
+from app.search.search import Search
 from app.search.spans import HOUR_MS, Spans, whole_hours
 from app.search.unseen import Unseen
 from punctual.contract.namespaces import Namespaces
@@ -78,10 +78,9 @@ class Timelines:
         `query` has others make the same spans for the same namespaces. Raises ScanFailed if too many are looked for.
         """
         own, (others, missing) = await asyncio.gather(
-            self.own_part(spans, within), self._search.ask_others(f"{LOCAL}/timeline", query)
+            self.own_part(spans, within), self._search.ask_others("/timeline", query, TimelinePart)
         )
-        parts = [own, *(msgspec.convert(part, TimelinePart) for part in others)]
-        return merged(spans, parts, missing, self._search.overdue if within is None else None)
+        return merged(spans, [own, *others], missing, self._search.overdue if within is None else None)
 
     async def own_part(self, spans: Spans, within: Namespaces | None = None) -> TimelinePart:
         """Return what is due in some spans, and namespaces, of the partitions that are served here.

@@ -1,31 +1,111 @@
-"""Asking other workers: one that answers what is of no use is missing, and ends nobody's question."""
+"""Other workers that are asked: what is no answer of theirs is missing, and fails nothing."""
 
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from app.search.peers import Peers
+from app.search.filter import Filter
+from app.search.page import Part
+from app.search.peers import Missing
+from app.search.scan import END, Place
+from app.search.search import LOCAL, Search
+from app.search.spans import Spans
+from app.search.timeline import Bucket, TimelinePart, Timelines
+from app.settings import Settings
+from tests.tables.rows import NOW
+
+NO_ANSWERS = [
+    pytest.param(404, "", id="404"),
+    pytest.param(404, '{"error": "no"}', id="404 with a sentence"),
+    pytest.param(200, "null", id="null"),
+    pytest.param(200, "[]", id="list"),
+    pytest.param(200, "{}", id="nothing"),
+    pytest.param(200, "7", id="number"),
+    pytest.param(200, '{"partitions": 1}', id="no list"),
+    pytest.param(200, '{"partitions": [[1]]}', id="no numbers"),
+]
 
 
-@pytest.mark.parametrize(("status", "body"), [(404, "no"), (200, "[]"), (200, "{}"), (200, '{"partitions": 1}')])
-async def test_an_answer_of_no_use_is_missing(status: int, body: str) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(status=status, text=body)
+class Peer:
+    """Another worker: what it answers at each path, and what it was asked."""
 
+    def __init__(self) -> None:
+        self.status, self.text = 200, ""
+        self.asked: list[str] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(request.path)
+        return web.Response(status=self.status, text=self.text)
+
+
+@pytest.fixture
+def peer() -> Peer:
+    return Peer()
+
+
+@pytest.fixture
+async def search(peer: Peer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Search]:
+    """Return a search on a worker that serves partition 0 of two; the peer serves the other one."""
     web_app = web.Application()
-    web_app.router.add_get("/api/local/x", answer)
+    web_app.add_routes([web.get("/{path:.*}", peer.answer)])
     async with TestServer(web_app) as server:
-        peers = peers_of({1: str(server.make_url("")).rstrip("/")})
-        try:
-            found, missing = await peers.ask_all("/api/local/x", {}, [0], 2)
-        finally:
-            await peers.close()
+        settings = Settings.from_env({"DELAY_PARTITIONS": "2", "DELAY_DATA_DIR": str(tmp_path)})
+        report = SimpleNamespace(progress=SimpleNamespace(worker=str(server.make_url("")).rstrip("/"), overdue=0))
+        engine: Any = SimpleNamespace(
+            settings=settings,
+            reader=SimpleNamespace(reports={1: report}),
+            ownership=SimpleNamespace(partitions={0: SimpleNamespace(working=True)}),
+            table=SimpleNamespace(stores={0: None}),
+        )
+        made = Search(engine)
 
-    assert found == []
-    assert [(one.partitions, one.why) for one in missing] == [([1], "it has no answer to this")]
+        async def own(*_: object, **__: object) -> Part:
+            return Part(partitions=[0], up_to=END.text())
+
+        monkeypatch.setattr(made, "own_page", own)
+        monkeypatch.setattr(made, "own_count", own)
+        yield made
+        await made.close()
 
 
-def peers_of(owners: dict[int, str]) -> Any:
-    return Peers(lambda: owners, "http://self")
+@pytest.mark.parametrize(("status", "text"), NO_ANSWERS)
+async def test_a_worker_without_an_answer_is_missing_from_what_is_found(
+    search: Search, peer: Peer, monkeypatch: pytest.MonkeyPatch, status: int, text: str
+) -> None:
+    peer.status, peer.text = status, text
+    page = await search.page(Filter(), Place(), 10)
+    count = await search.count(Filter(), 1.0)
+    timelines, spans = Timelines(search), Spans.between(NOW, NOW + 4, 1, NOW)
+
+    async def own_part(*_: object) -> TimelinePart:
+        buckets = [Bucket(from_ms=since, to_ms=until) for since, until in pairwise(spans.edges)]
+        return TimelinePart(partitions=[0], buckets=buckets)
+
+    monkeypatch.setattr(timelines, "own_part", own_part)
+    timeline = await timelines.timeline(spans, {})
+
+    assert peer.asked == [f"{LOCAL}/messages", f"{LOCAL}/count", f"{LOCAL}/timeline"]
+    for found in (page, count, timeline):
+        (missing,) = found.missing
+        assert isinstance(missing, Missing)
+        assert (missing.partitions, missing.why) == ([1], "it has no answer to this")
+        assert not found.complete
+
+
+@pytest.mark.parametrize(("status", "text"), NO_ANSWERS)
+async def test_a_job_has_begun_whatever_others_say_to_it(search: Search, peer: Peer, status: int, text: str) -> None:
+    peer.status, peer.text = status, text
+    await search.wake_others()
+    assert peer.asked == [f"{LOCAL}/jobs"]
+
+
+async def test_what_a_worker_answers_is_in_it(search: Search, peer: Peer) -> None:
+    peer.text = f'{{"partitions": [1], "matching": 3, "looked_at": 5, "up_to": "{END.text()}"}}'
+    count = await search.count(Filter(), 1.0)
+    assert (count.matching, count.looked_at, count.complete, count.missing) == (3, 5, True, [])
