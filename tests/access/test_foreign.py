@@ -330,7 +330,7 @@ async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch
         return [Part(partitions=[1], rows=[row("team-b/x"), row("shared"), row("a-in-0-1")], up_to=END.text())], []
 
     monkeypatch.setattr(search, "own_page", own_page)
-    monkeypatch.setattr(search, "_ask_all", others)
+    monkeypatch.setattr(search, "ask_others", others)
     page = await search.page(Filter(within=THERE.part(["team-a"])), Place(), 10)
     assert {one.id for one in page.rows} == {"team-a/x", "a-in-0-1"}
 
