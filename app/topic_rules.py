@@ -22,11 +22,8 @@ def mismatches(
             f"topic {topic} has cleanup.policy={policy}, which deletes messages that still wait. "
             f"Set cleanup.policy=compact."
         )
-    if topic in (settings.forwards, settings.cold) and "compact" in policy.split(","):
-        yield (
-            f"topic {topic} has cleanup.policy={policy}, which keeps the last record of each id alone: messages that "
-            "are on their way are lost. Set cleanup.policy=delete."
-        )
+    if topic in (settings.forwards, settings.cold):
+        yield from compacted(topic, config, wanted)
     if topic == settings.controls and policy != "compact":
         yield (
             f"topic {topic} has cleanup.policy={policy}, which forgets pauses that still hold. Set "
@@ -45,15 +42,21 @@ def mismatches(
         )
 
 
+def compacted(topic: str, config: Config, wanted: Config) -> Iterator[str]:
+    """Yield a sentence if a topic is compacted that is not made so."""
+    policy = config["cleanup.policy"]
+    if "compact" in policy.split(",") and "compact" not in wanted.get("cleanup.policy", ""):
+        yield (
+            f"topic {topic} has cleanup.policy={policy}: of records with the same key all but the last may be lost "
+            "before they are read, and those without a key are refused. Set cleanup.policy=delete."
+        )
+
+
 def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
     """Yield a sentence for each thing by which brokers may lose what a topic holds."""
     if config["unclean.leader.election.enable"] == "true":
         yield f"topic {topic} has unclean.leader.election.enable=true: brokers may lose what it holds"
-    if "compact" in config["cleanup.policy"].split(",") and "compact" not in wanted.get("cleanup.policy", ""):
-        yield (
-            f"topic {topic} has cleanup.policy={config['cleanup.policy']}: of records with the same key all but "
-            "the last may be lost before they are read"
-        )
+    yield from compacted(topic, config, wanted)
     if int(config["min.insync.replicas"]) < int(wanted.get("min.insync.replicas", 0)):
         yield (
             f"topic {topic} has min.insync.replicas={config['min.insync.replicas']}, DELAY_MIN_INSYNC_REPLICAS is "

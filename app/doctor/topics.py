@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from app.doctor.facts import ClusterFacts, Facts, Topic
 from app.doctor.finding import Finding
 from app.settings import Settings
-from app.topic_rules import mismatches, risks
+from app.topic_rules import compacted, mismatches, risks
 from app.topics import INPUT_BYTES, plan, when_needed
 
 CHECK = "topics"
@@ -68,11 +68,14 @@ def _one(
         sentence = f"the settings of topic {name} cannot be read ({topic.config_error}). Grant DescribeConfigs on it."
         found.append(Finding("error", CHECK, name, sentence))
     else:
-        wrong = mismatches(settings, name, len(topic.partitions), partitions, config, wanted)
+        wrong = [*mismatches(settings, name, len(topic.partitions), partitions, config, wanted)]
+        if name in _read_through(settings):
+            wrong += [sentence for sentence in compacted(name, config, wanted) if sentence not in wrong]
         found += [Finding("error", CHECK, name, sentence) for sentence in wrong]
-        unsafe = (f"{risk}. Set it as a worker would make the topic." for risk in risks(name, config, wanted))
-        found += [Finding("warning", CHECK, name, sentence) for sentence in unsafe]
-        found += _policy(settings, name, config["cleanup.policy"])
+        unsafe = (risk.rstrip(".") for risk in risks(name, config, wanted) if risk not in wrong)
+        found += [
+            Finding("warning", CHECK, name, f"{risk}. Set it as a worker would make the topic.") for risk in unsafe
+        ]
         found += _room(topic, config)
     if not found:
         assert config is not None, "else that was found"
@@ -91,14 +94,9 @@ def _fine(topic: Topic, config: Mapping[str, str], wanted: Mapping[str, str]) ->
     return f"topic {topic.name} has {len(topic.partitions)} partition(s) and is as it must be{differs}."
 
 
-def _policy(settings: Settings, name: str, policy: str) -> Iterator[Finding]:
-    deleted = {*settings.inputs, settings.forwards, settings.events_topic, settings.dead_letters, settings.cold}
-    if name in deleted and "compact" in policy.split(","):
-        sentence = (
-            f"topic {name} has cleanup.policy={policy}: of records with the same key all but the last are lost, and "
-            "those without a key are refused. Set cleanup.policy=delete."
-        )
-        yield Finding("error", CHECK, name, sentence)
+def _read_through(settings: Settings) -> set[str]:
+    """Return the topics of which each record counts, whatever comes after it under its key."""
+    return {*settings.inputs, settings.forwards, settings.events_topic, settings.dead_letters, settings.cold}
 
 
 def _room(topic: Topic, config: Mapping[str, str]) -> Iterator[Finding]:

@@ -189,6 +189,13 @@ def test_a_topic_that_is_wrong_is_named_with_what_to_do(changed: Topic, level: s
     assert words in said(found, changed.name)
 
 
+@pytest.mark.parametrize("name", [REQUESTS, "delay-forwards", "delay-events"])
+def test_a_topic_that_is_compacted_is_told_of_once(name: str) -> None:
+    of = healthy()[name].config or {}
+    changed = msgspec.structs.replace(healthy()[name], config={**of, "cleanup.policy": "compact"})
+    assert wrong(topics.check(settings(), facts([changed]))) == [("error", name)]
+
+
 def test_before_the_first_start_missing_topics_are_no_errors() -> None:
     found = list(topics.check(settings(), facts(without=REQUESTS, reports={})))
     assert wrong(found) == [("warning", REQUESTS)]
