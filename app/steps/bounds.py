@@ -1,5 +1,6 @@
 """Requests that share a bound with the message that waits, though it has not replaced them (records.md#debounce)."""
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 
@@ -9,7 +10,7 @@ from app.steps.context import Context
 from app.steps.step import Step
 from app.steps.transitions import ended, why
 from tables import Bound, Command, Entry, keys
-from tables.entry import encode
+from tables.entry import decode, encode
 
 
 class Bounds:
@@ -19,6 +20,7 @@ class Bounds:
         """Serve the partition of a context."""
         self._store, self._claims = context.store, context.claims
         self._cold, self._memory = context.cold, context.memory
+        self._looked_at = 2 * context.settings.fire_room
 
     def join(
         self, step: Step, row: bytes, other: Bound, by: str, stamp_ms: int, row_at: Callable[[int], bytes]
@@ -57,9 +59,21 @@ class Bounds:
         row = next((row for row, other in self._claims.items() if other.source == by.source), None)
         if row is None or step.changes.removes(row):
             row = step.ids[entry.id] if entry.id in step.ids else self._store.find(entry.id)
-            if row is None or by.stamp_ms < self._entry(step, row).own_bound.first_ms:
+            if row is not None and by.stamp_ms < self._entry(step, row).own_bound.first_ms:
+                row = self._left(step, by.source)
+            if row is None:
                 return
         self.join(step, row, entry.own_bound, entry.source, step.broker_ms, partial(keys.with_due, row))
+
+    def _left(self, step: Step, source: str) -> bytes | None:
+        """Return the row of a message that was being sent when the process before ended, and that is not looked at yet.
+
+        Its id is another's by now. It is among the first rows, as far as no more than that are passed over.
+        """
+        for row, raw in itertools.islice(self._store.raw_rows(b""), self._looked_at):
+            if source.encode() in raw and decode(raw).source == source and not step.changes.removes(row):
+                return row
+        return None
 
     def _entry(self, step: Step, row: bytes) -> Entry:
         entry = step.changes.entry(row) or self._claims.get(row) or self._store.entry(row)

@@ -194,6 +194,23 @@ def test_a_bound_goes_from_one_that_was_not_sent_to_the_next(bench: Workbench) -
     bench.assert_balanced()
 
 
+def test_a_bound_goes_on_to_what_was_sent_by_a_process_that_ended_and_is_not_looked_at_yet(bench: Workbench) -> None:
+    ask(bench, NOW, delay_no_later=str(WITHIN))
+    first = bench.claim("a")
+    ask(bench, NOW + 98_000)
+    second = bench.claim("a")
+    ask(bench, NOW + 99_000, delay_no_later=str(WITHIN))
+    bench.claims.clear()
+    bench.claim_row(first)
+    bench.run(Unsent(first))
+    assert bench.pending() == {"a": NOW + 99_000 + BACK}
+    bench.claim_row(second)
+    bench.run(Unsent(second))
+
+    assert bench.pending() == {"a": NOW + WITHIN}
+    bench.assert_balanced()
+
+
 def test_a_reschedule_of_a_message_that_was_not_sent_stays_within_the_bound(bench: Workbench) -> None:
     ask(bench, NOW, delay_no_later=str(WITHIN))
     row = bench.claim("a")
