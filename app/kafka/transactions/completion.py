@@ -223,9 +223,15 @@ class CompletedId(TransactionalId):
         if tps:
             await self._end_again(self._committed, frozenset(tps))
 
-    def _sees_last_over(self) -> None:
-        """Know that the last transaction was over when this one began; raises Stuck if it must be settled first."""
+    async def _sees_last_over(self) -> None:
+        """Know that the last transaction was over when this one began; raises Stuck if it must be settled first.
+
+        This one is what ends it again then, and a new owner is to know that of it, however long a leader is away.
+        """
         if self.doubtful:
+            ended = self._half_ended
+            if ended is not None and ended.committed:
+                await self._join([self._again], None)
             raise Stuck(self._id)
         self._ended = None
 

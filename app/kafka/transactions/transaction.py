@@ -187,7 +187,7 @@ class Transactions(CompletedId):
                 raise Untaken(*where, batches[where], why, error)
             await asyncio.sleep(SLOWLY_S)
         if first:
-            self._sees_last_over()
+            await self._sees_last_over()
 
     async def _round(self, sending: "_Sending", deadline: float | None) -> None:
         """Send one batch a partition, each leader's in one request; what fails for now is left for the next round."""

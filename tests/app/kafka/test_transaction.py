@@ -14,7 +14,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from app.kafka.errors import BatchRejected, NotAuthorised, TooLarge
 from app.kafka.produce.batch import Ack
 from app.kafka.produce.partition_queue import SEQUENCES
-from app.kafka.transactions.coordinator import Fenced, IdForbidden
+from app.kafka.transactions.coordinator import Fenced, IdForbidden, Stuck
 from app.kafka.transactions.coordinators import Coordinators, Find
 from app.kafka.transactions.describe import Describe
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
@@ -239,6 +239,22 @@ async def test_a_commit_that_had_to_be_repeated_is_followed_by_another_epoch() -
 
     # Else the first commit, if it arrived late, would end the second transaction before its time.
     assert cluster.taken["orders"] == [(0, 0, 0), (1, 0, 0), (1, 1, 0)]
+
+
+@pytest.mark.parametrize(("end", "known_by"), [("commit", [["progress"]]), ("abort", [])])
+async def test_what_is_to_end_a_commit_again_is_known_by_that_at_once(end: str, known_by: list[list[str]]) -> None:
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    await transactions.send([("orders", 0, batch(b"a"))])
+    await getattr(transactions, end)()
+    cluster.lost += 1
+    cluster.added.clear()
+
+    # A leader may be away for long. Who takes the id over meanwhile would abort it, and with it what was committed.
+    with pytest.raises(Stuck):
+        await transactions.send([("payments", 0, batch(b"b"))])
+    assert cluster.added == [["payments"], *known_by]
 
 
 async def test_who_has_lost_the_id_does_not_take_it_back() -> None:
