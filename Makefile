@@ -79,7 +79,8 @@ demo-pipeline: $(PIPELINE_STAMP)
 	@$(BIN)/python -m pipeline.demo
 
 test: $(TEST_STAMP) $(KERNEL_STAMP)
-	@$(BIN)/python -m pytest -n 3
+	@$(BIN)/python -m tests.harness.class_archives kafka
+	@$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest -n 3
 
 clients: $(TEST_STAMP)
 	@CLIENTS=1 $(BIN)/python -m pytest tests/integration/clients

@@ -83,7 +83,7 @@ class _Gateway:
         command = ["env", *(f"{name}={value}" for name, value in env.items()), sys.executable]
         command += ["-m", "faust", "-A", "app", "gateway", "-l", "warning"]
         with (directory / "gateway.log").open("wb") as log:
-            self._process = GuardedProcess([command], log, None)
+            self._process = GuardedProcess(command, log, None)
         wait_for(self._answers, 60, "The gateway")
 
     def _answers(self) -> bool:

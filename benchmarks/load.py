@@ -26,7 +26,7 @@ class Load:
         self._order = order
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         command = [sys.executable, "-m", "benchmarks.generator", msgspec.json.encode(order).decode()]
-        self._process = GuardedProcess([command], self._log, None)
+        self._process = GuardedProcess(command, self._log, None)
 
     def __enter__(self) -> Self:
         return self

@@ -69,7 +69,7 @@ class Worker:
         command += [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "warning"]
         began = now_ms()
         with self._log.open("ab") as log:
-            self._process = GuardedProcess([command], log, self._directory)
+            self._process = GuardedProcess(command, log, self._directory)
         return began
 
     def check(self) -> None:

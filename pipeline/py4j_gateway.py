@@ -16,7 +16,8 @@ import pyspark
 from pipeline.errors import PipelineError
 from pipeline.java import find_java
 
-_START_S = 60.0
+#: So long it may take to start, and to end.
+_START_S, END_S = 60.0, 10.0
 _STDERR = 2
 #: What Spark's own launcher opens: org.apache.spark.launcher.JavaModuleOptions.
 _OPENS = (
@@ -87,7 +88,7 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(10)
+        process.wait(END_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from xdist.scheduler import LoadScopeScheduling
 
 from app.embedded import broker_or_given
+from tests.harness import class_archives
 
 if TYPE_CHECKING:
     from tests.harness.guarded import Guarded
@@ -35,14 +36,9 @@ _ORDER = (
 _GUARDED = "tests/integration/test_security"
 
 
-#: JVMs that live for a minute do best with the compiler that is quick: the suite starts some two hundred. What Spark is
-#: compiled to does not fit into the space that it leaves for that.
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m"
-
-
 def pytest_configure() -> None:
     """Let processes that tests start be interrupted and quit, which a shell's background jobs are not."""
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", _QUICK_JAVA)
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", class_archives.java_options(class_archives.KAFKA))
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)

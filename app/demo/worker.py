@@ -46,7 +46,7 @@ class Worker:
         command = [shutil.which("env") or "env", *(f"{name}={value}" for name, value in self._settings.items())]
         command += [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "warn"]
         with self.log.open("ab") as log:
-            self._process = GuardedProcess([command], log, self._remove)
+            self._process = GuardedProcess(command, log, self._remove)
 
     def check(self) -> None:
         """Raise WorkerDiedError when it ended by itself."""

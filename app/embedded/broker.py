@@ -124,7 +124,7 @@ class Broker:
         require_free(self._port)
         with storage.claim(self.directory) as log:
             self._log_start = log.tell()
-            self._process = GuardedProcess(self._commands(), log, None if self._data else self.directory)
+            self._process = GuardedProcess(self._command(), log, None if self._data else self.directory)
 
     def wait(self) -> None:
         """Wait until it serves clients.
@@ -166,7 +166,8 @@ class Broker:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
 
-    def _commands(self) -> list[list[str]]:
+    def _command(self) -> list[str]:
+        """Return what starts it; its data directory is ready for that."""
         logs, settings = self.directory / "logs", self.directory / "server.properties"
         stored = storage.stored_cluster_id(logs, self._node.id)
         self._node = self._settled(stored)
@@ -176,9 +177,9 @@ class Broker:
         command = [str(java), *options, f"-Djava.io.tmpdir={storage.emptied(self.directory / 'tmp')}"]
         command += [f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"]
         command += ["-cp", os.pathsep.join(map(str, jars))]
-        form = [*command, "kafka.tools.StorageTool", "format", "-t", self._node.cluster_id, "-c", str(settings)]
-        run = [*command, "kafka.Kafka", str(settings)]
-        return [run] if stored else [form, run]
+        if not stored:
+            storage.format_logs(logs, self._node.id, self._node.cluster_id)
+        return [*command, "kafka.Kafka", str(settings)]
 
     def _settled(self, stored: str | None) -> Node:
         node = self._given

@@ -1,11 +1,10 @@
-"""Run commands one after another, and end them when the process that asked for them is gone, even by kill -9.
+"""Run a command, and end it when the process that asked for it is gone, even by kill -9.
 
 It is run by its path with `python -I -S`, so that it imports nothing of ours and costs few milliseconds. Standard
 input is a pipe whose other end the owner holds. A byte on it asks for a graceful end. It reads as ended when the
 owner closes it, or dies in whatever way: then a directory that is only of use to the owner is removed too.
 (PR_SET_PDEATHSIG would do without this process, but only on Linux, and it fires when the *thread* that started the
-child ends.) The last command's process id goes to standard output as one line; what the commands print goes to
-standard error.
+child ends.) The command's process id goes to standard output as one line; what it prints goes to standard error.
 """
 
 import json
@@ -18,29 +17,26 @@ import threading
 
 
 class Guard:
-    """Runs commands while their owner lives and wants them."""
+    """Runs a command while its owner lives and wants it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ended = False
         self._child: subprocess.Popen[bytes] | None = None
 
-    def run(self, commands: list[list[str]]) -> int:
-        """Run the commands until one fails; return the exit code of the last one run, 128 + n for signal n."""
-        code = 0
-        for position, command in enumerate(commands, start=1):
-            with self._lock:
-                if code or self._ended:
-                    break
-                self._child = child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
-            if position == len(commands):
-                sys.stdout.write(f"{child.pid}\n")
-                sys.stdout.flush()
-            code = child.wait()
+    def run(self, command: list[str]) -> int:
+        """Run the command, unless the end was asked for already; return its exit code, 128 + n for signal n."""
+        with self._lock:
+            if self._ended:
+                return 0
+            self._child = child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+        sys.stdout.write(f"{child.pid}\n")
+        sys.stdout.flush()
+        code = child.wait()
         return code if code >= 0 else 128 - code
 
     def end(self, grace_s: float) -> None:
-        """End the running command, and run none after it: SIGTERM, then SIGKILL `grace_s` seconds later."""
+        """End the command: SIGTERM, then SIGKILL `grace_s` seconds later."""
         with self._lock:
             self._ended = True
             child = self._child
@@ -56,11 +52,11 @@ class Guard:
             child.kill()
 
 
-def main(commands: list[list[str]], grace_s: float, remove: str | None) -> int:
-    """Run the commands guarded; return the exit code.
+def main(command: list[str], grace_s: float, remove: str | None) -> int:
+    """Run the command guarded; return the exit code.
 
     Args:
-        commands: argument lists. The last is the long-running one.
+        command: an argument list.
         grace_s: seconds between asking for the end and forcing it.
         remove: a directory that goes when the owner does. Its content is of no use then: no grace is given.
     """
@@ -77,7 +73,7 @@ def main(commands: list[list[str]], grace_s: float, remove: str | None) -> int:
 
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=guard.end, args=(grace_s,)).start())
     threading.Thread(target=watch, daemon=True).start()
-    code = guard.run(commands)
+    code = guard.run(command)
     if remove and orphaned.is_set():
         shutil.rmtree(remove, ignore_errors=True)
     return code

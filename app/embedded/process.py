@@ -12,16 +12,16 @@ _GUARD = Path(__file__).with_name("guard.py")
 
 
 class GuardedProcess:
-    """Commands run one after another under a guard that ends them when this process is gone.
+    """A command run under a guard that ends it when this process is gone.
 
     Args:
-        commands: argument lists; each runs if the one before it succeeded, and the last is the long-running one.
-        log: where their output goes. It is inherited, so a lock on this open file is held as long as they run.
+        command: an argument list.
+        log: where its output goes. It is inherited, so a lock on this open file is held as long as it runs.
         remove: a directory to remove if this process dies or calls `abandon`.
     """
 
-    def __init__(self, commands: list[list[str]], log: BinaryIO, remove: Path | None) -> None:
-        order = {"commands": commands, "grace_s": STOP_GRACE_S, "remove": str(remove) if remove else None}
+    def __init__(self, command: list[str], log: BinaryIO, remove: Path | None) -> None:
+        order = {"command": command, "grace_s": STOP_GRACE_S, "remove": str(remove) if remove else None}
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_GUARD), json.dumps(order)],
             stdin=subprocess.PIPE,
@@ -34,15 +34,15 @@ class GuardedProcess:
 
     @property
     def pid(self) -> int:
-        """The process id of the last command; waits until it runs.
+        """The process id of the command; waits until it runs.
 
         Raises:
-            ProcessLookupError: a command before it failed.
+            ProcessLookupError: it could not be run.
         """
         if self._pid is None:
             line = self._guard.stdout.readline() if self._guard.stdout else b""
             if not line:
-                raise ProcessLookupError("The process ended before its last command ran.")
+                raise ProcessLookupError("The process ended before its command ran.")
             self._pid = int(line)
         return self._pid
 

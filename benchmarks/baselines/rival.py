@@ -54,7 +54,7 @@ class Rival(Target):
         """Start a process that counts; it ends with `stack`."""
         log = directory / f"{what}.log"
         with log.open("ab") as file:
-            process = GuardedProcess([command], file, None)
+            process = GuardedProcess(command, file, None)
         stack.callback(process.abandon)
         self._processes.append((what, process, log))
 

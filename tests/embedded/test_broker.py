@@ -15,8 +15,10 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from app.embedded import Broker, BrokerFailedError, DataDirectoryError, Node, PortTakenError, broker_or_given
-from app.embedded.java import installed_java
-from app.embedded.properties import new_cluster_id, write_properties
+from app.embedded.jars import kafka_jars
+from app.embedded.java import find_java, installed_java
+from app.embedded.properties import new_cluster_id, read_properties, server_properties, write_properties
+from app.embedded.storage import format_logs
 from tests.embedded.processes import gone
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port
@@ -100,6 +102,34 @@ def test_it_listens_on_the_loopback_address_only_and_leaves_nothing_behind() -> 
         broker.check()
     assert gone(pid)
     assert not directory.exists()
+
+
+@pytest.mark.slow
+def test_a_directory_is_formatted_as_kafkas_own_tool_does_it(tmp_path: Path) -> None:
+    ours, theirs, settings = tmp_path / "ours", tmp_path / "theirs", tmp_path / "server.properties"
+    node = Node(cluster_id=new_cluster_id(), voters={1: 9093})
+    write_properties(settings, server_properties(node, 9092, theirs))
+    jars = os.pathsep.join(map(str, kafka_jars()))
+    tool = [str(find_java()), "-cp", jars, "kafka.tools.StorageTool", "format", "-t", node.cluster_id]
+    subprocess.run([*tool, "-c", str(settings)], check=True, capture_output=True, timeout=60)
+    format_logs(ours, node.id, node.cluster_id)
+
+    written = [sorted(path.name for path in logs.iterdir()) for logs in (ours, theirs)]
+    assert written[0] == written[1]
+    said = [read_properties(logs / "meta.properties") for logs in (ours, theirs)]
+    assert len({len(one.pop("directory.id")) for one in said}) == 1
+    assert said[0] == said[1]
+    # But for when it was: checksums and times of the batches.
+    assert timeless(ours / "bootstrap.checkpoint") == timeless(theirs / "bootstrap.checkpoint")
+
+
+def timeless(checkpoint: Path) -> bytes:
+    raw, at = bytearray(checkpoint.read_bytes()), 0
+    while at < len(raw):
+        raw[at + 17 : at + 21] = bytes(4)
+        raw[at + 27 : at + 43] = bytes(16)
+        at += 12 + int.from_bytes(raw[at + 8 : at + 12], "big")
+    return bytes(raw)
 
 
 @pytest.mark.slow

@@ -16,34 +16,33 @@ from tests.harness.worker import eventually
 SLEEP = ["sleep", "1000"]
 
 
-def guarded(commands: list[list[str]], log: Path, remove: Path | None = None) -> GuardedProcess:
+def guarded(command: list[str], log: Path, remove: Path | None = None) -> GuardedProcess:
     with log.open("ab") as output:
-        return GuardedProcess(commands, output, remove)
+        return GuardedProcess(command, output, remove)
 
 
-def test_the_last_command_runs_after_the_first_has_succeeded(tmp_path: Path) -> None:
-    process = guarded([["echo", "formatted"], SLEEP], tmp_path / "log")
-    assert not gone(process.pid)
-    assert (tmp_path / "log").read_text() == "formatted\n"
+def test_what_a_command_prints_goes_to_the_log_and_its_end_is_known(tmp_path: Path) -> None:
+    process = guarded(["sh", "-c", "echo said; exit 3"], tmp_path / "log")
+    eventually(lambda: process.exit_code() == 3)
+    assert (tmp_path / "log").read_text() == "said\n"
     process.stop()
-    assert gone(process.pid)
 
 
-def test_the_last_command_does_not_run_after_a_failure(tmp_path: Path) -> None:
-    process = guarded([["false"], SLEEP], tmp_path / "log")
-    with pytest.raises(ProcessLookupError, match="before its last command"):
+def test_a_command_that_is_not_there_is_said(tmp_path: Path) -> None:
+    process = guarded(["/nowhere/command"], tmp_path / "log")
+    with pytest.raises(ProcessLookupError, match="before its command"):
         _ = process.pid
-    eventually(lambda: process.exit_code() == 1)
+    assert "/nowhere/command" in (tmp_path / "log").read_text()
     process.stop()
 
 
 def test_stop_keeps_the_directory_and_abandon_removes_it(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     directory.mkdir()
-    first = guarded([SLEEP], tmp_path / "log", directory)
+    first = guarded(SLEEP, tmp_path / "log", directory)
     first.stop()
     assert directory.exists()
-    second = guarded([SLEEP], tmp_path / "log", directory)
+    second = guarded(SLEEP, tmp_path / "log", directory)
     pid = second.pid
     second.abandon()
     assert gone(pid)
@@ -53,7 +52,7 @@ def test_stop_keeps_the_directory_and_abandon_removes_it(tmp_path: Path) -> None
 def test_a_killed_command_is_reported_and_leaves_the_directory_to_its_owner(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     directory.mkdir()
-    process = guarded([SLEEP], tmp_path / "log", directory)
+    process = guarded(SLEEP, tmp_path / "log", directory)
     os.kill(process.pid, signal.SIGKILL)
     eventually(lambda: process.exit_code() == 128 + signal.SIGKILL)
     assert directory.exists()
@@ -66,7 +65,7 @@ def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(
     monkeypatch.setattr("app.embedded.process.STOP_GRACE_S", 0.2)
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)"
     log = tmp_path / "log"
-    process = guarded([[sys.executable, "-c", f"{stubborn}; time.sleep(1000)"]], log)
+    process = guarded([sys.executable, "-c", f"{stubborn}; time.sleep(1000)"], log)
     eventually(lambda: "deaf" in log.read_text())
     pid = process.pid
     process.stop()
@@ -79,7 +78,7 @@ OWNER = """
     from app.embedded.process import GuardedProcess
     directory = Path(sys.argv[1])
     directory.mkdir()
-    process = GuardedProcess([["sleep", "1000"]], (directory / "log").open("ab"), directory)
+    process = GuardedProcess(["sleep", "1000"], (directory / "log").open("ab"), directory)
     print(process.pid, flush=True)
     time.sleep(1000)
 """

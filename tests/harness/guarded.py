@@ -165,12 +165,12 @@ class _Broker(Broker):
         super().__init__(place, ports["BROKER"], node=Node(1, properties.new_cluster_id(), {1: ports["CONTROLLER"]}))
         self._settings, self._option = settings, option
 
-    def _commands(self) -> list[list[str]]:
+    def _command(self) -> list[str]:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self._settings.items():
                 patch.setitem(properties._FOR_DEVELOPMENT, name, value)
             patch.setattr(broker, "_JVM", [*broker._JVM, self._option])
-            return super()._commands()
+            return super()._command()
 
 
 @contextmanager

@@ -48,7 +48,7 @@ class Program:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         said = [f"{name}={value}" for name, value in {"PYTHONPATH": str(ROOT), **self._env}.items()]
         with self._log.open("ab") as log:
-            self._process = GuardedProcess([["env", *said, *self._command]], log, None)
+            self._process = GuardedProcess(["env", *said, *self._command], log, None)
         return self
 
     def kill(self) -> None:

@@ -147,7 +147,7 @@ class Worker:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             self._log_start = log.tell()
-            self._process = GuardedProcess([command], log, None)
+            self._process = GuardedProcess(command, log, None)
         return self
 
     def ready(self) -> tuple[bool, str]:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import session
+from tests.harness import class_archives
 from tests.harness.worker import eventually
 
 #: Plans of a few rows are interpreted sooner than they are compiled.
@@ -113,4 +114,5 @@ def consume(bootstrap: str) -> Consume:
 def own_spark(tmp_path: Path) -> dict[str, str]:
     """The environment of a command that has a JVM of its own, and leaves what it does when killed in `tmp_path`."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
-    return ours | {"TMPDIR": str(tmp_path)}
+    options = class_archives.java_options(class_archives.SPARK)
+    return ours | {"TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": options}
