@@ -76,7 +76,7 @@ def queue(
         waiting = msgspec.structs.replace(waiting, value=body, headers=[])
         raw = encode(waiting, step.version)
     if len(raw) <= limit:
-        step.put(context.free_key(step, row, step.now_ms), waiting, raw)
+        step.put(context.free_key(step, row, step.broker_ms), waiting, raw)
 
 
 def _body(entry: Entry, reason: Reason, sentence: str) -> bytes:

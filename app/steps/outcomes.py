@@ -203,17 +203,17 @@ class Outcomes:
             log.error("the failure callback of %s is given up after %d tries: %s", entry.source, tries, outcome.why)
             return
         again = msgspec.structs.replace(entry, attempts=tries)
-        due_ms = step.now_ms + wait_ms(tries, entry.source, outcome.after_ms)
+        due_ms = step.broker_ms + wait_ms(tries, entry.source, outcome.after_ms)
         step.put(self._context.free_key(step, outcome.row, due_ms), again, encode(again, step.version))
 
     def _attempted(self, step: Step, outcome: Attempted, entry: Entry) -> None:
         """Have a message wait for its next try in its row, or give it up."""
         row, failed, limit_ms = outcome.row, entry.attempts + 1, self._settings.http_give_up_ms
         last_ms = keys.due_of(row) + limit_ms if limit_ms else None
-        if outcome.never or (last_ms is not None and step.now_ms >= last_ms):
+        # By the brokers' time: one that was taken from a clock that had jumped would be an hour or a year away.
+        if outcome.never or (last_ms is not None and step.broker_ms >= last_ms):
             self._rejected(step, Rejected(row, Reason.UNDELIVERABLE, _given_up(outcome, failed, entry)), entry)
             return
-        # By the brokers' time: one that was taken from a clock that had jumped would be an hour or a year away.
         next_ms = step.broker_ms + wait_ms(failed, entry.source, outcome.after_ms)
         next_ms = next_ms if last_ms is None else min(next_ms, last_ms)
         waiting = msgspec.structs.replace(entry, attempts=failed, next_try_ms=next_ms)

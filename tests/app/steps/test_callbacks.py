@@ -141,6 +141,19 @@ def test_a_callback_that_is_taken_is_gone_without_an_event(bench: Workbench) -> 
     assert len(bench.events) == told
 
 
+def test_a_clock_that_has_jumped_leaves_callbacks_at_their_times(bench: Workbench) -> None:
+    bench.schedule("a", NOW - 5, delay_on_failure=URL)
+    bench.now_ms = NOW + (hour := 3_600_000)
+    bench.ahead_ms = hour
+    bench.run(Rejected(bench.claim("a"), Reason.UNKNOWN_TOPIC, "It is gone."))
+    ((row, callback),) = bench.store.rows()
+    assert keys.due_of(row) == NOW
+    bench.run(Attempted(bench.claim_row(row), "HTTP 500"))
+
+    ((due, _),) = waiting(bench)
+    assert due == NOW + wait_ms(1, callback.source)
+
+
 def test_a_callback_that_is_not_taken_is_tried_again_ever_later_for_half_a_day(
     bench: Workbench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -129,6 +129,13 @@ def test_it_is_given_up_at_the_first_failure_past_its_time_and_tried_once_at_the
     assert callback.url == "https://back.example.com/"
 
 
+def test_a_clock_that_has_jumped_gives_nothing_up_before_its_time(bench: Workbench) -> None:
+    ask(bench, URL)
+    bench.now_ms, bench.ahead_ms = NOW + 4 * DAY, 4 * DAY
+    fail(bench)
+    assert row(bench)[1].attempts == 1
+
+
 def test_410_gives_it_up_at_once(bench: Workbench) -> None:
     ask(bench, URL)
     fail(bench, "HTTP 410", never=True)
