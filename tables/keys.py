@@ -12,7 +12,7 @@ _ROW = struct.Struct(">QQI")
 _LONG = struct.Struct(">Q")
 _due = _LONG.unpack_from
 
-ROW_SIZE, DUE_SIZE = _ROW.size, _LONG.size
+ROW_SIZE = _ROW.size
 MAX_DUE_MS = (1 << 55) - 1
 
 #: Kinds that live in the changelog and in the database.

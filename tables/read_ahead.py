@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Collection
-from itertools import islice
 
 from tables import keys
 from tables.database import Database
@@ -58,20 +57,21 @@ class ReadAhead:
 
     def _read(self, bound: bytes, limit: int) -> None:
         """Read on, until all is known that is asked for, and some more."""
-        items, rows, part, more, size = self._db.items(self._end, keys.ROWS_END), self._rows, 1, _ROWS, _BYTES
-        while some := list(islice(items, part)):
-            extra = some[max(0, min(limit - len(rows), _before(some, bound))) :]
+        scan, rows, part, more, size = self._db.scan(self._end, keys.ROWS_END), self._rows, 1, _ROWS, _BYTES
+        while some := scan.take(part):
+            sizes = [len(raw) for _, raw in some]
+            wanted = max(0, min(limit - len(rows), _before(some, bound)))
+            extra = some[wanted:]
             rows += some
             self._end = some[-1][0] + b"\x00"
-            more, size = more - len(extra), size - sum(len(raw) for _, raw in extra)
+            more, size = more - len(extra), size - sum(sizes[wanted:])
             if more <= 0 or size <= 0:
                 while size < 0 and len(extra) > 1:  # large ones have come after small ones
                     size += len(extra.pop()[1])
                     self._end = rows.pop()[0]
                 return
             # In ever larger parts, as far as rows are small: how many are wanted shows as they are read.
-            largest = max(len(raw) for _, raw in some)
-            part = max(1, min(2 * part, more if extra else _ROWS, _BYTES // (largest + 1)))
+            part = max(1, min(2 * part, more if extra else _ROWS, _BYTES // (max(sizes) + 1)))
         self._end = keys.ROWS_END
 
 

@@ -29,7 +29,7 @@ from tables.entry import decode
 
 log = logging.getLogger(__name__)
 
-_first, _due_bytes = itemgetter(0), itemgetter(slice(keys.DUE_SIZE))
+_first = itemgetter(0)
 
 #: Cycles are at least this far apart: firing each message on its own would cost twice the CPU.
 _CYCLE_S = 0.004
@@ -199,8 +199,8 @@ class DueLoop:
         for route, rows in groups:
             if self._is_free(route):
                 self._dispatcher.add_usual(partition, rows, route, now)
-                for due, number in Counter(map(_due_bytes, map(_first, rows))).items():
-                    self._late[now - keys.due_of(due)] += number
+                for due_ms, number in compiled.kernel.dues(rows):
+                    self._late[now - due_ms] += number
             else:
                 for key, raw in rows:
                     self._decide(partition, key, decode(raw), now)

@@ -50,6 +50,20 @@ def test_rows_are_grouped_by_where_they_go(found: Rows, begin: int) -> None:
     assert all(one is other for one, other in zip(grouped, itertools.chain(*expected.values()), strict=True))
 
 
+@patient
+@given(rows())
+def test_rows_that_are_due_are_counted_by_their_times(found: Rows) -> None:
+    due = [keys.due_of(key) for key, _ in found]
+
+    assert kernel.dues(found) == [(at, len(list(times))) for at, times in itertools.groupby(due)]
+
+
+@pytest.mark.parametrize("key", [b"", b"\0" * 19, b"\xff" * 20, b"\0" * 21])
+def test_what_is_no_rows_key_is_not_counted(key: bytes) -> None:
+    with pytest.raises(ValueError, match="row's key"):
+        kernel.dues([(key, b"")])
+
+
 @pytest.mark.parametrize("size", range(40))
 def test_keys_go_where_kafkas_clients_send_them(size: int) -> None:
     key = bytes(range(250, 256)) * 7

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from tables import (
     keys,
 )
 from tables.changes import RememberedDelivery, delivered_bytes, told_bytes
+from tables.database import Scan
 from tables.entry import encode
 from tables.orders import orders_bytes
 from tables.store import FORMAT
@@ -208,13 +209,13 @@ def test_what_is_read_is_bounded_by_time_and_limit(tmp_path: Path) -> None:
 def test_looks_are_served_from_what_was_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(tmp_path / "x.db", {key(due): entry(f"{due}") for due in range(1000)})
     looked = []
-    items = store._db.items
+    scan = store._db.scan
 
-    def look(start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def look(start: bytes, end: bytes) -> Scan:
         looked.append(start)
-        return items(start, end)
+        return scan(start, end)
 
-    monkeypatch.setattr(store._db, "items", look)
+    monkeypatch.setattr(store._db, "scan", look)
     found, start = [], b""
     for now in range(0, 100, 5):
         rows, then = store.due(now, start, 100)

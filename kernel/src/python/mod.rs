@@ -16,7 +16,7 @@ mod punctual_kernel {
 
     /// What Python calls, and with what: changed together with `API` in tables/compiled.py.
     #[pymodule_export]
-    const API: u32 = 3;
+    const API: u32 = 4;
 
     #[pymodule_export]
     use super::builder::Builder;
@@ -29,7 +29,7 @@ mod punctual_kernel {
     #[pymodule_export]
     use super::requests::{Rules, requests};
     #[pymodule_export]
-    use super::rows::{places, route};
+    use super::rows::{dues, places, route};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

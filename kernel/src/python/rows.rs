@@ -62,6 +62,22 @@ pub fn known<'a>(key: &[u8], raw: &'a [u8]) -> PyResult<(Row<'a>, i64)> {
     row::parse(raw).zip(due_of(key)).ok_or_else(|| PyValueError::new_err("this is no usual row"))
 }
 
+/// Return when rows are due, and how many at each time; times that come again later are there again.
+/// Raises ValueError for a key that is no row's.
+#[pyfunction]
+pub fn dues(rows: &Bound<'_, PyList>) -> PyResult<Vec<(i64, u64)>> {
+    let mut found: Vec<(i64, u64)> = Vec::new();
+    for item in rows {
+        let (key, _) = row_of(&item)?;
+        let due_ms = due_of(key.as_bytes()).ok_or_else(|| PyValueError::new_err("this is no row's key"))?;
+        match found.last_mut() {
+            Some((last_ms, number)) if *last_ms == due_ms => *number += 1,
+            _ => found.push((due_ms, 1)),
+        }
+    }
+    Ok(found)
+}
+
 /// Return the due time in a row's key (tables/keys.py).
 pub fn due_of(key: &[u8]) -> Option<i64> {
     (key.len() == KEY).then_some(())?;
