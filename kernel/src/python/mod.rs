@@ -19,17 +19,10 @@ mod punctual_kernel {
     const API: u32 = 4;
 
     #[pymodule_export]
-    use super::builder::Builder;
-    #[pymodule_export]
-    use super::delivered::delivered;
-    #[pymodule_export]
-    use super::packed::Packed;
-    #[pymodule_export]
-    use super::records::{Record, unpack};
-    #[pymodule_export]
-    use super::requests::{Rules, requests};
-    #[pymodule_export]
-    use super::rows::{dues, places, route};
+    use super::{
+        builder::Builder, delivered::delivered, packed::Packed, records::Record, records::unpack, requests::Rules,
+        requests::requests, rows::dues, rows::places, rows::route,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

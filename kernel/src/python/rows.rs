@@ -65,17 +65,10 @@ pub fn known<'a>(key: &[u8], raw: &'a [u8]) -> PyResult<(Row<'a>, i64)> {
 /// Return when rows are due, and how many at each time; times that come again later are there again.
 /// Raises ValueError for a key that is no row's.
 #[pyfunction]
-pub fn dues(rows: &Bound<'_, PyList>) -> PyResult<Vec<(i64, u64)>> {
-    let mut found: Vec<(i64, u64)> = Vec::new();
-    for item in rows {
-        let (key, _) = row_of(&item)?;
-        let due_ms = due_of(key.as_bytes()).ok_or_else(|| PyValueError::new_err("this is no row's key"))?;
-        match found.last_mut() {
-            Some((last_ms, number)) if *last_ms == due_ms => *number += 1,
-            _ => found.push((due_ms, 1)),
-        }
-    }
-    Ok(found)
+pub fn dues(rows: &Bound<'_, PyList>) -> PyResult<Vec<(i64, usize)>> {
+    let due = |item| due_of(row_of(&item)?.0.as_bytes()).ok_or_else(|| PyValueError::new_err("this is no row's key"));
+    let dues = rows.iter().map(due).collect::<PyResult<Vec<_>>>()?;
+    Ok(dues.chunk_by(|one, next| one == next).map(|alike| (alike[0], alike.len())).collect())
 }
 
 /// Return the due time in a row's key (tables/keys.py).
