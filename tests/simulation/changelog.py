@@ -18,7 +18,8 @@ def untrue(evidence: Evidence) -> Iterator[str]:
     for number, store in evidence.stores.items():
         log = evidence.world.broker.logs[evidence.world.settings.changelog][number]
         records = [record for batch in log.committed() for record in batch.records(log.topic, number)]
-        clean = rnd.choice((0, log.end, rnd.randint(0, log.end)))
+        # What comes from a zombie at the very end is not compacted before its owner looks: the last segment never is.
+        clean = min(store.offset, rnd.choice((0, log.end, rnd.randint(0, log.end))))
         wanted, found = _image(store), _restored(evidence, _compacted(records, clean), log.end)
         if found != wanted:
             differing = sorted(key for key in {*found, *wanted} if found.get(key) != wanted.get(key))
