@@ -173,20 +173,23 @@ async def test_what_a_step_takes_along_is_not_joined_any_more(tmp_path: Path) ->
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Transacted(stage)
         exact(stage, journal)
-        for late, id_ in ((3, "a"), (-10, "b")):
+        for late, id_ in ((-5, "a"), (-10, "b")):
             await stage.schedule(id_, late, delay_to_partition="1")
         journal.open.clear()
+        journal.asked = 0
+        stage.clock.wall += 5
         stage.fire()
         await stage.until(lambda: journal.asked)
-        stage.clock.wall += 10
+        stage.clock.wall += 5
         stage.fire()
         await stage.partition.pause(0)  # its first life ends with one row on its way and one that waits
+        assert journal.ids == ["a"]
         stage.begin(0)
 
         journal.open.set()
         stage.fire()
         await stage.until(lambda: len(stage.told()) == 2)
-        assert journal.ids == ["a", "b"]
+        assert journal.ids[1:] == ["a", "b"]
 
 
 class OutOfSight:
