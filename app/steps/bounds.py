@@ -53,8 +53,8 @@ class Bounds:
     def pass_on(self, step: Step, entry: Entry, by: Command) -> None:
         """Count the bound of a message that was not sent for the one that has replaced it meanwhile, `by` a command.
 
-        Perhaps that one is being sent itself; or another has replaced it, which began no later. What began later has
-        its own life, for that one was delivered.
+        Perhaps that one is being sent itself, or is to be looked at; or another has replaced it, which began no later.
+        What began later has its own life, for that one was delivered.
         """
         row = next((row for row, other in self._claims.items() if other.source == by.source), None)
         if row is None or step.changes.removes(row):
@@ -70,8 +70,9 @@ class Bounds:
 
         Its id is another's by now. It is among the first rows, as far as no more than that are passed over.
         """
+        said = source.encode()
         for row, raw in itertools.islice(self._store.raw_rows(b""), self._looked_at):
-            if source.encode() in raw and decode(raw).source == source and not step.changes.removes(row):
+            if said in raw and decode(raw).source == source and not step.changes.removes(row):
                 return row
         return None
 

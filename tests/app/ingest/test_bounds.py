@@ -168,12 +168,18 @@ def test_one_that_is_being_sent_itself_by_then_stays_where_it_is(bench: Workbenc
     bench.assert_balanced()
 
 
-def test_a_bound_does_not_outlive_a_delivery_in_between(bench: Workbench) -> None:
+def three(bench: Workbench, **last: str) -> tuple[bytes, bytes]:
+    """Have one request after the other, the first two of which are being sent; return their rows."""
     ask(bench, NOW, delay_no_later=str(WITHIN))
     first = bench.claim("a")
     ask(bench, NOW + 99_000)
     second = bench.claim("a")
-    ask(bench, NOW + 99_500, delay_no_later=str(WITHIN))
+    ask(bench, NOW + 99_500, **last)
+    return first, second
+
+
+def test_a_bound_does_not_outlive_a_delivery_in_between(bench: Workbench) -> None:
+    first, second = three(bench, delay_no_later=str(WITHIN))
     bench.run(bench.delivered(second), Unsent(first))
 
     assert bench.pending() == {"a": NOW + 99_500 + BACK}
@@ -181,11 +187,7 @@ def test_a_bound_does_not_outlive_a_delivery_in_between(bench: Workbench) -> Non
 
 
 def test_a_bound_goes_from_one_that_was_not_sent_to_the_next(bench: Workbench) -> None:
-    ask(bench, NOW, delay_no_later=str(WITHIN))
-    first = bench.claim("a")
-    ask(bench, NOW + 99_000)
-    second = bench.claim("a")
-    ask(bench, NOW + 99_500)
+    first, second = three(bench)
     bench.run(Unsent(first))
     assert bench.pending() == {"a": NOW + 99_500 + BACK}
     bench.run(Unsent(second))
@@ -195,15 +197,11 @@ def test_a_bound_goes_from_one_that_was_not_sent_to_the_next(bench: Workbench) -
 
 
 def test_a_bound_goes_on_to_what_was_sent_by_a_process_that_ended_and_is_not_looked_at_yet(bench: Workbench) -> None:
-    ask(bench, NOW, delay_no_later=str(WITHIN))
-    first = bench.claim("a")
-    ask(bench, NOW + 98_000)
-    second = bench.claim("a")
-    ask(bench, NOW + 99_000, delay_no_later=str(WITHIN))
+    first, second = three(bench, delay_no_later=str(WITHIN))
     bench.claims.clear()
     bench.claim_row(first)
     bench.run(Unsent(first))
-    assert bench.pending() == {"a": NOW + 99_000 + BACK}
+    assert bench.pending() == {"a": NOW + 99_500 + BACK}
     bench.claim_row(second)
     bench.run(Unsent(second))
 
