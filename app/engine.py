@@ -20,6 +20,7 @@ from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.ingest.quotas import Quotas
 from app.kafka import Cluster, Sender
+from app.ownership.arrivals import Arrivals
 from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
 from app.ownership.input_logs import InputLogs
@@ -151,6 +152,7 @@ class Engine:
                 intake,
                 CatchingUp(settings, self.cluster, logs, intake, partitions, progress.report),
                 self.controls,
+                Arrivals(settings, self.clock, targets),
             ),
             lambda number, lost_inputs: Partition(number, services, self.due, lost_inputs),
             self.due.notify,

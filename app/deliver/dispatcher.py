@@ -45,8 +45,6 @@ class Dispatcher:
         self._turn = 0
         #: How many partitions topics of our own cluster have, or had a moment ago.
         self._usual: dict[str, int] = {}
-        #: Hears how long each cluster took to acknowledge a batch, in seconds.
-        self.answered: Callable[[str | None, float], None] = lambda _cluster, _seconds: None
         self.missing = MissingTopics(targets, settings.give_up_ms)
 
     def knows(self, cluster: str | None) -> bool:
@@ -178,10 +176,9 @@ class Dispatcher:
         acked = self._targets[cluster].sender.submit(topic, partition, delivery.batch, first=first)
         for owner in owners:
             owner.passed("sent")
-        began = asyncio.get_running_loop().time()
-        acked.add_done_callback(lambda future: self._ended(delivery, future, began))
+        acked.add_done_callback(lambda future: self._ended(delivery, future))
 
-    def _ended(self, delivery: DeliveryBatch, acked: asyncio.Future[Ack], began: float) -> None:
+    def _ended(self, delivery: DeliveryBatch, acked: asyncio.Future[Ack]) -> None:
         self._sent[delivery.route].remove(delivery)
         if not self._sent[delivery.route]:
             del self._sent[delivery.route]
@@ -189,7 +186,6 @@ class Dispatcher:
             return
         error, following = acked.exception(), self._deliveries.pop(delivery.route, None)
         if error is None:
-            self.answered(delivery.route[0], asyncio.get_running_loop().time() - began)
             self._delivered(delivery, acked.result())
         elif isinstance(error, (Recalled, PartitionGone)):  # they wait, or go where their keys belong by now
             self._release(delivery)

@@ -10,6 +10,8 @@ from app.settings import Settings
 
 CHECK = "rights"
 _SOMEBODY = "this user"
+#: What a worker can do without on a destination.
+_OF_DESTINATIONS = frozenset({"Read"})
 
 
 def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
@@ -22,12 +24,14 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
             continue
         granted = _granted(topic)
         told = told or granted is not None
-        yield from _lacking("topic", topic.name, user, wanted, granted)
+        goes_without = frozenset() if topic.name in settings.internal_topics else _OF_DESTINATIONS
+        yield from _lacking("topic", topic.name, user, wanted, granted, goes_without)
     for name, cluster in facts.others.items():
         there = settings.login_to(name).user or _SOMEBODY
         for topic in cluster.topics.values():
             if topic.there:  # what may not be described may be on another cluster alone: that is a warning
-                yield from _lacking("topic", f"{topic.name} of cluster {name}", there, {"Write"}, topic.operations)
+                known_as, wanted = f"{topic.name} of cluster {name}", {"Read", "Write"}
+                yield from _lacking("topic", known_as, there, wanted, topic.operations, _OF_DESTINATIONS)
     group = facts.cluster.group_operations
     yield from _lacking("group", settings.app_id, user, {"Read"}, group)
     if settings.exactly_once:
@@ -52,7 +56,14 @@ def _granted(topic: Topic) -> frozenset[str] | None:
     return frozenset() if topic.error == "TopicAuthorizationFailedError" else topic.operations
 
 
-def _lacking(kind: str, name: str, user: str, wanted: set[str], granted: frozenset[str] | None) -> Iterator[Finding]:
+def _lacking(
+    kind: str,
+    name: str,
+    user: str,
+    wanted: set[str],
+    granted: frozenset[str] | None,
+    goes_without: frozenset[str] = frozenset(),
+) -> Iterator[Finding]:
     if granted is None:
         return
     lacking = sorted(wanted - granted)
@@ -61,7 +72,11 @@ def _lacking(kind: str, name: str, user: str, wanted: set[str], granted: frozens
             f"{user} lacks {', '.join(lacking)} on {kind} {name}. Grant it: `faust -A app doctor --acls kafka-acls "
             f"--principal User:{_principal(user)}` prints all that a worker needs."
         )
-        yield Finding("error", CHECK, name, sentence)
+        if goes_without.issuperset(lacking):
+            sentence += " Without it, what had arrived when a worker died may come twice."
+            yield Finding("warning", CHECK, name, sentence)
+        else:
+            yield Finding("error", CHECK, name, sentence)
     else:
         yield Finding("ok", CHECK, name, f"{user} may do what a worker does with {kind} {name}.")
 

@@ -13,7 +13,7 @@ from app.due.http_rows import HttpRows
 from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
 from app.due.set_aside import LONGEST_S, SetAside
-from app.due.window import Window
+from app.partition.in_flight import InFlight
 from app.partition.partition import Partition
 from app.partition.state import State
 from app.route import HTTP, Route, destination_of
@@ -61,14 +61,12 @@ class DueLoop:
         posts = posts or Posts(settings, clock)
         posts.room = self.notify
         self.http = HttpRows(posts, self._decide, settings.fire_batch)
-        self._window = Window(self._is_aside, unlimited=settings.exactly_once)
-        dispatcher.answered = self._window.answered
-        self._set_aside = SetAside(settings, self.throttle, self._fire_row, self.http.takes, self._window)
+        self._set_aside = SetAside(self.throttle, self._fire_row, self.http.takes, self._room)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
-        #: Whether rows of what a partition fires may have to be set aside.
-        self._sets_aside = False
+        #: Whether rows of what a partition fires may have to be set aside, and whether any had no room for more.
+        self._sets_aside = self._full = False
         self._changed = asyncio.Event()
         self.beat_s = 0.0
 
@@ -93,7 +91,7 @@ class DueLoop:
             now = self._clock.now_ms()
             self._look(loop.time())  # after that: what comes while the process stands still is not overtaken
             await self._sleep(self.cycle(now) if self._clock.may_fire() else LONGEST_S)
-            apart_s = _FULL_CYCLE_S if self._window.full else _CYCLE_S
+            apart_s = _FULL_CYCLE_S if self._full else _CYCLE_S
             await asyncio.sleep(max(0.0, began + apart_s - loop.time()))
 
     def cycle(self, now: int) -> float:
@@ -102,11 +100,9 @@ class DueLoop:
         if self.throttle.active:
             self.throttle.own(self.partitions.keys())
         live = [partition for partition in self.partitions.values() if partition.state is State.LIVE]
-        self._window.begin([partition.in_flight for partition in live], asyncio.get_running_loop().time())
-        turns = sorted(live, key=lambda it: it.in_flight.cursor) if self._window.scarce else live
-        for partition in turns:
-            with self._window.handing_out(partition.in_flight):
-                wait_s = min(wait_s, self._fire(partition, now))
+        self._full = any(partition.in_flight.full for partition in live)
+        for partition in live:
+            wait_s = min(wait_s, self._fire(partition, now))
         self._free.clear()
         wait_s = min(wait_s, self._set_aside.go_through(live, now))
         self._send_off()
@@ -159,7 +155,7 @@ class DueLoop:
         self._unhold(partition)
         next_ms = self.http.go_on(partition, now)
         partition.skip_settled()
-        room = self._window.room(in_flight, self._settings.fire_room)
+        room = self._room(in_flight)
         claimed, in_flight.full = len(in_flight.claims), room <= 0
         if room <= 0:
             return LONGEST_S
@@ -275,6 +271,10 @@ class DueLoop:
             )
             self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
         return True
+
+    def _room(self, in_flight: InFlight) -> int:
+        """Return how many more rows of a partition may be on their way."""
+        return self._settings.fire_room - in_flight.sending(self._is_aside)
 
     def _is_aside(self, route: Route) -> bool:
         """Return whether what is in flight on a route takes no room from the rest."""

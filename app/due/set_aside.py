@@ -8,10 +8,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 
-from app.due.window import Window
+from app.partition.in_flight import InFlight
 from app.partition.partition import Partition
 from app.route import destination_of
-from app.settings import Settings
 from app.throttle.throttle import BACKLOG_MS, Throttle
 from punctual.contract.destination import Destination
 from tables import Entry, keys
@@ -26,6 +25,8 @@ _OF_A_SCAN, _OF_A_CYCLE = 500, 2_000
 Fire = Callable[[Partition, bytes, Entry, int], bool]
 #: Whether a row can be sent at that time, or anything else be done with it.
 Takes = Callable[[bytes, Entry, int], bool]
+#: How many more rows a partition may have on their way.
+Room = Callable[[InFlight], int]
 
 
 class SetAside:
@@ -33,15 +34,13 @@ class SetAside:
 
     def __init__(
         self,
-        settings: Settings,
         throttle: Throttle,
         fire: Fire,
         takes: Takes,
-        window: Window,
+        room: Room,
     ) -> None:
-        """Let `fire` send what it `takes`, as far as the `window` has room."""
-        self._settings, self._throttle, self._fire = settings, throttle, fire
-        self._takes, self._window = takes, window
+        """Let `fire` send what it `takes`, as far as a partition has `room`."""
+        self._throttle, self._fire, self._takes, self._room = throttle, fire, takes, room
         self._turn = self._looks = 0
         #: Whether a scan has ended before its time: it goes on at once, others when there may be room.
         self._cut_off = False
@@ -77,8 +76,7 @@ class SetAside:
             return max(_APART_S, self._throttle.until_s(to, late))
         share, self._cut_off = math.inf if room == math.inf else max(1, room // len(waiting)), False
         for partition in _rotated(waiting, self._turn):
-            with self._window.handing_out(partition.in_flight):
-                room -= self._scan(partition, to, now, min(share, room))
+            room -= self._scan(partition, to, now, min(share, room))
             if room < 1 or self._looks <= 0:
                 break
         left = [partition for partition in waiting if to in partition.in_flight.aside]
@@ -92,7 +90,7 @@ class SetAside:
         Those before the place that it stops at are dealt with; at the cursor, the due loop's scan goes on.
         """
         in_flight, spent = partition.in_flight, 0
-        room = self._window.room(in_flight, self._settings.fire_room)
+        room = self._room(in_flight)
         for count, (key, raw) in enumerate(partition.store.raw_rows(in_flight.aside[to])):
             if key >= in_flight.cursor:
                 break

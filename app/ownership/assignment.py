@@ -15,6 +15,7 @@ import aiokafka.errors
 from app.due.input_liveness import BLIND_S
 from app.errors import PartitionStopped
 from app.kafka import Cluster
+from app.ownership.arrivals import Arrivals
 from app.ownership.catch_up import CatchUp
 from app.ownership.catching_up import CatchingUp
 from app.ownership.input_logs import InputLogs
@@ -52,6 +53,7 @@ class Stages:
     intake: Intake
     catching_up: CatchingUp
     controls: Controls
+    arrivals: Arrivals
 
 
 class Ownership:
@@ -151,15 +153,20 @@ class Ownership:
         await stages.recovery.end_replaced(number, store)
         await self._learn_destinations(store)
         claims = await stages.watermark.claims(number)
+        expected = await stages.arrivals.expected(store)
         if generation != self.generation:
             return
         partition.start(store, self._fatal)
         for topic, stamp_ms in claims.items():
             partition.memory.claim(topic, stamp_ms)
         await stages.intake.begin(number, offsets)
-        await stages.catching_up.wait(partition, ends, look, began)
+        arrived, _ = await asyncio.gather(
+            stages.arrivals.look(number, expected), stages.catching_up.wait(partition, ends, look, began)
+        )
         read_s = asyncio.get_running_loop().time()
         await stages.controls.read()  # what was paused while nobody was here stays so
+        if generation == self.generation and partition.working:
+            partition.settle(arrived)
         if asyncio.get_running_loop().time() - read_s > BLIND_S:
             await self._catch_up_again(partition, generation)
         else:

@@ -7,12 +7,13 @@ committed is gathered into the next one: the busier, the larger the steps.
 import asyncio
 import itertools
 import logging
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 
 from app.errors import InputGone
 from app.ingest.policy import Policy
 from app.kafka.transactions.transaction import Untaken
+from app.partition.arrived import Arrived
 from app.partition.in_flight import InFlight
 from app.partition.pacing import SOON_MS, Pacing
 from app.partition.ports import Firing
@@ -26,7 +27,7 @@ from app.route import Route
 from app.steps.context import Context
 from app.steps.delivery import Delivery
 from app.steps.order_memory import OrderMemory
-from app.steps.outcomes import Outcome, Unsent
+from app.steps.outcomes import Delivered, Outcome, Unsent
 from app.steps.step import Step
 from punctual.contract.native import Record
 from tables import Entry, PartitionStore, keys
@@ -124,6 +125,20 @@ class Partition:
     def go_live(self) -> None:
         """Fire what is due from now on."""
         self._state = State.LIVE
+
+    def settle(self, arrived: Iterable[Arrived]) -> None:
+        """Take for delivered what had arrived before, if it is still what is waiting."""
+        places = defaultdict[tuple[str, int, int], list[tuple[bytes, int]]](list)
+        for one in arrived:
+            entry = None if self.in_flight.busy(one.row) else self.store.entry(one.row)
+            if entry is not None and entry.source == one.source:
+                self.in_flight.claim(one.row, entry)
+                places[one.topic, one.partition, one.at_ms].append((one.row, one.offset))
+        for place, rows in places.items():
+            self.tell(Delivered(rows, *place))
+        if places:
+            sentence = "partition %d: %d messages that its last owner had sent are not sent again"
+            log.info(sentence, self.number, sum(map(len, places.values())), extra={"partition": self.number})
 
     def lose_inputs(self) -> None:
         """Have what waits in the inputs read before anything else is fired: nothing was heard of them for a while."""

@@ -11,7 +11,6 @@ from app.settings import Settings
 
 _WILDCARD: Final = re.compile(r"[*?[]")
 _EXACTLY_ONCE: Final = "exactly once"
-_ALWAYS: Final = "always"
 
 
 class Acl(NamedTuple):
@@ -21,7 +20,7 @@ class Acl(NamedTuple):
     name: str
     pattern: Literal["literal", "prefixed"]
     operations: tuple[str, ...]
-    when: str = _ALWAYS
+    when: str = "always"
 
 
 def worker_acls(settings: Settings) -> list[Acl]:
@@ -30,13 +29,12 @@ def worker_acls(settings: Settings) -> list[Acl]:
     acls = [
         Acl("topic", own, "prefixed", ("Create", "DescribeConfigs", "Read", "Write")),
         *(Acl("topic", name, "literal", ("DescribeConfigs", "Read")) for name in settings.extra_inputs),
-        *_destinations(settings, ("Write",), _ALWAYS),
+        # What had arrived when a worker died is looked for there; exactly once, whether a transaction is left open.
+        *_destinations(settings, ("Read", "Write")),
         Acl("group", settings.app_id, "literal", ("Read",)),
     ]
     if settings.exactly_once:
         acls.append(Acl("transactional id", own, "prefixed", ("Write",), _EXACTLY_ONCE))
-        # Whether a transaction is left open there is asked by an API that wants to be allowed to read.
-        acls += _destinations(settings, ("Read",), _EXACTLY_ONCE)
     return acls
 
 
@@ -48,7 +46,7 @@ def gateway_acls(settings: Settings) -> list[Acl]:
         Acl("topic", settings.dead_letters, "literal", ("Write",)),
         Acl("topic", settings.events_topic, "literal", ("Read",)),
         Acl("topic", settings.progress, "literal", ("Read",)),
-        *_destinations(settings, ("Describe",), _ALWAYS),
+        *_destinations(settings, ("Describe",)),
     ]
 
 
@@ -59,17 +57,17 @@ def producer_acls(settings: Settings) -> list[Acl]:
 
 def consumer_acls(settings: Settings, group: str) -> list[Acl]:
     """Return what who reads deliveries as a group needs, on all topics that may be delivered to."""
-    return [*_destinations(settings, ("Read",), _ALWAYS), Acl("group", group, "literal", ("Read",))]
+    return [*_destinations(settings, ("Read",)), Acl("group", group, "literal", ("Read",))]
 
 
-def _destinations(settings: Settings, operations: tuple[str, ...], when: str) -> Iterable[Acl]:
+def _destinations(settings: Settings, operations: tuple[str, ...]) -> Iterable[Acl]:
     """Yield a right on all topics that a pattern of destinations means, of more if ACLs cannot say it: `*-late`."""
     patterns = dict.fromkeys(pattern for listed in settings.destinations.values() for pattern in listed)
     named = dict.fromkeys(_topics(pattern) for pattern in patterns)
     if ("*", "literal") in named:  # it includes the others
         named = {("*", "literal"): None}
     for name, pattern in named:
-        yield Acl("topic", name, pattern, operations, when)
+        yield Acl("topic", name, pattern, operations)
 
 
 def _topics(pattern: str) -> tuple[str, Literal["literal", "prefixed"]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from punctual.contract import headers as names
 from punctual.contract import recurring, retry
@@ -56,6 +56,18 @@ class PlainRecord:
     headers: Sequence[tuple[str, bytes | None]]
 
 
+class Copy(NamedTuple):
+    """What tells a delivery from all others: by its headers, all copies of one have the same."""
+
+    id: bytes
+    due: bytes
+    source: bytes
+
+
+#: The headers that say so, in their order.
+_TOLD_APART = (_ID, _DUE, _SOURCE)
+
+
 def decode(record: Record) -> Request:
     """Return the request that a record makes.
 
@@ -99,6 +111,13 @@ def delivery(message: Message, due_ms: int) -> Headers:
         (_DUE, b"%d" % due_ms),
         (_SOURCE, message.source.encode()),
     ]
+
+
+def copy_of(headers: Sequence[tuple[str, bytes | None]]) -> Copy | None:
+    """Return what a record is a copy of, by the headers that delivery() ends with; None if it is no delivery."""
+    if len(headers) < len(Copy._fields) or tuple(name for name, _ in headers[-3:]) != _TOLD_APART:
+        return None
+    return Copy(*(value or b"" for _, value in headers[-3:]))
 
 
 def again(message: Message, due_ms: int) -> Headers:

@@ -53,7 +53,7 @@ def test_they_follow_the_settings_of_the_environment() -> None:
         assert re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", one["metadata"]["name"])
     *_, user = yaml.safe_load_all(text)
     assert (user["kind"], user["metadata"]["name"]) == ("KafkaUser", "shop")
-    orders = {"resource": {"type": "topic", "name": "orders.", "patternType": "prefix"}, "operations": ["Write"]}
-    assert orders in user["spec"]["authorization"]["acls"]
+    orders = {"type": "topic", "name": "orders.", "patternType": "prefix"}
+    assert {"resource": orders, "operations": ["Read", "Write"]} in user["spec"]["authorization"]["acls"]
     clusters = {one["metadata"]["labels"]["strimzi.io/cluster"] for one in yaml.safe_load_all(text)}
     assert clusters == {"west"}

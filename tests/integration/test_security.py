@@ -92,6 +92,28 @@ def test_a_right_that_is_missing_is_named_by_the_dead_letter_and_by_the_doctor(
     assert _told(outside, app_id, env) == []
 
 
+def test_what_may_not_be_read_is_sent_again_after_a_crash_and_the_log_says_why(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    app_id, to, env, settings = _installation("at_least_once")
+    inside, outside = guarded.broker.bootstrap, guarded.outside("SASL_PLAINTEXT")
+    create_topic(inside, to)
+    for acl in worker_acls(settings):
+        guarded.grant("worker", [acl._replace(operations=("Write",)) if acl.name == to else acl])
+    env |= guarded.env("SASL_PLAINTEXT")
+    with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env, crash_at="fire.acked") as worker:
+        worker.start().wait_ready()
+        here = Installation(inside, app_id, worker, Requests(inside, app_id))
+        here.requests.schedule("0", now_ms() + 100, to)
+        here.requests.flush()
+        worker.wait_crashed()
+        worker.crash_at = None
+        worker.start()
+        here.await_event("delivered", "0")
+        assert len(here.wait_for(to, 2)) == 2
+        assert f"may not read {to}, where its last owner may have sent something: grant Read on it" in worker.log
+
+
 def _told(bootstrap: str, app_id: str, env: dict[str, str]) -> list[str]:
     """Return the rights that the doctor misses."""
     errors = found(doctor(bootstrap, app_id, "--format", "json", **env), "error")

@@ -17,7 +17,9 @@ from app.due.http_rows import HttpRows
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
+from app.ownership import arrivals, destination_end
 from app.ownership.catching_up import CatchingUp
+from app.ownership.destination_end import DestinationEnd
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
 from app.route import Route
@@ -29,6 +31,7 @@ from app.steps.step import Step
 from app.throttle.allowance import Allowance
 from app.throttle.controls import Controls
 from punctual.contract import forward, jitter
+from punctual.contract.native import Copy
 from tables import Bound, Changes, Entry, Order, keys
 from tables.restore import StaleFilter
 from tables.row_writes import RowWrites
@@ -256,6 +259,14 @@ def _one_name(_: Any) -> Any:
     return planted
 
 
+def _by_id(copy_of: Any) -> Any:
+    def planted(headers: Any) -> Copy | None:
+        copy: Copy | None = copy_of(headers)
+        return copy and copy._replace(due=b"0", source=b"")
+
+    return planted
+
+
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
@@ -272,6 +283,11 @@ BUGS: dict[str, list[Bug]] = {
     "what is sent does not count for its rate": [(Allowance, "spend", _uncounted)],
     "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
+    "what had arrived before is sent again": [(DestinationEnd, "find", _nothing)],
+    "what had arrived before is known by its id alone": [
+        (arrivals, "copy_of", _by_id),
+        (destination_end, "copy_of", _by_id),
+    ],
     "a partition fires before it has caught up": [(CatchingUp, "wait", _nothing)],
     "exactly once, the last owner is fenced after the changelog's end is read": [
         (TransactionalJournal, "fence", _nothing),

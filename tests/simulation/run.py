@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, w
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
+from tests.simulation.arrivals import sent_again
 from tests.simulation.bounds import unbounded
 from tests.simulation.callbacks import broken_callbacks
 from tests.simulation.changelog import untrue
@@ -40,6 +41,7 @@ _CHECKS = (
     too_fast,
     beyond_quota,
     miscounted,
+    sent_again,
 )
 #: Seeds that one process runs before it asks for more.
 _SHARE = 5

@@ -18,6 +18,7 @@ from app.ingest.destinations import Destinations
 from app.ingest.quotas import whose
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
+from app.ownership.arrivals import Arrivals
 from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
 from app.ownership.input_logs import InputLogs
@@ -241,6 +242,7 @@ class Worker:
                 self.consumer,
                 CatchingUp(settings, self.cluster, logs, self.consumer, partitions, progress.report),
                 self.controls,
+                Arrivals(settings, clock, targets),
             ),
             lambda number, lost_inputs: self._noting(Partition(number, services, self.due, lost_inputs)),
             self.due.notify,

@@ -37,6 +37,9 @@ class Stored(NamedTuple):
 class PartitionReader:
     """Goes through one partition from an offset on; waits out brokers that are away."""
 
+    #: What waiting does not mend.
+    _final: tuple[type[kafka.KafkaError], ...] = (kafka.OffsetOutOfRangeError,)
+
     def __init__(
         self, cluster: Cluster, topic: str, partition: int, offset: int = 0, *, fetch_bytes: int = _FETCH_BYTES
     ) -> None:
@@ -151,7 +154,7 @@ class PartitionReader:
     async def _ask(self, ask: Callable[[int], Awaitable[T]], error_of: Callable[[T], int]) -> T:
         """Ask the partition's leader until it answers.
 
-        Raises aiokafka's OffsetOutOfRangeError, which waiting does not mend.
+        Raises aiokafka's OffsetOutOfRangeError.
         """
         while True:
             leader = self._cluster.leader(self._topic, self._partition)
@@ -164,14 +167,24 @@ class PartitionReader:
                     error = kafka.for_code(error_of(response))
                     if error is kafka.NoError:
                         return response
-                    if error is kafka.OffsetOutOfRangeError:
+                    if issubclass(error, self._final):
                         raise error(f"{self._topic}-{self._partition}: {self._next_fetch}")
                     await self._cluster.refresh([self._topic])
-            except kafka.OffsetOutOfRangeError:
+            except self._final:
                 raise
             except kafka.KafkaError:
                 pass  # the broker is away: its connection says so in the log
             await asyncio.sleep(_BACKOFF_S)
+
+
+class ForeignReader(PartitionReader):
+    """One of a topic that is not ours. That it is gone, or may not be read, raises aiokafka's errors too."""
+
+    _final = (
+        kafka.OffsetOutOfRangeError,
+        kafka.TopicAuthorizationFailedError,
+        kafka.UnknownTopicOrPartitionError,
+    )
 
 
 class WrittenReader(PartitionReader):

@@ -17,8 +17,8 @@ def test_the_commands_of_kafkas_tool_grant_each_right() -> None:
     lines = kafka_acls(SETTINGS, "User:punctual").splitlines()
     assert len(lines) == len(worker_acls(SETTINGS))
     assert (
-        "kafka-acls --bootstrap-server 127.0.0.1:9092 --add --allow-principal User:punctual --operation Write "
-        "--topic orders. --resource-pattern-type prefixed"
+        "kafka-acls --bootstrap-server 127.0.0.1:9092 --add --allow-principal User:punctual --operation Read "
+        "--operation Write --topic orders. --resource-pattern-type prefixed"
     ) in lines
     assert any("--transactional-id delay- " in line for line in lines)
 

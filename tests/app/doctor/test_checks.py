@@ -254,6 +254,16 @@ def test_rights_that_are_lacking_are_named() -> None:
     assert "lacks Write on topic orders" in said(found, "orders")
 
 
+def test_a_destination_that_may_not_be_read_is_a_warning() -> None:
+    write_only = msgspec.structs.replace(topic("orders"), operations=frozenset({"Write"}))
+    there = ClusterFacts(bootstrap="h:1", brokers={1: KAFKA_4}, topics={"orders": write_only})
+    known = msgspec.structs.replace(facts([write_only]), others={"us": there})
+    found = list(rights.check(settings(DELAY_CLUSTERS="us=h:1"), known))
+    assert wrong(found) == [("warning", "orders"), ("warning", "orders of cluster us")]
+    assert "lacks Read on topic orders. Grant it" in said(found, "orders")
+    assert "may come twice" in said(found, "orders")
+
+
 def test_rights_on_other_clusters_are_those_of_their_own_users() -> None:
     ours = settings(DELAY_CLUSTERS="us=h:1")
     read_only = msgspec.structs.replace(topic("orders"), operations=frozenset({"Read"}))

@@ -18,7 +18,7 @@ def settings(**env: str) -> Settings:
 
 def destinations(patterns: str) -> set[tuple[str, str]]:
     found = worker_acls(settings(DELAY_DESTINATIONS=patterns))
-    return {(acl.name, acl.pattern) for acl in found if acl.operations == ("Write",)}
+    return {(acl.name, acl.pattern) for acl in found if acl.operations == ("Read", "Write")}
 
 
 def test_the_page_for_operators_has_the_same_rights() -> None:
@@ -34,10 +34,10 @@ def test_the_page_for_operators_has_the_same_rights() -> None:
     assert page == set(worker_acls(settings(**env)))
 
 
-def test_at_least_once_needs_no_transactional_id_and_reads_no_destination() -> None:
+def test_at_least_once_needs_no_transactional_id() -> None:
     found = worker_acls(settings())
     assert {acl.resource for acl in found} == {"topic", "group"}
-    assert [acl.operations for acl in found if acl.name == "orders"] == [("Write",)]
+    assert [acl.operations for acl in found if acl.name == "orders"] == [("Read", "Write")]
 
 
 @pytest.mark.parametrize(

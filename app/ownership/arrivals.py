@@ -1,0 +1,114 @@
+"""What had arrived when a partition's last owner died: it is not sent again, though that was not written down yet.
+
+A row leaves the changelog when its destination has acknowledged it. Who dies in between leaves rows that are due, and
+have arrived. The next owner looks for them where they would be, at the ends of their destinations: a delivery says in
+its headers what it is a copy of. What is not found there is sent: a look that fails costs duplicates, never a message.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+
+import aiokafka.errors
+
+from app.clock import FAST_MS, Clock
+from app.deliver.target import Target
+from app.ownership.destination_end import DestinationEnd, Expected
+from app.partition.arrived import Arrived
+from app.route import destination_of, named
+from app.settings import Settings
+from app.steps.occurrences import occurrence
+from punctual.contract.destination import Destination
+from punctual.contract.dialects import OF_ROWS
+from punctual.contract.home import home_partition
+from punctual.contract.native import Copy, copy_of
+from tables import PartitionStore, keys
+from tables.entry import decode
+
+log = logging.getLogger(__name__)
+
+#: So long it is looked for what has arrived, in seconds: what is due waits meanwhile.
+_MOST_S = 2.0
+#: Only the first rows that are due may have been on their way: so many, or of so many bytes, are looked for.
+_ROWS, _BYTES = 10_000, 64 << 20
+#: The last owner's clock may have been fast, and this one slow, by as much.
+_CLOCKS_MS = 2 * FAST_MS
+#: The loop is held up by so many rows at a time.
+_AT_A_TIME = 500
+
+
+class Arrivals:
+    """Finds what has arrived of the rows of partitions that a worker takes over."""
+
+    def __init__(self, settings: Settings, clock: Clock, targets: Mapping[str | None, Target]) -> None:
+        """Look at the ends of destinations on `targets`, by the name of the cluster."""
+        self._settings, self._clock, self._targets = settings, clock, targets
+
+    async def expected(self, store: PartitionStore) -> dict[Destination, Expected]:
+        """Return the rows of a store that may have arrived, by their destinations: nobody writes to it meanwhile.
+
+        Exactly once there are none: what has arrived is removed.
+        """
+        found, size = defaultdict[Destination, Expected](dict), 0
+        if self._settings.exactly_once:
+            return found
+        rows = self._due(store)
+        while some := list(itertools.islice(rows, _AT_A_TIME)):
+            for key, raw in some:
+                entry, size = decode(raw), size + len(raw)
+                if entry.url is None and "://" not in entry.to:
+                    copy = copy_of(OF_ROWS.delivery(occurrence(entry, keys.due_of(key)), keys.due_of(key)))
+                    assert copy is not None
+                    found[destination_of(entry)][copy] = key, entry.source
+            if size > _BYTES:
+                break
+            await asyncio.sleep(0)
+        return found
+
+    def _due(self, store: PartitionStore) -> Iterator[tuple[bytes, bytes]]:
+        bound = keys.due_bound(self._clock.wall_ms() + _CLOCKS_MS)
+        return itertools.islice(itertools.takewhile(lambda row: row[0] < bound, store.raw_rows(b"\x00")), _ROWS)
+
+    async def look(self, number: int, expected: Mapping[Destination, Expected]) -> list[Arrived]:
+        """Return those of a partition's rows that have arrived, as far as that is found out in time."""
+        found = list[Arrived]()
+        try:
+            async with asyncio.timeout(_MOST_S):
+                await asyncio.gather(*(self._at(to, number, rows, found) for to, rows in expected.items()))
+        except TimeoutError:
+            sentence = "partition %d: what its last owner had sent was not found out in %g s: some may come twice"
+            log.warning(sentence, number, _MOST_S, extra={"partition": number})
+        return found
+
+    async def _at(self, to: Destination, number: int, rows: Expected, found: list[Arrived]) -> None:
+        """Find what has arrived at one destination."""
+        cluster, topic = to
+        target = self._targets.get(cluster)
+        if target is None:
+            return
+        try:
+            if not target.cluster.partitions(topic):
+                await target.cluster.refresh([topic])
+            ends = (DestinationEnd(target.cluster, topic, one) for one in range(target.cluster.partitions(topic)))
+            await asyncio.gather(*(end.find(rows, self._is_of(number), found) for end in ends))
+        except aiokafka.errors.TopicAuthorizationFailedError:
+            sentence = (
+                "partition %d: this worker may not read %s, where its last owner may have sent something: grant Read "
+                "on it, or some of that may come twice"
+            )
+            log.warning(sentence, number, named(*to), extra={"partition": number})
+        except aiokafka.errors.KafkaError as error:
+            sentence = "partition %d: what its last owner may have sent to %s cannot be read, some may come twice: %r"
+            log.warning(sentence, number, named(*to), error, extra={"partition": number})
+
+    def _is_of(self, number: int) -> Callable[[Copy], bool]:
+        """Return what tells whether a copy is of a partition's message."""
+        inputs, partitions = self._settings.inputs, self._settings.partitions
+        return lambda copy: home_partition(_message_id(copy), inputs, partitions) == number
+
+
+def _message_id(copy: Copy) -> bytes:
+    """Return the id of the message that a copy is of: an occurrence of a series has one of its own."""
+    return copy.id.removesuffix(b"@" + copy.due)

@@ -1,0 +1,59 @@
+"""The end of a destination's partition, where the last deliveries of a process that died would be."""
+
+from collections.abc import Callable
+
+from app.kafka import Cluster
+from app.kafka.metadata.reader import ForeignReader
+from app.partition.arrived import Arrived
+from punctual.contract.native import Copy, copy_of
+
+#: So many records are read first, the last ones, then twice as many before them, and so on.
+_LAST = 1_000
+#: Nothing is sent before it is due; clocks differ by so much at most.
+_CLOCKS_MS = 60_000
+
+#: What may have arrived at one destination: the row of each copy, and the source of its message.
+Expected = dict[Copy, tuple[bytes, str]]
+
+
+class DestinationEnd:
+    """Reads a partition backwards, as far as something that is looked for may be."""
+
+    def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
+        """Look at a partition of a cluster's topic."""
+        self._cluster, self._topic, self._partition = cluster, topic, partition
+
+    async def find(self, expected: Expected, ours: Callable[[Copy], bool], found: list[Arrived]) -> None:
+        """Add to `found` what there is of what is expected, the last first; `ours` tells what the same sender has sent.
+
+        It has sent one after the other, and taken note in the same order of what had arrived: before a delivery of its
+        that is not expected, nothing is. What is not committed is not there. Raises aiokafka's errors if the topic has
+        gone or may not be read.
+        """
+        first_ms = min(int(copy.due) for copy in expected) - _CLOCKS_MS
+        reader = ForeignReader(self._cluster, self._topic, self._partition)
+        begin, end = await reader.after(max(0, first_ms)), await reader.end()
+        size = _LAST
+        while begin < end:
+            start = max(begin, end - size)
+            if await self._block(start, end, expected, ours, found):
+                return
+            end, size = start, 2 * size
+
+    async def _block(
+        self, start: int, end: int, expected: Expected, ours: Callable[[Copy], bool], found: list[Arrived]
+    ) -> bool:
+        """Read the records from `start` to `end`; return whether nothing that is looked for is before them."""
+        before: bool | None = None
+        async for record in ForeignReader(self._cluster, self._topic, self._partition, start).up_to(end):
+            copy = copy_of(record.headers)
+            if copy is None or record.offset >= end:
+                continue
+            if copy in expected:
+                before = before or False
+                row, source = expected[copy]
+                at_ms = max(record.timestamp_ms, int(copy.due))
+                found.append(Arrived(row, source, self._topic, self._partition, record.offset, at_ms))
+            elif before is None and ours(copy):
+                before = True
+        return bool(before)

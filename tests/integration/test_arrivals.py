@@ -1,0 +1,182 @@
+"""The ends of destinations say what has arrived, and nothing else is taken for it."""
+
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+
+from app.clock import Clock
+from app.deliver.target import Target
+from app.kafka import Cluster, Sender
+from app.ownership.arrivals import Arrivals
+from app.settings import Settings
+from app.steps.occurrences import begun, occurrence
+from punctual.contract.home import home_partition
+from punctual.contract.native import delivery
+from punctual.contract.recurrence import Recurrence
+from punctual.contract.request import Headers
+from tables import Entry, PartitionStore, keys
+from tests.harness.kafka import create_topic, now_ms
+from tests.tables.rows import CRC, filled
+
+PARTITIONS, OTHERS = 4, 1_500
+BY_OTHERS: Headers = [("by", b"others")]
+_NUMBERS = itertools.count()
+INPUTS = {"delay-requests": "native"}
+#: Ids of one partition, and of another one.
+OURS, THEIRS = ([id_ for id_ in map(str, range(200)) if home_partition(id_, INPUTS, PARTITIONS) == n] for n in (0, 1))
+
+
+class Destination:
+    """A destination of two partitions, its rows and what has been written to it."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self.topic = create_topic(bootstrap, f"arrivals-{now_ms()}-{next(_NUMBERS)}", 2)
+        self._options = {"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 5}
+        self._producer = Producer(self._options)
+        self._directory, self._due = directory, itertools.count(now_ms() - 1_000)
+        self.rows = dict[bytes, Entry]()
+
+    def row(self, id_: str, source: str = "") -> tuple[bytes, Entry]:
+        """Make a row of a message that is due."""
+        offset = next(_NUMBERS)
+        entry = Entry(id_, self.topic, b"k", b"v", [], source or f"delay-requests-0-{offset}")
+        return keys.row_key(next(self._due), offset, CRC), entry
+
+    def expect(self, *names: str) -> list[tuple[bytes, Entry]]:
+        """Have rows of messages with these ids wait."""
+        made = [self.row(name) for name in names]
+        self.rows.update(made)
+        return made
+
+    def write(self, *rows: tuple[bytes, Entry], producer: Producer | None = None) -> None:
+        """Write copies of rows."""
+        self.say(*(delivery(entry, keys.due_of(key)) for key, entry in rows), producer=producer)
+
+    def say(self, *headers: Headers, producer: Producer | None = None) -> None:
+        """Write records with these headers."""
+        producer = producer or self._producer
+        for one in headers:
+            producer.produce(self.topic, b"v", b"k", partition=1, headers=one)
+        assert not producer.flush(30)
+
+    def abort(self, *rows: tuple[bytes, Entry]) -> None:
+        """Write copies in a transaction that is aborted."""
+        producer = Producer({**self._options, "transactional.id": f"{self.topic}-aborted"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        self.write(*rows, producer=producer)
+        producer.abort_transaction(30)
+
+    def store(self) -> PartitionStore:
+        """Open a store that has the rows."""
+        return filled(self._directory / "0.db", self.rows)
+
+
+@pytest.fixture
+def there(bootstrap: str, tmp_path: Path) -> Destination:
+    return Destination(bootstrap, tmp_path)
+
+
+@pytest.fixture
+async def arrivals(bootstrap: str, there: Destination) -> AsyncIterator[Arrivals]:
+    cluster = Cluster(bootstrap)
+    await cluster.start(there.topic)
+    settings = Settings.from_env({"DELAY_PARTITIONS": str(PARTITIONS)})
+    yield Arrivals(settings, Clock(), {None: Target(cluster, Sender(cluster))})
+    await cluster.stop()
+
+
+async def found(arrivals: Arrivals, there: Destination) -> set[str]:
+    """Return the ids of what has arrived."""
+    store = there.store()
+    try:
+        arrived = await arrivals.look(0, await arrivals.expected(store))
+    finally:
+        store.close()
+    assert all(there.rows[one.row].source == one.source and one.at_ms >= keys.due_of(one.row) for one in arrived)
+    assert {(one.topic, one.partition) for one in arrived} <= {(there.topic, 1)}
+    return {there.rows[one.row].id for one in arrived}
+
+
+async def test_what_is_at_the_end_has_arrived(arrivals: Arrivals, there: Destination) -> None:
+    waiting = there.expect(*OURS[:5])
+    there.write(there.row(OURS[9]), *waiting[:3])
+
+    assert await found(arrivals, there) == {*OURS[:3]}
+
+
+async def test_it_is_found_behind_much_of_others(arrivals: Arrivals, there: Destination) -> None:
+    waiting = there.expect(*OURS[:4])
+    there.write(there.row(OURS[9]), waiting[0])
+    there.say(*[BY_OTHERS] * OTHERS)
+    there.write(*(there.row(id_) for id_ in THEIRS), waiting[1])
+    there.say(*[[]] * OTHERS)
+
+    assert await found(arrivals, there) == {*OURS[:2]}
+
+
+async def test_nothing_is_looked_for_before_what_is_settled(arrivals: Arrivals, there: Destination) -> None:
+    """Nothing of the kind is there: it shows that millions of records that were delivered are not read again."""
+    waiting = there.expect(*OURS[:2])
+    there.write(waiting[0])
+    there.say(*[[]] * OTHERS)
+    there.write(*(there.row(id_) for id_ in OURS[2:]))
+    there.say(*[[]] * OTHERS)
+    there.write(waiting[1])
+
+    assert await found(arrivals, there) == {OURS[1]}
+
+
+@pytest.mark.parametrize("other", ["source", "due", "id", "header"])
+async def test_what_differs_in_anything_has_not_arrived(other: str, arrivals: Arrivals, there: Destination) -> None:
+    [(key, entry)] = there.expect(OURS[0])
+    due = keys.due_of(key)
+    said = {
+        "source": delivery(there.row(OURS[0])[1], due),
+        "due": delivery(entry, due + 1),
+        "id": delivery(there.row(OURS[1], entry.source)[1], due),
+        "header": [*delivery(entry, due), ("more", b"")],
+    }[other]
+    there.say(said)
+
+    assert not await found(arrivals, there)
+
+
+async def test_what_was_aborted_has_not_arrived(arrivals: Arrivals, there: Destination) -> None:
+    waiting = there.expect(*OURS[:2])
+    there.abort(*waiting)
+    there.write(waiting[1])
+
+    assert await found(arrivals, there) == {OURS[1]}
+
+
+async def test_a_topic_that_has_gone_has_nothing(arrivals: Arrivals, there: Destination) -> None:
+    there.expect(OURS[0])
+    for key, entry in list(there.rows.items()):
+        there.rows[key] = Entry(entry.id, f"{there.topic}-gone", b"k", b"v", [], entry.source)
+
+    assert not await found(arrivals, there)
+
+
+async def test_an_occurrence_of_a_series_has_arrived_by_its_own_id(arrivals: Arrivals, there: Destination) -> None:
+    [(key, entry)] = there.expect(OURS[0])
+    due = keys.due_of(key)
+    there.rows[key] = series = msgspec.structs.replace(
+        entry, series=begun(Recurrence(60_000, None, anchor_ms=due), due)
+    )
+    there.say(*(delivery(occurrence(series, at), at) for at in (due - 60_000, due)))
+
+    assert await found(arrivals, there) == {OURS[0]}
+
+
+async def test_exactly_once_nothing_is_looked_for(there: Destination) -> None:
+    there.expect(OURS[0])
+    store = there.store()
+    arrivals = Arrivals(Settings.from_env({"DELAY_GUARANTEE": "exactly_once"}), Clock(), {})
+
+    assert not await arrivals.expected(store)
+    store.close()
