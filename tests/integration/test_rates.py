@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.harness.kafka import create_topic, now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.worker import Worker, crowd, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 
@@ -124,7 +124,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
     for topic, cap in zip(capped, CAPS, strict=True):
         assert max(always[topic]) <= cap * 10 * (1 + OFF) + 1
         assert min(steady[topic]) >= cap * 10 * (1 - OFF) - 1
-    assert with_backlog <= beside_others + LATER_MS
+    assert with_backlog <= beside_others + LATER_MS * crowd()
     assert max(overdue) == 0
 
 
@@ -146,4 +146,4 @@ def test_what_an_outage_has_left_is_caught_up_with_as_slowly_as_is_wanted(run: R
     log.info("%d to %d in ten seconds, wanted %d; p99 beside it %d ms", min(counts), max(counts), 10 * rate, late)
     assert max(counts) <= rate * 10 * (1 + OFF) + 1
     assert min(counts) >= rate * 10 * (1 - OFF) - 1
-    assert late <= LATER_MS
+    assert late <= LATER_MS * crowd()
