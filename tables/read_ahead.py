@@ -9,6 +9,9 @@ from tables.database import Database
 #: So much is read beyond what is asked for: with an iterator for each look, opening them took 8 % of a worker's time.
 _ROWS, _BYTES = 64, 64 * 1024
 
+#: A look finds no more than this, though more is asked for: rows may have a megabyte each.
+_MOST_BYTES = 8 << 20
+
 Row = tuple[bytes, bytes]
 
 
@@ -24,7 +27,8 @@ class ReadAhead:
     def due(self, bound: bytes, start: bytes, limit: int) -> tuple[list[Row], bytes | None]:
         """Return up to `limit` rows from key `start` to before `bound`, and the key at which to look on.
 
-        No other row lies before that key; None if no row follows at all.
+        No other row lies before that key; None if no row follows at all. Of large rows there are fewer, though more
+        are there.
         """
         self._begin_at(start)
         rows = self._rows
@@ -58,6 +62,7 @@ class ReadAhead:
     def _read(self, bound: bytes, limit: int) -> None:
         """Read on, until all is known that is asked for, and some more."""
         scan, rows, part, more, size = self._db.scan(self._end, keys.ROWS_END), self._rows, 1, _ROWS, _BYTES
+        most = _MOST_BYTES
         while some := scan.take(part):
             sizes = [len(raw) for _, raw in some]
             wanted = max(0, min(limit - len(rows), _before(some, bound)))
@@ -65,10 +70,13 @@ class ReadAhead:
             rows += some
             self._end = some[-1][0] + b"\x00"
             more, size = more - len(extra), size - sum(sizes[wanted:])
+            most -= sum(sizes)
             if more <= 0 or size <= 0:
                 while size < 0 and len(extra) > 1:  # large ones have come after small ones
                     size += len(extra.pop()[1])
                     self._end = rows.pop()[0]
+                return
+            if most <= 0:
                 return
             # In ever larger parts, as far as rows are small: how many are wanted shows as they are read.
             part = max(1, min(2 * part, more if extra else _ROWS, _BYTES // (max(sizes) + 1)))

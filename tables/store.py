@@ -136,6 +136,7 @@ class PartitionStore:
     def due(self, now_ms: int, start: bytes, limit: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         """Return up to `limit` rows from key `start` on, due at `now_ms`, in order of (due, arrival), undecoded.
 
+        Large ones are fewer at a time.
         And, from the same look, a key before which no other row lies, None if none follows: its due time is when to
         look again, unless something changes.
         """

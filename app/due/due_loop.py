@@ -35,6 +35,8 @@ _first = itemgetter(0)
 _CYCLE_S = 0.004
 #: The same while partitions wait for room: what there is goes in a few lumps.
 _FULL_CYCLE_S = 0.001
+#: A partition has no more than about so much on its way, however large its rows are.
+_BYTES = 16 << 20
 
 
 class DueLoop:
@@ -169,7 +171,7 @@ class DueLoop:
         found, following = partition.store.due(now, in_flight.cursor, limit)
         if found:
             self._fire_all(partition, found, now)
-            in_flight.move_on(found[-1][0])
+            in_flight.move_on(found)
         # It may not be looked at again before its first outcomes.
         in_flight.full = len(in_flight.claims) - claimed >= room
         if following is not None:
@@ -273,8 +275,9 @@ class DueLoop:
         return True
 
     def _room(self, in_flight: InFlight) -> int:
-        """Return how many more rows of a partition may be on their way."""
-        return self._settings.fire_room - in_flight.sending(self._is_aside)
+        """Return how many more rows of a partition may be on their way, by the size of the last ones."""
+        most = min(self._settings.fire_room, max(1, _BYTES // in_flight.row_bytes))
+        return most - in_flight.sending(self._is_aside)
 
     def _is_aside(self, route: Route) -> bool:
         """Return whether what is in flight on a route takes no room from the rest."""

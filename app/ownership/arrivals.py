@@ -15,7 +15,7 @@ import aiokafka.errors
 
 from app.clock import FAST_MS, Clock
 from app.deliver.target import Target
-from app.ownership.destination_end import DestinationEnd, Expected
+from app.ownership.destination_end import DestinationEnd, Expected, Waiting, content_of
 from app.partition.arrived import Arrived
 from app.route import destination_of, named
 from app.settings import Settings
@@ -35,6 +35,8 @@ _MOST_S = 2.0
 _ROWS, _BYTES = 10_000, 64 << 20
 #: The last owner's clock may have been fast, and this one slow, by as much.
 _CLOCKS_MS = 2 * FAST_MS
+#: So many partitions of destinations are read at once, for all partitions of this worker.
+_AT_ONCE = 8
 #: The loop is held up by so many rows at a time.
 _AT_A_TIME = 500
 
@@ -45,6 +47,7 @@ class Arrivals:
     def __init__(self, settings: Settings, clock: Clock, targets: Mapping[str | None, Target]) -> None:
         """Look at the ends of destinations on `targets`, by the name of the cluster."""
         self._settings, self._clock, self._targets = settings, clock, targets
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def expected(self, store: PartitionStore) -> dict[Destination, Expected]:
         """Return the rows of a store that may have arrived, by their destinations: nobody writes to it meanwhile.
@@ -59,9 +62,11 @@ class Arrivals:
             for key, raw in some:
                 entry, size = decode(raw), size + len(raw)
                 if entry.url is None and "://" not in entry.to:
-                    copy = copy_of(OF_ROWS.delivery(occurrence(entry, keys.due_of(key)), keys.due_of(key)))
-                    assert copy is not None
-                    found[destination_of(entry)][copy] = key, entry.source
+                    headers = OF_ROWS.delivery(occurrence(entry, keys.due_of(key)), keys.due_of(key))
+                    content = content_of(entry.key, entry.value, headers)
+                    copy = copy_of(headers)
+                    if copy is not None:
+                        found[destination_of(entry)][copy] = Waiting(key, entry.source, content)
             if size > _BYTES:
                 break
             await asyncio.sleep(0)
@@ -92,16 +97,20 @@ class Arrivals:
             if not target.cluster.partitions(topic):
                 await target.cluster.refresh([topic])
             ends = (DestinationEnd(target.cluster, topic, one) for one in range(target.cluster.partitions(topic)))
-            await asyncio.gather(*(end.find(rows, self._is_of(number), found) for end in ends))
+            await asyncio.gather(*(self._find(end, rows, number, found) for end in ends))
         except aiokafka.errors.TopicAuthorizationFailedError:
             sentence = (
                 "partition %d: this worker may not read %s, where its last owner may have sent something: grant Read "
                 "on it, or some of that may come twice"
             )
             log.warning(sentence, number, named(*to), extra={"partition": number})
-        except aiokafka.errors.KafkaError as error:
+        except Exception as error:  # noqa: BLE001 - what others have written there must not hold up what is due
             sentence = "partition %d: what its last owner may have sent to %s cannot be read, some may come twice: %r"
             log.warning(sentence, number, named(*to), error, extra={"partition": number})
+
+    async def _find(self, end: DestinationEnd, rows: Expected, number: int, found: list[Arrived]) -> None:
+        async with self._turns:
+            await end.find(rows, self._is_of(number), found)
 
     def _is_of(self, number: int) -> Callable[[Copy], bool]:
         """Return what tells whether a copy is of a partition's message."""

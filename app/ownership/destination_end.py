@@ -1,6 +1,7 @@
 """The end of a destination's partition, where the last deliveries of a process that died would be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from app.kafka import Cluster
 from app.kafka.metadata.reader import ForeignReader
@@ -9,11 +10,27 @@ from punctual.contract.native import Copy, copy_of
 
 #: So many records are read first, the last ones, then twice as many before them, and so on.
 _LAST = 1_000
+#: Fetches are small: unpacking one holds up deliveries of other partitions.
+_FETCH_BYTES = 512 * 1024
 #: Nothing is sent before it is due; clocks differ by so much at most.
 _CLOCKS_MS = 60_000
 
-#: What may have arrived at one destination: the row of each copy, and the source of its message.
-Expected = dict[Copy, tuple[bytes, str]]
+
+class Waiting(NamedTuple):
+    """A row that may have arrived: its key, the source of its message, and the hash of what is delivered of it."""
+
+    row: bytes
+    source: str
+    content: int
+
+
+#: What may have arrived at one destination.
+Expected = dict[Copy, Waiting]
+
+
+def content_of(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """Return the hash of a delivery, as far as it is its sender's; it is good within this process."""
+    return hash((key, value, tuple(map(tuple, headers[: -len(Copy._fields)]))))
 
 
 class DestinationEnd:
@@ -31,7 +48,7 @@ class DestinationEnd:
         gone or may not be read.
         """
         first_ms = min(int(copy.due) for copy in expected) - _CLOCKS_MS
-        reader = ForeignReader(self._cluster, self._topic, self._partition)
+        reader = self._reader()
         begin, end = await reader.after(max(0, first_ms)), await reader.end()
         size = _LAST
         while begin < end:
@@ -44,16 +61,21 @@ class DestinationEnd:
         self, start: int, end: int, expected: Expected, ours: Callable[[Copy], bool], found: list[Arrived]
     ) -> bool:
         """Read the records from `start` to `end`; return whether nothing that is looked for is before them."""
-        before: bool | None = None
-        async for record in ForeignReader(self._cluster, self._topic, self._partition, start).up_to(end):
+        settled: bool | None = None  # as the first delivery of the same sender says
+        async for record in self._reader(start).up_to(end):
             copy = copy_of(record.headers)
             if copy is None or record.offset >= end:
                 continue
-            if copy in expected:
-                before = before or False
-                row, source = expected[copy]
-                at_ms = max(record.timestamp_ms, int(copy.due))
-                found.append(Arrived(row, source, self._topic, self._partition, record.offset, at_ms))
-            elif before is None and ours(copy):
-                before = True
-        return bool(before)
+            waiting = expected.get(copy)
+            if waiting is not None:
+                settled = settled or False
+                if waiting.content == content_of(record.key, record.value, record.headers):
+                    at_ms = max(record.timestamp_ms, int(copy.due))
+                    place = self._topic, self._partition, record.offset
+                    found.append(Arrived(waiting.row, waiting.source, *place, at_ms))
+            elif settled is None and ours(copy):
+                settled = True
+        return bool(settled)
+
+    def _reader(self, offset: int = 0) -> ForeignReader:
+        return ForeignReader(self._cluster, self._topic, self._partition, offset, fetch_bytes=_FETCH_BYTES)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from app.partition.claims import Claims
@@ -22,6 +23,8 @@ from tables.entry import decode
 #: With so many rows on their way, a scan that went back would go through all of them again, and what has been removed
 #: before them. What is put there is looked at row by row, unless it is so many.
 _BUSY, _MOST_LATE = 100, 10_000
+
+_second = itemgetter(1)
 
 
 class InFlight:
@@ -52,8 +55,8 @@ class InFlight:
         self._step: Step | None = None
         self._skipped: bytes | None = None
         self.tries = NextTries()
-        #: Whether there is no room for more of its rows at the moment.
-        self.full = False
+        #: Whether there is no room for more of its rows at the moment, and about how many bytes each of them has.
+        self.full, self.row_bytes = False, 1
 
     def clear(self) -> None:
         """Begin anew: what is in flight belongs to nobody any more."""
@@ -248,9 +251,10 @@ class InFlight:
             return True
         return False
 
-    def move_on(self, last: bytes) -> None:
-        """Look behind `last` from now on."""
-        self.cursor = last + b"\0"
+    def move_on(self, found: Pairs) -> None:
+        """Look behind these rows from now on."""
+        self.cursor = found[-1][0] + b"\0"
+        self.row_bytes = max(1, sum(map(len, map(_second, found))) // len(found))
 
     @property
     def quiet(self) -> bool:

@@ -64,8 +64,8 @@ class Copy(NamedTuple):
     source: bytes
 
 
-#: The headers that say so, in their order.
-_TOLD_APART = (_ID, _DUE, _SOURCE)
+#: The headers that say so, in their order; and the longest id, which is that of an occurrence.
+_TOLD_APART, _LONGEST_ID = (_ID, _DUE, _SOURCE), ID_BYTES + len("@") + MAX_DIGITS
 
 
 def decode(record: Record) -> Request:
@@ -115,9 +115,11 @@ def delivery(message: Message, due_ms: int) -> Headers:
 
 def copy_of(headers: Sequence[tuple[str, bytes | None]]) -> Copy | None:
     """Return what a record is a copy of, by the headers that delivery() ends with; None if it is no delivery."""
-    if len(headers) < len(Copy._fields) or tuple(name for name, _ in headers[-3:]) != _TOLD_APART:
+    names = tuple(name for name, _ in headers[-len(_TOLD_APART) :])
+    if names != _TOLD_APART:
         return None
-    return Copy(*(value or b"" for _, value in headers[-3:]))
+    copy = Copy(*(value or b"" for _, value in headers[-len(names) :]))
+    return copy if len(copy.id) <= _LONGEST_ID else None
 
 
 def again(message: Message, due_ms: int) -> Headers:

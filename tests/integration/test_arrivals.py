@@ -56,11 +56,11 @@ class Destination:
         """Write copies of rows."""
         self.say(*(delivery(entry, keys.due_of(key)) for key, entry in rows), producer=producer)
 
-    def say(self, *headers: Headers, producer: Producer | None = None) -> None:
+    def say(self, *headers: Headers, producer: Producer | None = None, value: bytes = b"v") -> None:
         """Write records with these headers."""
         producer = producer or self._producer
         for one in headers:
-            producer.produce(self.topic, b"v", b"k", partition=1, headers=one)
+            producer.produce(self.topic, value, b"k", partition=1, headers=one)
         assert not producer.flush(30)
 
     def abort(self, *rows: tuple[bytes, Entry]) -> None:
@@ -131,7 +131,7 @@ async def test_nothing_is_looked_for_before_what_is_settled(arrivals: Arrivals, 
     assert await found(arrivals, there) == {OURS[1]}
 
 
-@pytest.mark.parametrize("other", ["source", "due", "id", "header"])
+@pytest.mark.parametrize("other", ["source", "due", "id", "header", "users", "value"])
 async def test_what_differs_in_anything_has_not_arrived(other: str, arrivals: Arrivals, there: Destination) -> None:
     [(key, entry)] = there.expect(OURS[0])
     due = keys.due_of(key)
@@ -140,10 +140,23 @@ async def test_what_differs_in_anything_has_not_arrived(other: str, arrivals: Ar
         "due": delivery(entry, due + 1),
         "id": delivery(there.row(OURS[1], entry.source)[1], due),
         "header": [*delivery(entry, due), ("more", b"")],
+        "users": [("more", b""), *delivery(entry, due)],
+        "value": delivery(entry, due),
     }[other]
-    there.say(said)
+    there.say(said, value=b"other" if other == "value" else b"v")
 
     assert not await found(arrivals, there)
+
+
+async def test_nothing_that_others_have_written_is_in_the_way(arrivals: Arrivals, there: Destination) -> None:
+    [waiting] = there.expect(OURS[0])
+    said = [("delay-due", b"\xff" * 9), ("delay-source", b"\xff")]
+    there.write(waiting)
+    for id_ in (b"orders-" + b"9" * 5_000 + b"-1", b"\xff-9-9", b"orders-9-9", b"@"):
+        there.say([("delay-id", id_), *said])
+        there.say([("delay-id", id_), ("delay-due", None), ("delay-source", None)])
+
+    assert await found(arrivals, there) == {OURS[0]}
 
 
 async def test_what_was_aborted_has_not_arrived(arrivals: Arrivals, there: Destination) -> None:

@@ -236,6 +236,20 @@ def test_large_rows_are_not_kept_once_they_are_given_and_few_are_read_ahead(tmp_
     assert len(store._ahead._rows) == 2
 
 
+def test_a_look_finds_some_megabytes_at_a_time(tmp_path: Path) -> None:
+    large = Entry("a", "orders", None, b"x" * 500_000, [], "delay-requests-0-0")
+    store = filled(tmp_path / "x.db", {key(due): large for due in range(50)})
+    found, looks = list[int](), 0
+    start: bytes | None = b""
+    while start is not None:
+        rows, start = store.due(60, start, 1_000)
+        assert sum(len(raw) for _, raw in rows) < 10_000_000
+        found, looks = found + [keys.due_of(row) for row, _ in rows], looks + 1
+
+    assert found == [*range(50)]
+    assert looks < 6
+
+
 def test_large_rows_behind_small_ones_are_not_kept_either(tmp_path: Path) -> None:
     large = Entry("a", "orders", None, b"x" * 50_000, [], "delay-requests-0-0")
     rows = {key(due): entry(f"{due}") if due < 15 else large for due in range(100)}

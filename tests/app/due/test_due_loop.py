@@ -37,6 +37,16 @@ async def test_it_fires_no_more_rows_of_a_partition_than_a_batch_at_a_time(tmp_p
         assert stage.due.cycle(stage.clock.now_ms()) == 0, "there is more that is due"
 
 
+async def test_of_large_rows_there_are_fewer_on_their_way(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_FIRE_BATCH="10") as stage:
+        for number in range(60):
+            await stage.schedule(f"{number}", 100 - number, large=bytes(900_000))
+        while stage.due.cycle(stage.clock.now_ms()) == 0:
+            pass
+
+        assert 15 <= len(stage.partition.claims) < 30
+
+
 async def test_what_is_looked_at_is_the_partitions_of_its_owner_as_they_are_now(tmp_path: Path) -> None:
     async with Stage(tmp_path, 2) as stage:
         for number in range(2):  # each with the id of its place

@@ -46,7 +46,7 @@ def test_the_cursor_goes_back_to_the_first_row_that_waits_for_a_route() -> None:
     rows = InFlight()
     for number in (5, 3, 9):
         rows.hold(key(number), entry(), FIRST)
-    rows.move_on(key(20))
+    rows.move_on([(key(20), b"")])
 
     assert not rows.quiet
     assert rows.held_routes(http=False) == [FIRST]
@@ -72,7 +72,7 @@ def test_a_row_that_a_step_takes_away_is_passed_over_until_that_is_committed() -
 
     assert rows.busy(key(4))
     assert not rows.busy(key(5))
-    rows.move_on(key(9))
+    rows.move_on([(key(9), b"")])
     assert not rows.quiet
     rows.end_step()
     assert rows.cursor == key(4)
@@ -94,7 +94,7 @@ def test_a_row_is_fired_as_the_step_leaves_it_that_notes_something_on_it() -> No
 
 def test_the_cursor_goes_back_to_what_a_step_has_put() -> None:
     rows = InFlight()
-    rows.move_on(key(9))
+    rows.move_on([(key(9), b"")])
     rows.begin_step(Step(NOW))
     rows.end_step(key(6))
 
@@ -113,7 +113,7 @@ def test_while_many_rows_are_sent_those_put_before_the_cursor_are_looked_at_one_
     rows = InFlight()
     for number in range(1_000, 1_101):
         rows.claim(key(number), entry(), FIRST)
-    rows.move_on(key(2_000))
+    rows.move_on([(key(2_000), b"")])
     put_before_the_cursor(rows, 7, 5, 3_000)
     put_before_the_cursor(rows, 6)
 
@@ -133,7 +133,7 @@ def test_the_cursor_goes_back_when_too_many_are_before_it() -> None:
     rows = InFlight()
     for number in range(20_000, 20_101):
         rows.claim(key(number), entry(), FIRST)
-    rows.move_on(key(20_100))
+    rows.move_on([(key(20_100), b"")])
     put_before_the_cursor(rows, *range(2, 10_002))
     assert rows.cursor > key(20_100)
     put_before_the_cursor(rows, 15_000)
@@ -146,7 +146,7 @@ def test_the_oldest_row_is_one_that_nothing_has_dealt_with(tmp_path: Path) -> No
     store, rows = filled(tmp_path / "0.db", {key(number): entry(str(number)) for number in (1, 2, 3)}), InFlight()
 
     assert rows.oldest(store) == key(1)
-    rows.move_on(key(3))
+    rows.move_on([(key(3), b"")])
     assert rows.oldest(store) is None
     rows.hold(key(2), entry("2"), FIRST)
     assert rows.oldest(store) == key(2)
