@@ -103,6 +103,9 @@ class SetAside:
             entry = in_flight.row(key, raw)
             if entry.url is not None or destination_of(entry) != to:
                 continue
+            if len(raw) > in_flight.row_bytes:  # the due loop has seen smaller ones last
+                in_flight.row_bytes = len(raw)
+                room = min(room, self._room(in_flight))
             late = now - keys.due_of(key)
             limited = self._throttle.limits(to, late)
             full = room <= 0 or (limited and spent >= share) or not self._takes(key, entry, now)

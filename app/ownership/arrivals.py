@@ -6,6 +6,7 @@ its headers what it is a copy of. What is not found there is sent: a look that f
 """
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections import defaultdict
@@ -17,25 +18,25 @@ from app.clock import FAST_MS, Clock
 from app.deliver.target import Target
 from app.ownership.destination_end import DestinationEnd, Expected, Waiting, content_of
 from app.partition.arrived import Arrived
-from app.route import destination_of, named
+from app.route import Route, destination_of, named
 from app.settings import Settings
-from app.steps.occurrences import occurrence
+from app.steps import occurrences
 from punctual.contract.destination import Destination
 from punctual.contract.dialects import OF_ROWS
 from punctual.contract.home import home_partition
 from punctual.contract.native import Copy, copy_of
-from tables import PartitionStore, keys
+from tables import Entry, PartitionStore, keys
 from tables.entry import decode
 
 log = logging.getLogger(__name__)
 
-#: So long it is looked for what has arrived, in seconds: what is due waits meanwhile.
-_MOST_S = 2.0
+#: So long it is looked for what has arrived, and in one partition of a destination, in seconds: what is due waits.
+_MOST_S, _EACH_S = 2.0, 1.0
 #: Only the first rows that are due may have been on their way: so many, or of so many bytes, are looked for.
 _ROWS, _BYTES = 10_000, 64 << 20
 #: The last owner's clock may have been fast, and this one slow, by as much.
 _CLOCKS_MS = 2 * FAST_MS
-#: So many partitions of destinations are read at once, for all partitions of this worker.
+#: So many partitions of a cluster's topics are read at once.
 _AT_ONCE = 8
 #: The loop is held up by so many rows at a time.
 _AT_A_TIME = 500
@@ -47,29 +48,34 @@ class Arrivals:
     def __init__(self, settings: Settings, clock: Clock, targets: Mapping[str | None, Target]) -> None:
         """Look at the ends of destinations on `targets`, by the name of the cluster."""
         self._settings, self._clock, self._targets = settings, clock, targets
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = defaultdict[str | None, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
+        #: What has been read since the last assignment.
+        self._ends = dict[Route, DestinationEnd]()
 
-    async def expected(self, store: PartitionStore) -> dict[Destination, Expected]:
+    def begin(self) -> None:
+        """Begin anew, for a new assignment: what its partitions find, they read once for all."""
+        self._ends.clear()
+
+    async def expected(self, store: PartitionStore) -> Mapping[Destination, Expected]:
         """Return the rows of a store that may have arrived, by their destinations: nobody writes to it meanwhile.
 
         Exactly once there are none: what has arrived is removed.
         """
-        found, size = defaultdict[Destination, Expected](dict), 0
+        found, size = defaultdict[Destination, dict[Copy, Waiting]](dict), 0
         if self._settings.exactly_once:
             return found
-        rows = self._due(store)
-        while some := list(itertools.islice(rows, _AT_A_TIME)):
-            for key, raw in some:
-                entry, size = decode(raw), size + len(raw)
-                if entry.url is None and "://" not in entry.to:
-                    headers = OF_ROWS.delivery(occurrence(entry, keys.due_of(key)), keys.due_of(key))
+        for count, (key, raw) in enumerate(self._due(store), 1):
+            entry, due_ms, size = decode(raw), keys.due_of(key), size + len(raw)
+            if entry.url is None and "://" not in entry.to and _as_planned(entry, due_ms):
+                headers = OF_ROWS.delivery(occurrences.occurrence(entry, due_ms), due_ms)
+                copy = copy_of(headers)
+                if copy is not None:
                     content = content_of(entry.key, entry.value, headers)
-                    copy = copy_of(headers)
-                    if copy is not None:
-                        found[destination_of(entry)][copy] = Waiting(key, entry.source, content)
+                    found[destination_of(entry)][copy] = Waiting(key, entry.source, content)
             if size > _BYTES:
                 break
-            await asyncio.sleep(0)
+            if not count % _AT_A_TIME:
+                await asyncio.sleep(0)
         return found
 
     def _due(self, store: PartitionStore) -> Iterator[tuple[bytes, bytes]]:
@@ -88,36 +94,55 @@ class Arrivals:
         return found
 
     async def _at(self, to: Destination, number: int, rows: Expected, found: list[Arrived]) -> None:
-        """Find what has arrived at one destination."""
+        """Find what has arrived at one destination, and say what is in the way."""
         cluster, topic = to
         target = self._targets.get(cluster)
         if target is None:
             return
-        try:
-            if not target.cluster.partitions(topic):
+        if not target.cluster.partitions(topic):
+            with contextlib.suppress(aiokafka.errors.KafkaError):
                 await target.cluster.refresh([topic])
-            ends = (DestinationEnd(target.cluster, topic, one) for one in range(target.cluster.partitions(topic)))
-            await asyncio.gather(*(self._find(end, rows, number, found) for end in ends))
-        except aiokafka.errors.TopicAuthorizationFailedError:
-            sentence = (
-                "partition %d: this worker may not read %s, where its last owner may have sent something: grant Read "
-                "on it, or some of that may come twice"
-            )
-            log.warning(sentence, number, named(*to), extra={"partition": number})
-        except Exception as error:  # noqa: BLE001 - what others have written there must not hold up what is due
-            sentence = "partition %d: what its last owner may have sent to %s cannot be read, some may come twice: %r"
-            log.warning(sentence, number, named(*to), error, extra={"partition": number})
+        places = [(*to, one) for one in range(target.cluster.partitions(topic))]
+        troubles = await asyncio.gather(*(self._in(place, number, rows, found) for place in places))
+        for trouble in dict.fromkeys(filter(None, troubles)):
+            sentence = "partition %d: what its last owner may have sent to %s is not known, some may come twice: %s"
+            log.warning(sentence, number, named(*to), trouble, extra={"partition": number})
 
-    async def _find(self, end: DestinationEnd, rows: Expected, number: int, found: list[Arrived]) -> None:
-        async with self._turns:
-            await end.find(rows, self._is_of(number), found)
+    async def _in(self, place: Route, number: int, rows: Expected, found: list[Arrived]) -> str:
+        """Find what has arrived in a destination's partition; return what is in the way of that."""
+        cluster, topic, partition = place
+        if place not in self._ends:
+            self._ends[place] = DestinationEnd(self._targets[cluster].cluster, topic, partition)
+        try:
+            async with self._turns[cluster], asyncio.timeout(_EACH_S):
+                async for one in self._ends[place].find(rows, self._is_of(number)):
+                    found.append(one)  # noqa: PERF401 - what is found before the time is over counts
+        except TimeoutError:
+            return f"not all of it was read within {_EACH_S:g} s"
+        except aiokafka.errors.TopicAuthorizationFailedError:
+            return "this worker may not read it. Grant Read on it"
+        except Exception as error:  # noqa: BLE001 - what others have written there must not hold up what is due
+            return repr(error)
+        return ""
 
     def _is_of(self, number: int) -> Callable[[Copy], bool]:
         """Return what tells whether a copy is of a partition's message."""
         inputs, partitions = self._settings.inputs, self._settings.partitions
-        return lambda copy: home_partition(_message_id(copy), inputs, partitions) == number
+
+        def is_of(copy: Copy) -> bool:
+            asked_on = copy.source.rpartition(b"-")[0].rpartition(b"-")[0]
+            ours = asked_on.decode(errors="replace") in inputs
+            return ours and home_partition(_message_id(copy), inputs, partitions) == number
+
+        return is_of
 
 
 def _message_id(copy: Copy) -> bytes:
     """Return the id of the message that a copy is of: an occurrence of a series has one of its own."""
     return copy.id.removesuffix(b"@" + copy.due)
+
+
+def _as_planned(entry: Entry, due_ms: int) -> bool:
+    """Return whether a row has its own time: an occurrence that was moved may be where another one was before."""
+    series = entry.series
+    return series is None or occurrences.due_of(occurrences.rule_of(series), entry.id, series.planned_ms) == due_ms

@@ -1,7 +1,8 @@
 """Which partitions this worker owns, and what each goes through from assignment to firing.
 
 A partition fires only when it is assigned, restored to the changelog's end, claimed as its only writer, has ingested
-what was waiting in its inputs, all controls are read, and the assignment is still the current one.
+what was waiting in its inputs and looked for what its last owner had sent, all controls are read, and the assignment is
+still the current one.
 """
 
 import asyncio
@@ -105,6 +106,7 @@ class Ownership:
             if number not in self.partitions:
                 self.partitions[number] = self._new(number, self._look_again)
         look = self._stages.catching_up.begin()
+        self._stages.arrivals.begin()
         for number in sorted(numbers):
             self._run(number, self._acquire(self.partitions[number], generation, look))
 
@@ -160,10 +162,9 @@ class Ownership:
         for topic, stamp_ms in claims.items():
             partition.memory.claim(topic, stamp_ms)
         await stages.intake.begin(number, offsets)
-        arrived, _ = await asyncio.gather(
-            stages.arrivals.look(number, expected), stages.catching_up.wait(partition, ends, look, began)
+        arrived, read_s = await asyncio.gather(
+            stages.arrivals.look(number, expected), self._catch_up(partition, ends, look, began)
         )
-        read_s = asyncio.get_running_loop().time()
         await stages.controls.read()  # what was paused while nobody was here stays so
         if generation == self.generation and partition.working:
             partition.settle(arrived)
@@ -171,6 +172,11 @@ class Ownership:
             await self._catch_up_again(partition, generation)
         else:
             self._go_live(partition, generation)
+
+    async def _catch_up(self, partition: Partition, ends: dict[str, int], look: CatchUp, began: float) -> float:
+        """Wait until a partition has caught up; return when that was, by the loop's clock."""
+        await self._stages.catching_up.wait(partition, ends, look, began)
+        return asyncio.get_running_loop().time()
 
     def _go_live(self, partition: Partition, generation: int) -> None:
         if generation == self.generation and partition.working:

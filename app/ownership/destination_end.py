@@ -1,6 +1,7 @@
 """The end of a destination's partition, where the last deliveries of a process that died would be."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from app.kafka import Cluster
@@ -8,8 +9,8 @@ from app.kafka.metadata.reader import ForeignReader
 from app.partition.arrived import Arrived
 from punctual.contract.native import Copy, copy_of
 
-#: So many records are read first, the last ones, then twice as many before them, and so on.
-_LAST = 1_000
+#: So many records are read first, the last ones, then twice as many before them, and so on, so many times.
+_LAST, _BLOCKS = 1_000, 5
 #: Fetches are small: unpacking one holds up deliveries of other partitions.
 _FETCH_BYTES = 512 * 1024
 #: Nothing is sent before it is due; clocks differ by so much at most.
@@ -25,7 +26,23 @@ class Waiting(NamedTuple):
 
 
 #: What may have arrived at one destination.
-Expected = dict[Copy, Waiting]
+Expected = Mapping[Copy, Waiting]
+
+
+class _Delivery(NamedTuple):
+    """A record that is a copy of something: the hash of its content, its offset and timestamp."""
+
+    copy: Copy
+    content: int
+    offset: int
+    at_ms: int
+
+
+class _Block(NamedTuple):
+    """Deliveries in a stretch of records, in their order, and the latest timestamp of all records there, if any are."""
+
+    deliveries: list[_Delivery]
+    latest_ms: int | None
 
 
 def content_of(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
@@ -34,48 +51,63 @@ def content_of(key: bytes | None, value: bytes | None, headers: Sequence[tuple[s
 
 
 class DestinationEnd:
-    """Reads a partition backwards, as far as something that is looked for may be."""
+    """Reads a partition backwards from where it ends at first; all who look for something there share what is read."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
         """Look at a partition of a cluster's topic."""
         self._cluster, self._topic, self._partition = cluster, topic, partition
+        self._blocks, self._reading = list[_Block](), asyncio.Lock()
+        #: Where the log begins, and what is read already; not known yet.
+        self._begin = self._start = -1
 
-    async def find(self, expected: Expected, ours: Callable[[Copy], bool], found: list[Arrived]) -> None:
-        """Add to `found` what there is of what is expected, the last first; `ours` tells what the same sender has sent.
+    async def find(self, expected: Expected, ours: Callable[[Copy], bool]) -> AsyncIterator[Arrived]:
+        """Go through what there is of what is expected, the last stretch first.
 
-        It has sent one after the other, and taken note in the same order of what had arrived: before a delivery of its
-        that is not expected, nothing is. What is not committed is not there. Raises aiokafka's errors if the topic has
-        gone or may not be read.
+        `ours` tells what the same sender has sent: one after the other, and it has taken note in the same order of what
+        had arrived. So before a delivery of its that is not expected, nothing is. What is not committed is not there.
+        Raises aiokafka's errors if the topic has gone or may not be read.
         """
-        first_ms = min(int(copy.due) for copy in expected) - _CLOCKS_MS
-        reader = self._reader()
-        begin, end = await reader.after(max(0, first_ms)), await reader.end()
-        size = _LAST
-        while begin < end:
-            start = max(begin, end - size)
-            if await self._block(start, end, expected, ours, found):
+        first_ms, number = min(int(copy.due) for copy in expected) - _CLOCKS_MS, 0
+        while (block := await self._block(number)) is not None:
+            if block.latest_ms is not None and block.latest_ms < first_ms:
                 return
-            end, size = start, 2 * size
+            settled: bool | None = None  # as the first delivery of the same sender says
+            for copy, content, offset, at_ms in block.deliveries:
+                waiting = expected.get(copy)
+                if waiting is not None:
+                    settled = settled or False
+                    if waiting.content == content:
+                        late_ms = max(at_ms, int(copy.due))
+                        yield Arrived(waiting.row, waiting.source, self._topic, self._partition, offset, late_ms)
+                elif settled is None and ours(copy):
+                    settled = True
+            if settled:
+                return
+            number += 1
 
-    async def _block(
-        self, start: int, end: int, expected: Expected, ours: Callable[[Copy], bool], found: list[Arrived]
-    ) -> bool:
-        """Read the records from `start` to `end`; return whether nothing that is looked for is before them."""
-        settled: bool | None = None  # as the first delivery of the same sender says
-        async for record in self._reader(start).up_to(end):
+    async def _block(self, number: int) -> _Block | None:
+        """Return a stretch of the records, the last one first; None if there are no more."""
+        async with self._reading:
+            if self._start < 0:
+                reader = self._reader()
+                self._begin, self._start = await reader.begin(), await reader.end()
+            if number == len(self._blocks) < _BLOCKS and self._begin < self._start:
+                self._blocks.append(await self._read(max(self._begin, self._start - (_LAST << number))))
+            return self._blocks[number] if number < len(self._blocks) else None
+
+    async def _read(self, start: int) -> _Block:
+        """Read the records from `start` on to what is read already."""
+        deliveries, latest_ms = list[_Delivery](), None
+        async for record in self._reader(start).up_to(self._start):
+            if record.offset >= self._start:
+                break
+            latest_ms = record.timestamp_ms if latest_ms is None else max(latest_ms, record.timestamp_ms)
             copy = copy_of(record.headers)
-            if copy is None or record.offset >= end:
-                continue
-            waiting = expected.get(copy)
-            if waiting is not None:
-                settled = settled or False
-                if waiting.content == content_of(record.key, record.value, record.headers):
-                    at_ms = max(record.timestamp_ms, int(copy.due))
-                    place = self._topic, self._partition, record.offset
-                    found.append(Arrived(waiting.row, waiting.source, *place, at_ms))
-            elif settled is None and ours(copy):
-                settled = True
-        return bool(settled)
+            if copy is not None:
+                content = content_of(record.key, record.value, record.headers)
+                deliveries.append(_Delivery(copy, content, record.offset, record.timestamp_ms))
+        self._start = start
+        return _Block(deliveries, latest_ms)
 
     def _reader(self, offset: int = 0) -> ForeignReader:
         return ForeignReader(self._cluster, self._topic, self._partition, offset, fetch_bytes=_FETCH_BYTES)

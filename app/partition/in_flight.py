@@ -63,7 +63,7 @@ class InFlight:
         for left in (self.claims, self._unanswered, self._routes, self._rows, self._held, self.aside, self._late):
             left.clear()
         self.tries.clear()
-        self.cursor, self._step, self._skipped, self.full = b"", None, None, False
+        self.cursor, self._step, self._skipped, self.full, self.row_bytes = b"", None, None, False, 1
 
     # being sent ------------------------------------------------------------------------------------------------------
     def claim(self, key: bytes, entry: Entry, route: Route | None = None) -> None:

@@ -186,6 +186,44 @@ async def test_an_occurrence_of_a_series_has_arrived_by_its_own_id(arrivals: Arr
     assert await found(arrivals, there) == {OURS[0]}
 
 
+async def test_one_that_was_moved_may_be_where_another_one_was_before(arrivals: Arrivals, there: Destination) -> None:
+    [(key, entry)] = there.expect(OURS[0])
+    due, later = keys.due_of(key), keys.due_of(key) + 60_000
+    there.rows[key] = series = msgspec.structs.replace(
+        entry, series=begun(Recurrence(60_000, None, anchor_ms=due), later)
+    )
+    there.say(delivery(occurrence(series, due), due))
+
+    assert not await found(arrivals, there)
+
+
+async def test_deliveries_of_other_installations_settle_nothing(arrivals: Arrivals, there: Destination) -> None:
+    [waiting] = there.expect(OURS[0])
+    there.write(waiting)
+    there.say(*[[]] * OTHERS)
+    there.write(*(there.row(id_, f"others-requests-0-{number}") for number, id_ in enumerate(OURS[1:])))
+    there.say(*[[]] * (OTHERS // 2))
+
+    assert await found(arrivals, there) == {OURS[0]}
+
+
+async def test_what_one_partition_has_read_serves_the_others_until_they_are_assigned_anew(
+    arrivals: Arrivals, there: Destination
+) -> None:
+    first, second = there.expect(*OURS[:3]), there.expect(*THEIRS[:3])
+    there.write(*first[:2], *second[:2])
+    store = there.store()
+    expected = await arrivals.expected(store)
+    store.close()
+    looks = [len(await arrivals.look(0, expected))]
+    there.write(first[2], second[2])
+    looks.append(len(await arrivals.look(1, expected)))
+    arrivals.begin()
+    looks.append(len(await arrivals.look(1, expected)))
+
+    assert looks == [4, 4, 6]
+
+
 async def test_exactly_once_nothing_is_looked_for(there: Destination) -> None:
     there.expect(OURS[0])
     store = there.store()

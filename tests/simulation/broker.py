@@ -210,11 +210,7 @@ class Broker:
                     continue
                 log = self.logs[topic][number]
                 end = log.stable_end if committed else log.end
-                if which >= 0:
-                    found = log.first_at(which)
-                    answers.append((number, _NONE, -1, found if found < end else -1))
-                else:
-                    answers.append((number, _NONE, -1, 0 if which == _EARLIEST else end))
+                answers.append((number, _NONE, -1, 0 if which == _EARLIEST else end))
             topics.append((topic, answers))
         return Topics(topics), 0.0
 

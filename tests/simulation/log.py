@@ -48,23 +48,11 @@ class Record(NamedTuple):
 class Batch:
     """A stored batch."""
 
-    __slots__ = (
-        "_records",
-        "at_ms",
-        "base",
-        "control",
-        "end",
-        "epoch",
-        "latest_ms",
-        "producer",
-        "raw",
-        "sent",
-        "transactional",
-    )
+    __slots__ = ("_records", "at_ms", "base", "control", "end", "epoch", "producer", "raw", "sent", "transactional")
 
     def __init__(self, raw: bytearray, at_ms: int, sent: Sent | None) -> None:
         """Read the head of it."""
-        base, _, _, _, _, attributes, last, _, self.latest_ms, self.producer, self.epoch, _, _ = _HEAD.unpack_from(raw)
+        base, _, _, _, _, attributes, last, _, _, self.producer, self.epoch, _, _ = _HEAD.unpack_from(raw)
         self.raw, self.at_ms, self.sent = bytes(raw), at_ms, sent
         self.base, self.end = base, base + last + 1
         self.transactional = bool(attributes & _TRANSACTIONAL)
@@ -196,13 +184,6 @@ class Log:
         found = [batch for batch in self.batches[begin:] if batch.end > offset and batch.base < end]
         aborted = [dead for dead in self.aborted if dead.last >= offset and dead.first < end] if committed else []
         return found, aborted
-
-    def first_at(self, at_ms: int) -> int:
-        """Return the offset of the first record with this timestamp or a later one, or the end."""
-        late = (batch for batch in self.batches if batch.latest_ms >= at_ms)
-        return next(
-            (r.offset for b in late for r in b.records(self.topic, self.partition) if r.timestamp >= at_ms), self.end
-        )
 
     def is_aborted(self, batch: Batch) -> bool:
         """Return whether a batch belongs to an aborted transaction."""

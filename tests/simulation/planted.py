@@ -1,7 +1,7 @@
 """Bugs in the order of operations, to be planted in the production code: the simulation must find each."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -259,6 +259,14 @@ def _one_name(_: Any) -> Any:
     return planted
 
 
+def _none_found(_: Any) -> Any:
+    async def planted(*_: Any) -> AsyncIterator[Any]:
+        for one in list[Any]():
+            yield one
+
+    return planted
+
+
 def _by_id(copy_of: Any) -> Any:
     def planted(headers: Any) -> Copy | None:
         copy: Copy | None = copy_of(headers)
@@ -283,7 +291,7 @@ BUGS: dict[str, list[Bug]] = {
     "what is sent does not count for its rate": [(Allowance, "spend", _uncounted)],
     "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
-    "what had arrived before is sent again": [(DestinationEnd, "find", _nothing)],
+    "what had arrived before is sent again": [(DestinationEnd, "find", _none_found)],
     "what had arrived before is known by its id alone": [
         (arrivals, "copy_of", _by_id),
         (destination_end, "copy_of", _by_id),
