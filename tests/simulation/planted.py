@@ -259,6 +259,10 @@ def _one_name(_: Any) -> Any:
     return planted
 
 
+def _whatever(_: Any) -> Any:
+    return lambda *_: 0
+
+
 def _none_found(_: Any) -> Any:
     async def planted(*_: Any) -> AsyncIterator[Any]:
         for one in list[Any]():
@@ -293,8 +297,9 @@ BUGS: dict[str, list[Bug]] = {
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],
     "what had arrived before is sent again": [(DestinationEnd, "find", _none_found)],
     "what had arrived before is known by its id alone": [
-        (arrivals, "copy_of", _by_id),
-        (destination_end, "copy_of", _by_id),
+        (of, what, make)
+        for of in (arrivals, destination_end)
+        for what, make in (("copy_of", _by_id), ("content_of", _whatever))
     ],
     "a partition fires before it has caught up": [(CatchingUp, "wait", _nothing)],
     "exactly once, the last owner is fenced after the changelog's end is read": [
