@@ -218,7 +218,7 @@ async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_l
     scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time_slice, "supported", lambda: False)
-    scans._leave()
+    await scans.close()
 
     def policy() -> int:
         assert scans._process is not None
@@ -232,7 +232,7 @@ async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_l
             await scans.scan(Scan(count=True))
     assert (await scans.scan(Scan(count=True))).matching == 300
     assert policy() == os.SCHED_OTHER
-    scans._leave()
+    await scans.close()
     assert (await scans.scan(Scan(count=True))).matching == 300
     assert policy() == os.SCHED_IDLE
 
