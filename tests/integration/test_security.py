@@ -76,10 +76,7 @@ def test_a_right_that_is_missing_is_named_by_the_dead_letter_and_by_the_doctor(
 ) -> None:
     app_id, to, env, settings = _installation("at_least_once")
     inside, outside = guarded.broker.bootstrap, guarded.outside("SASL_PLAINTEXT")
-    create_topic(inside, to)
-    for acl in worker_acls(settings):
-        guarded.grant("worker", [acl._replace(operations=("Read",)) if acl.name == to else acl])
-    env |= guarded.env("SASL_PLAINTEXT")
+    env |= _with_no_more_than(guarded, settings, to, "Read")
     with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env) as worker:
         worker.start().wait_ready()
         here = Installation(inside, app_id, worker, Requests(inside, app_id))
@@ -97,10 +94,7 @@ def test_what_may_not_be_read_is_sent_again_after_a_crash_and_the_log_says_why(
 ) -> None:
     app_id, to, env, settings = _installation("at_least_once")
     inside, outside = guarded.broker.bootstrap, guarded.outside("SASL_PLAINTEXT")
-    create_topic(inside, to)
-    for acl in worker_acls(settings):
-        guarded.grant("worker", [acl._replace(operations=("Write",)) if acl.name == to else acl])
-    env |= guarded.env("SASL_PLAINTEXT")
+    env |= _with_no_more_than(guarded, settings, to, "Write")
     with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env, crash_at="fire.acked") as worker:
         worker.start().wait_ready()
         here = Installation(inside, app_id, worker, Requests(inside, app_id))
@@ -113,6 +107,14 @@ def test_what_may_not_be_read_is_sent_again_after_a_crash_and_the_log_says_why(
         assert len(here.wait_for(to, 2)) == 2
         assert f"may have sent to {to} is not known" in worker.log
         assert "Grant Read on it" in worker.log
+
+
+def _with_no_more_than(guarded: Guarded, settings: Settings, to: str, operation: str) -> dict[str, str]:
+    """Create a destination on which a worker may do one thing alone; return what lets it in, as variables."""
+    create_topic(guarded.broker.bootstrap, to)
+    for acl in worker_acls(settings):
+        guarded.grant("worker", [acl._replace(operations=(operation,)) if acl.name == to else acl])
+    return guarded.env("SASL_PLAINTEXT")
 
 
 def _told(bootstrap: str, app_id: str, env: dict[str, str]) -> list[str]:
