@@ -71,12 +71,10 @@ class ReadAhead:
             self._end = some[-1][0] + b"\x00"
             more, size = more - len(extra), size - sum(sizes[wanted:])
             most -= sum(sizes)
-            if more <= 0 or size <= 0:
+            if more <= 0 or size <= 0 or most <= 0:
                 while size < 0 and len(extra) > 1:  # large ones have come after small ones
                     size += len(extra.pop()[1])
                     self._end = rows.pop()[0]
-                return
-            if most <= 0:
                 return
             # In ever larger parts, as far as rows are small: how many are wanted shows as they are read.
             part = max(1, min(2 * part, more if extra else _ROWS, _BYTES // (max(sizes) + 1)))

@@ -25,7 +25,7 @@ from punctual.contract.destination import Destination
 from punctual.contract.dialects import OF_ROWS
 from punctual.contract.home import home_partition
 from punctual.contract.native import Copy, copy_of
-from tables import Entry, PartitionStore, keys
+from tables import PartitionStore, keys
 from tables.entry import decode
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,9 @@ class Arrivals:
             return found
         for count, (key, raw) in enumerate(self._due(store), 1):
             entry, due_ms, size = decode(raw), keys.due_of(key), size + len(raw)
-            if entry.url is None and "://" not in entry.to and _as_planned(entry, due_ms):
+            # An occurrence that was moved may be where another one was before.
+            own = entry.series is None or occurrences.is_as_planned(entry.series, entry.id, due_ms)
+            if entry.url is None and "://" not in entry.to and own:
                 headers = OF_ROWS.delivery(occurrences.occurrence(entry, due_ms), due_ms)
                 copy = copy_of(headers)
                 if copy is not None:
@@ -130,8 +132,7 @@ class Arrivals:
         inputs, partitions = self._settings.inputs, self._settings.partitions
 
         def is_of(copy: Copy) -> bool:
-            asked_on = copy.source.rpartition(b"-")[0].rpartition(b"-")[0]
-            ours = asked_on.decode(errors="replace") in inputs
+            ours = copy.source.rsplit(b"-", 2)[0].decode(errors="replace") in inputs
             return ours and home_partition(_message_id(copy), inputs, partitions) == number
 
         return is_of
@@ -140,9 +141,3 @@ class Arrivals:
 def _message_id(copy: Copy) -> bytes:
     """Return the id of the message that a copy is of: an occurrence of a series has one of its own."""
     return copy.id.removesuffix(b"@" + copy.due)
-
-
-def _as_planned(entry: Entry, due_ms: int) -> bool:
-    """Return whether a row has its own time: an occurrence that was moved may be where another one was before."""
-    series = entry.series
-    return series is None or occurrences.due_of(occurrences.rule_of(series), entry.id, series.planned_ms) == due_ms

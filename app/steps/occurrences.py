@@ -51,6 +51,11 @@ def due_of(rule: Recurrence, id_: str, planned_ms: int) -> int:
     return planned_ms if rule.jitter_ms is None else spread(id_, planned_ms, rule.jitter_ms)
 
 
+def is_as_planned(series: Series, id_: str, due_ms: int) -> bool:
+    """Return whether an occurrence is due as its series has planned it, and was not moved."""
+    return due_ms == due_of(rule_of(series), id_, series.planned_ms)
+
+
 def number_of(entry: Entry) -> int | None:
     """Return which occurrence a row is, for its events; None for the first one, and for what does not recur."""
     series = entry.series
@@ -138,7 +143,7 @@ def mover(entry: Entry, row: bytes) -> Command | None:
     op: Operation = "reschedule"
     if series is not None and due_ms == PAUSED_MS:
         op = "pause"
-    elif series is not None and due_ms == due_of(rule_of(series), entry.id, series.planned_ms):
+    elif series is not None and is_as_planned(series, entry.id, due_ms):
         op = "resume"
     return Command(op, entry.moved.source, due_ms, stamp_ms=entry.moved.stamp_ms)
 

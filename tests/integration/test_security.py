@@ -1,7 +1,10 @@
 """Behind SASL, TLS and ACLs a worker, a producer and a consumer need the rights that we name, and no others."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
@@ -74,32 +77,19 @@ def test_with_their_rights_and_no_others_all_three_do_what_they_are_for(
 def test_a_right_that_is_missing_is_named_by_the_dead_letter_and_by_the_doctor(
     guarded: Guarded, tmp_path: Path
 ) -> None:
-    app_id, to, env, settings = _installation("at_least_once")
-    inside, outside = guarded.broker.bootstrap, guarded.outside("SASL_PLAINTEXT")
-    env |= _with_no_more_than(guarded, settings, to, "Read")
-    with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env) as worker:
-        worker.start().wait_ready()
-        here = Installation(inside, app_id, worker, Requests(inside, app_id))
-        here.requests.schedule("0", now_ms() + 100, to)
-        here.requests.flush()
+    with _with_no_more_than("Read", guarded, tmp_path) as (here, to, settings):
         [letter] = here.dead_letters(1).values()
         assert f"does not let this worker write to topic {to}. Grant WRITE" in letter.header("delay-error")
-        assert _told(outside, app_id, env) == [f"worker lacks Write on topic {to}"]
+        assert _told(guarded, here.worker) == [f"worker lacks Write on topic {to}"]
     guarded.grant("worker", worker_acls(settings))
-    assert _told(outside, app_id, env) == []
+    assert _told(guarded, here.worker) == []
 
 
 def test_what_may_not_be_read_is_sent_again_after_a_crash_and_the_log_says_why(
     guarded: Guarded, tmp_path: Path
 ) -> None:
-    app_id, to, env, settings = _installation("at_least_once")
-    inside, outside = guarded.broker.bootstrap, guarded.outside("SASL_PLAINTEXT")
-    env |= _with_no_more_than(guarded, settings, to, "Write")
-    with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env, crash_at="fire.acked") as worker:
-        worker.start().wait_ready()
-        here = Installation(inside, app_id, worker, Requests(inside, app_id))
-        here.requests.schedule("0", now_ms() + 100, to)
-        here.requests.flush()
+    with _with_no_more_than("Write", guarded, tmp_path, crash_at="fire.acked") as (here, to, _):
+        worker = here.worker
         worker.wait_crashed()
         worker.crash_at = None
         worker.start()
@@ -109,17 +99,29 @@ def test_what_may_not_be_read_is_sent_again_after_a_crash_and_the_log_says_why(
         assert "Grant Read on it" in worker.log
 
 
-def _with_no_more_than(guarded: Guarded, settings: Settings, to: str, operation: str) -> dict[str, str]:
-    """Create a destination on which a worker may do one thing alone; return what lets it in, as variables."""
-    create_topic(guarded.broker.bootstrap, to)
+@contextmanager
+def _with_no_more_than(
+    operation: str, guarded: Guarded, directory: Path, **options: Any
+) -> Iterator[tuple[Installation, str, Settings]]:
+    """Run a worker that may do one thing alone on a destination, and ask for a message there with the id 0."""
+    app_id, to, env, settings = _installation("at_least_once")
+    inside, outside = guarded.broker.bootstrap, guarded.outside("SASL_PLAINTEXT")
+    create_topic(inside, to)
     for acl in worker_acls(settings):
         guarded.grant("worker", [acl._replace(operations=(operation,)) if acl.name == to else acl])
-    return guarded.env("SASL_PLAINTEXT")
+    env |= guarded.env("SASL_PLAINTEXT")
+    with Worker(outside, app_id, directory / app_id, partitions=PARTITIONS, env=env, **options) as worker:
+        worker.start().wait_ready()
+        here = Installation(inside, app_id, worker, Requests(inside, app_id))
+        here.requests.schedule("0", now_ms() + 100, to)
+        here.requests.flush()
+        yield here, to, settings
 
 
-def _told(bootstrap: str, app_id: str, env: dict[str, str]) -> list[str]:
+def _told(guarded: Guarded, worker: Worker) -> list[str]:
     """Return the rights that the doctor misses."""
-    errors = found(doctor(bootstrap, app_id, "--format", "json", **env), "error")
+    outside = guarded.outside("SASL_PLAINTEXT")
+    errors = found(doctor(outside, worker.app_id, "--format", "json", **worker.env), "error")
     return [one["sentence"].partition(". ")[0] for one in errors if one["check"] == "rights"]
 
 
