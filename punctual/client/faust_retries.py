@@ -165,8 +165,17 @@ class _OrderedAgent:
         self._app.consumer.unacked.discard(event.message)
 
     async def crash(self, error: BaseException) -> None:
-        """End the app; Faust would begin anew with the next event before it has ended."""
-        await self._app.crash(error)
+        """End the app; Faust would begin anew with the next event before it has ended.
+
+        Not by crash(), which ends all services below at once: the app, which commits before it ends, would wait for
+        good for an answer from the consumer's thread (mode/services.py, Service._crash).
+        """
+        log.critical("the app ends: nobody has named this error in on=", exc_info=error)
+        root = self._app.beacon.root
+        for service in (self._app, root and root.data):
+            if service is not None and not service.crash_reason:
+                service.crash_reason = error
+                service._crashed.set()  # noqa: SLF001 - what crash() does to each
         await asyncio.Event().wait()
 
 

@@ -10,6 +10,8 @@ from typing import Self
 from app.embedded.process import GuardedProcess
 
 ROOT = Path(__file__).parents[2]
+#: So much of a log is shown where a test fails.
+_SHOWN = 5_000
 
 
 class Program:
@@ -23,7 +25,9 @@ class Program:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if error is not None and self._log.exists():
+            sys.stdout.write(f"The end of {self._log}:\n{self.log[-_SHOWN:]}\n")  # pytest shows it with the failure
         self.kill()
 
     @property

@@ -4,10 +4,13 @@ import asyncio
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from random import Random
+from typing import Any, cast
 
+import mode
 import pytest
 
 from punctual import exponential
+from punctual.client.faust_retries import _OrderedAgent
 from punctual.client.key_order import Attempts, KeyOrder
 
 BACKOFF = exponential("20ms", 1, "20ms", jitter=False)
@@ -190,6 +193,22 @@ async def test_nothing_comes_after_an_event_that_has_failed_in_another_way(faile
     assert (agent.handled, agent.acked) == ([], [])
     taking.cancel()
     await agent.order.aclose()
+
+
+async def test_an_app_that_ends_for_an_error_still_has_its_consumer_when_it_stops() -> None:
+    worker = mode.Service()
+    app = mode.Service(beacon=worker.beacon)
+    consumer = app.add_dependency(mode.Service())
+    nothing, error = cast("Any", None), LookupError("nobody has thought of this")
+    agent = _OrderedAgent(app, nothing, nothing, nothing)
+    ending = asyncio.create_task(agent.crash(error))
+    await asyncio.sleep(0)
+
+    assert worker.crash_reason is app.crash_reason is error
+    assert worker.should_stop
+    assert app.should_stop
+    assert not consumer.should_stop
+    ending.cancel()
 
 
 async def test_nobody_need_wait_for_what_is_only_held() -> None:
