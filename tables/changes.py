@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 import msgspec
 
@@ -11,6 +12,8 @@ from tables.orders import UNKNOWN_MS, Orders
 
 #: Keys and values, of rows or of records.
 Pairs = Sequence[tuple[bytes, bytes]]
+
+_second = itemgetter(1)
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True):
@@ -168,12 +171,16 @@ class Changes:
 
     def records(self, writer: int) -> Iterator[tuple[bytes, bytes | None]]:
         """Return the changelog records, first the stamp of the `writer`'s epoch, which marks whose batch this is."""
-        yield keys.WRITER, keys.long_bytes(writer)
-        for key in self.removed:
-            yield key, None
-        for key, (_, raw) in self.puts.items():
-            yield key, raw
-        yield from self.usual.items()
+        rows = itertools.chain(
+            [(keys.WRITER, keys.long_bytes(writer))],
+            zip(self.removed, itertools.repeat(None)),
+            zip(self.puts, map(_second, self.puts.values()), strict=True),
+            self.usual.items(),
+        )
+        return itertools.chain(rows, self._marks())
+
+    def _marks(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Return the records of what is no row."""
         for id_, orders in self.orders.items():
             yield keys.ORDERS + id_.encode(), None if orders is None else _encode(orders)
         for id_, delivered in self.delivered.items():

@@ -11,7 +11,7 @@ from typing import Any, Final
 #: The kernel of this release alone is taken: another one may call its parts otherwise, or write other rows.
 VERSION: Final = "0.2.0"
 #: And of that only one with these calls, as they change between releases too.
-API: Final = 4
+API: Final = 5
 #: Where something is not usual, it is seldom alone: so many are looked at one by one before the kernel is asked again.
 OTHERS: Final = 16
 

@@ -100,9 +100,6 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 #: msgpack's nil, and what numbers begin with that have one, two, four or eight bytes.
 _NIL, _UINT8, _UINT16, _UINT32, _UINT64 = 0xC0, 0xCC, 0xCD, 0xCE, 0xCF
 
-#: Where the id begins, behind the version and the array's head; msgpack's short strings, and what no id is longer than.
-_ID_AT, _FIXED_LENGTH, _STR8, _LONGEST_ID = 4, 0x1F, 0xD9, 256
-
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 
@@ -132,14 +129,6 @@ def may_recur(raw: bytes) -> bool:
     if raw[0] < RECURRING:
         return False
     return raw[-1] != _NIL or raw[-2] == _UINT8 or raw[-3] == _UINT16 or raw[-5] == _UINT32 or raw[-9] == _UINT64
-
-
-def id_bytes(raw: bytes) -> int:
-    """Return about how many bytes the id in a row's value has, at no cost: it is the first field of the array."""
-    first = raw[_ID_AT]
-    if first < _STR8:
-        return first & _FIXED_LENGTH
-    return raw[_ID_AT + 1] if first == _STR8 else _LONGEST_ID
 
 
 def decode(raw: bytes) -> Entry:

@@ -7,7 +7,6 @@ fences the old one before it reads the changelog's end, so a zombie can add noth
 import fnmatch
 import itertools
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import Any
 
 from app.commit.adaptive_timeout import AdaptiveTimeout
@@ -26,8 +25,6 @@ from app.steps.delivery import Delivery
 from app.steps.outcomes import Delivered
 from app.steps.step import Step
 from tables import Changes
-
-_second = itemgetter(1)
 
 
 class TransactionalJournal(Journal):
@@ -165,8 +162,7 @@ def _told(delivery: Delivery, ack: Ack | SendError) -> Delivered | None:
         delivery.refused(ack)
         return None
     delivery.taken()
-    rows = list(zip(map(_second, delivery.rows), itertools.count(ack.offset)))
-    return Delivered(rows, delivery.route[1], delivery.route[2], delivery.sent_ms)
+    return Delivered(delivery.runs[0][1], ack.offset, delivery.route[1], delivery.route[2], delivery.sent_ms)
 
 
 class _Owning:

@@ -1,8 +1,6 @@
 """Sends due messages to their destinations: one batch a destination partition and cycle, outcomes per row."""
 
 import asyncio
-import itertools
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from app.traces.traces import Traces
 
 
-_first, _second = itemgetter(0), itemgetter(1)
+_first = itemgetter(0)
 #: So many messages without a key go to one partition before the next one has its turn.
 _TOGETHER = 16
 
@@ -169,7 +167,7 @@ class Dispatcher:
     def _submit(self, delivery: DeliveryBatch, *, first: bool = False) -> None:
         cluster, topic, partition = delivery.route
         delivery.sent_ms = self._clock.wall_ms()
-        owners = set(map(_first, delivery.rows))
+        owners = set(map(_first, delivery.runs))
         for owner in owners:
             owner.passed("before-send")
         self._sent.setdefault(delivery.route, []).append(delivery)
@@ -208,7 +206,7 @@ class Dispatcher:
 
     def abandon(self, partition: Partition) -> None:
         """Do not send what is gathered for a partition that works no more: whoever has it next sends it."""
-        routes = [route for route, delivery in self._deliveries.items() if partition in delivery.by_owner()]
+        routes = [route for route, delivery in self._deliveries.items() if partition in map(_first, delivery.runs)]
         for route in routes:
             self._release(self._deliveries.pop(route))
 
@@ -219,16 +217,16 @@ class Dispatcher:
                 self._targets[cluster].sender.let_go(topic, partition)
 
     def _release(self, delivery: DeliveryBatch) -> None:
-        for owner, rows in delivery.by_owner().items():
+        for owner, rows in delivery.runs:
             owner.release(rows, delivery.route)
 
     def _failed(self, delivery: DeliveryBatch, error: SendError) -> None:
         """End a batch that will never be taken; the one row that is to blame is found by halving."""
-        if isinstance(error, (TooLarge, BatchRejected)) and len(delivery.rows) > 1:
-            middle = len(delivery.rows) // 2
+        if isinstance(error, (TooLarge, BatchRejected)) and delivery.batch.count > 1:
+            rows, middle = list(delivery.rows), delivery.batch.count // 2
             # The later half first, for each goes before all that wait.
-            self._again(delivery.route, delivery.rows[middle:])
-            self._again(delivery.route, delivery.rows[:middle])
+            self._again(delivery.route, rows[middle:])
+            self._again(delivery.route, rows[:middle])
         else:
             if self._traces is not None:
                 self._traces.sent(delivery, error)
@@ -238,15 +236,11 @@ class Dispatcher:
     def _delivered(self, delivery: DeliveryBatch, ack: Ack) -> None:
         if self._traces is not None:
             self._traces.sent(delivery)
-        owners, offset = defaultdict[Partition, list[tuple[bytes, int]]](list), ack.offset
-        for owner, there in itertools.groupby(delivery.rows, _first):
-            own = owners[owner]
-            before = len(own)
-            own += zip(map(_second, there), itertools.count(offset))
-            offset += len(own) - before
-        for owner, rows in owners.items():
+        offset = ack.offset
+        for owner, rows in delivery.runs:
             owner.passed("acked")
-            owner.tell(Delivered(rows, delivery.route[1], delivery.route[2], delivery.sent_ms))
+            owner.tell(Delivered(rows, offset, delivery.route[1], delivery.route[2], delivery.sent_ms))
+            offset += len(rows)
 
     def _again(self, route: Route, rows: list[Row]) -> None:
         """Send rows again in a batch of their own, before those that wait."""
@@ -259,7 +253,7 @@ class Dispatcher:
                 owner.tell(Unsent(key))
             else:
                 delivery.append((owner, key), entry, self._clock.wall_ms())
-        if delivery.rows:
+        if delivery.runs:
             self._submit(delivery, first=True)
 
     def give_up(self, route: Route) -> bool:

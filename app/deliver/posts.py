@@ -112,7 +112,7 @@ class Posts:
             self._traces.posted(entry, allowed.target, answer, sent_ms)
         partition.passed("acked")
         if answer.meaning is Meaning.TAKEN:
-            partition.tell(Called(key) if entry.url is not None else Delivered([(key, 0)], "", 0, sent_ms))
+            partition.tell(Called(key) if entry.url is not None else Delivered([key], 0, "", 0, sent_ms))
         elif partition.life == life:  # the next life posts it itself, and its own answer counts
             partition.tell(Attempted(key, answer.why, answer.after_ms, answer.meaning is Meaning.NEVER))
 

@@ -98,7 +98,7 @@ class TransactionalDispatcher(Dispatcher):
         if not isinstance(delivery, TransactionalDeliveryBatch):
             super()._submit(delivery, first=first)
             return
-        owner, _ = delivery.rows[0]
+        owner, _ = delivery.runs[0]
         owner.enqueue(delivery, first=first)
 
     def failed(self, route: Route, error: Untaken) -> None:
@@ -125,8 +125,8 @@ class TransactionalDispatcher(Dispatcher):
         if error.error is not None and delivery.batch is error.batch:
             self.refused(delivery, error.error)
         else:
-            owner, _ = delivery.rows[0]
-            owner.release([key for _, key in delivery.rows], delivery.route)
+            owner, rows = delivery.runs[0]
+            owner.release(rows, delivery.route)
 
     def stuck(self, tp: TopicPartition) -> Callable[[], None]:
         """Let messages wait for a partition that holds a transaction up; return what ends the wait."""

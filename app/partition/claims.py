@@ -1,10 +1,9 @@
 """The rows of a partition whose sends are outstanding."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from tables import Entry
-from tables.entry import decode, id_bytes
+from tables.entry import decode
 
 
 class Claims(dict[bytes, Entry]):
@@ -31,11 +30,6 @@ class Claims(dict[bytes, Entry]):
         """Return entries, all of them decoded."""
         self._decode()
         return super().values()
-
-    def id_bytes(self, keys: Iterable[bytes]) -> int:
-        """Return about how many bytes the ids of rows have; none is decoded for that."""
-        found: Iterable[Any] = map(super().__getitem__, keys)
-        return sum(id_bytes(one) if type(one) is bytes else len(one.id) for one in found)
 
     def _decode(self) -> None:
         for key in self:

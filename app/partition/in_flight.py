@@ -82,22 +82,18 @@ class InFlight:
         self._routes.update(dict.fromkeys(claimed, route))
         self._rows[route] += len(claimed)
 
-    def answered(self, outcome: Outcome) -> Outcome | None:
-        """Return what an outcome says of rows that still wait for one, None if there are none."""
-        if isinstance(outcome, Delivered):
-            answered = [key for key, _ in outcome.rows]
-            if self._unanswered.issuperset(answered):
-                self._unanswered.difference_update(answered)
-                return outcome if answered else None
-            rows = [row for row in outcome.rows if row[0] in self._unanswered]
-            self._unanswered.difference_update([key for key, _ in rows])
-            if not rows:
-                return None
-            return replace(outcome, rows=rows)
-        if outcome.row not in self._unanswered:
-            return None
-        self._unanswered.discard(outcome.row)
-        return outcome
+    def answered(self, outcome: Outcome) -> Sequence[Outcome]:
+        """Return what an outcome says of rows that still wait for one."""
+        if not isinstance(outcome, Delivered):
+            answered = outcome.row in self._unanswered
+            self._unanswered.discard(outcome.row)
+            return [outcome] if answered else ()
+        if self._unanswered.issuperset(outcome.rows):
+            self._unanswered.difference_update(outcome.rows)
+            return [outcome]
+        left = [(row, offset) for offset, row in enumerate(outcome.rows, outcome.offset) if row in self._unanswered]
+        self._unanswered.difference_update(outcome.rows)
+        return [replace(outcome, rows=[row], offset=offset) for row, offset in left]
 
     def waits(self, key: bytes) -> bool:
         """Return whether a row is being sent and has no outcome yet."""

@@ -7,7 +7,7 @@ committed is gathered into the next one: the busier, the larger the steps.
 import asyncio
 import itertools
 import logging
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from app.errors import InputGone
@@ -63,7 +63,7 @@ class Partition:
         #: The number of this life, from one start to the next, and how many steps have taken records in.
         self.life = self.steps_read = 0
         self._inbox, self._outcomes = deque[Chunk](), deque[Outcome]()
-        self._deliveries = StepDeliveries(self.in_flight.claims)
+        self._deliveries = StepDeliveries()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -128,17 +128,16 @@ class Partition:
 
     def settle(self, arrived: Iterable[Arrived]) -> None:
         """Take for delivered what had arrived before, if it is still what is waiting."""
-        places = defaultdict[tuple[str, int, int], list[tuple[bytes, int]]](list)
+        settled = 0
         for one in arrived:
             entry = None if self.in_flight.busy(one.row) else self.store.entry(one.row)
             if entry is not None and entry.source == one.source:
                 self.in_flight.claim(one.row, entry)
-                places[one.topic, one.partition, one.at_ms].append((one.row, one.offset))
-        for place, rows in places.items():
-            self.tell(Delivered(rows, *place))
-        if places:
+                self.tell(Delivered([one.row], one.offset, one.topic, one.partition, one.at_ms))
+                settled += 1
+        if settled:
             sentence = "partition %d: %d messages that its last owner had sent are not sent again"
-            log.info(sentence, self.number, sum(map(len, places.values())), extra={"partition": self.number})
+            log.info(sentence, self.number, settled, extra={"partition": self.number})
 
     def lose_inputs(self) -> None:
         """Have what waits in the inputs read before anything else is fired: nothing was heard of them for a while."""
@@ -211,8 +210,8 @@ class Partition:
     def tell(self, outcome: Outcome) -> None:
         """Take the outcome of a send; one from before the last start counts if its row is being sent again."""
         answered = self.in_flight.answered(outcome)
-        if answered is not None:
-            self._outcomes.append(answered)
+        if answered:
+            self._outcomes.extend(answered)
             self._wake.set()
 
     def enqueue(self, delivery: Delivery, *, first: bool = False) -> None:
@@ -243,7 +242,7 @@ class Partition:
     def withdraw(self, held_back: Callable[[Route], bool]) -> None:
         """Take back what waits for a step (exactly once) on routes that are to be held back."""
         for delivery in self._deliveries.withdraw(held_back):
-            self.release([key for _, key in delivery.rows], delivery.route)
+            self.release(delivery.runs[0][1], delivery.route)
 
     def skip_settled(self) -> None:
         """Let the store begin its scans at the cursor, if nothing before it is left."""

@@ -2,16 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable
-from operator import itemgetter
 
 from app.kafka.transactions.transaction import Untaken
-from app.partition.claims import Claims
 from app.partition.step_builder import STEP_BYTES
 from app.route import Route
 from app.steps.delivery import Delivery
 from app.steps.step import Step
 
-_second = itemgetter(1)
 #: What it takes to remove a row and to remember its delivery, with the name of its source, beside its id, three times.
 _ROW_BYTES = 225
 
@@ -19,9 +16,8 @@ _ROW_BYTES = 225
 class StepDeliveries:
     """Deliveries that wait for a step, in the order in which they are to be sent."""
 
-    def __init__(self, claims: Claims) -> None:
-        """Have none; the rows of deliveries are among `claims`."""
-        self._claims = claims
+    def __init__(self) -> None:
+        """Have none."""
         self._queue: deque[Delivery] = deque()
         #: The last one of each route: it takes more rows.
         self._open: dict[Route, Delivery] = {}
@@ -62,8 +58,7 @@ class StepDeliveries:
             if self._open.get(delivery.route) is delivery:
                 del self._open[delivery.route]
             deliveries.append(delivery)
-            size += _ROW_BYTES * len(delivery.rows) + 3 * self._claims.id_bytes(map(_second, delivery.rows))
-            size += delivery.following
+            size += _ROW_BYTES * delivery.batch.count + 3 * delivery.id_bytes + delivery.following
         step.deliveries = deliveries
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> list[Delivery]:

@@ -15,9 +15,11 @@ class Delivery(Protocol):
 
     route: Route
     batch: Batch
-    #: Each row's partition and key.
-    rows: list[tuple[Any, bytes]]
+    #: The keys of its rows, with their partition: exactly once that is one.
+    runs: list[tuple[Any, list[bytes]]]
     sent_ms: int
+    #: Bytes of the ids of its rows.
+    id_bytes: int
     #: Bytes of the next occurrences that take the place of its rows.
     following: int
 

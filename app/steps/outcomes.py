@@ -27,12 +27,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The destination has acknowledged these rows: topic and partition, the offset of each, the time of sending.
+    """The destination has acknowledged these rows: the offset of the first, topic and partition, the time of sending.
 
-    One that was posted has none of the former: its topic is empty.
+    The others follow it. One that was posted has none of the former: its topic is empty.
     """
 
-    rows: list[tuple[bytes, int]]
+    rows: list[bytes]
+    offset: int
     topic: str
     partition: int
     sent_ms: int
@@ -122,15 +123,13 @@ class Outcomes:
             self._end(step, outcome.row, entry)
 
     def _delivered(self, step: Step, outcome: Delivered) -> None:
-        where, claims, usual_ms = f"{outcome.topic}-{outcome.partition}", self._claims, self._settings.dedupe_window_ms
-        posted = not outcome.topic
-        watermark_ms = self._memory.watermark_ms
-        rows = outcome.rows if posted else self._usual.remove(step, outcome.rows, where, outcome.sent_ms)
-        for row, offset in rows:
+        where = f"{outcome.topic}-{outcome.partition}" if outcome.topic else None
+        claims, usual_ms, watermark_ms = self._claims, self._settings.dedupe_window_ms, self._memory.watermark_ms
+        for row, offset in self._usual.remove(step, outcome.rows, outcome.offset, where, outcome.sent_ms):
             entry, due = claims[row], keys.due_of(row)
             step.fired.append(row)
             step.remove(row, entry)
-            late, place = outcome.sent_ms - due, None if posted else f"{where}-{offset}"
+            late, place = outcome.sent_ms - due, None if where is None else f"{where}-{offset}"
             if entry.series is not None:
                 ended(step, "delivered", due, entry, late=late, delivered=place)
                 self._end(step, row, entry)

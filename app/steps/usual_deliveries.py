@@ -1,5 +1,6 @@
 """Usual rows that were delivered are removed, many in one call of the kernel, and are never decoded."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from app.steps.context import Context
@@ -16,16 +17,19 @@ class UsualDeliveries:
         self._there = compiled.kernel is not None and not context.settings.dedupe_window_ms
 
     def remove(
-        self, step: Step, rows: list[tuple[bytes, int]], where: str, sent_ms: int
+        self, step: Step, rows: list[bytes], first: int, where: str | None, sent_ms: int
     ) -> Iterable[tuple[bytes, int]]:
-        """Remove rows that `where` has taken, each with its offset there; go through those that are not usual."""
-        if not self._there:
-            yield from rows
+        """Remove rows that `where` has taken from offset `first` on; go through the others, with theirs.
+
+        Those that were posted are all among the others.
+        """
+        if where is None or not self._there:
+            yield from zip(rows, itertools.count(first))
             return
         begin, most, watermark_ms = 0, len(rows), max(0, self._memory.watermark_ms)
         while begin < len(rows):
-            taken, ids, gone, raws, told = compiled.kernel.delivered(
-                rows[begin : begin + most], self._claims, where, step.now_ms, sent_ms, watermark_ms
+            taken, ids, raws, told = compiled.kernel.delivered(
+                rows, begin, begin + most, first, self._claims, where, step.now_ms, sent_ms, watermark_ms
             )
             if not taken and watermark_ms < keys.MAX_DUE_MS:  # from here on, they leave traces
                 watermark_ms = keys.MAX_DUE_MS
@@ -35,13 +39,13 @@ class UsualDeliveries:
                 most = known
                 continue
             if known is None and taken:
-                step.remove_usual(ids, gone, raws)
+                step.remove_usual(ids, rows[begin : begin + taken], raws)
                 step.tell_all("delivered", told)
                 begin += taken
                 others = begin + 1
             else:
                 others = begin + compiled.OTHERS
-            yield from rows[begin:others]
+            yield from zip(rows[begin:others], itertools.count(first + begin))
             begin, most = others, 2 * max(most, compiled.OTHERS)
 
     def _known(self, step: Step, ids: Sequence[str], raws: Sequence[bytes], *, traces: bool) -> int | None:

@@ -5,7 +5,7 @@ begin traces of their own. What nobody traces makes no span.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from threading import Thread
 from typing import Any, Final, Protocol
 
@@ -41,7 +41,7 @@ class Sent(Protocol):
         ...
 
     @property
-    def rows(self) -> Sequence[tuple[Any, bytes]]:
+    def rows(self) -> Iterable[tuple[Any, bytes]]:
         """Each row's partition and key."""
         ...
 
@@ -71,9 +71,10 @@ class Traces:
 
     def sent(self, delivery: Sent, error: Exception | None = None) -> None:
         """Tell of a batch that was sent, or that will never be taken; its rows are still claimed."""
-        entries = (owner.claims.get(key) for owner, key in delivery.rows)
+        rows = list(delivery.rows)
+        entries = (owner.claims.get(key) for owner, key in rows)
         messages = (entry.headers for entry in entries if entry is not None)
-        span = self._span("send", delivery.route[1:], messages, len(delivery.rows), delivery.sent_ms, {})
+        span = self._span("send", delivery.route[1:], messages, len(rows), delivery.sent_ms, {})
         if span is None:
             return
         if error is not None:

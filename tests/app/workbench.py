@@ -175,7 +175,7 @@ class Workbench:
 
     def delivered(self, *rows: bytes, sent_ms: int | None = None) -> Delivered:
         """Return the outcome of a send that was acknowledged."""
-        return Delivered([(row, n) for n, row in enumerate(rows)], "orders", 3, sent_ms or self.now_ms)
+        return Delivered([*rows], 0, "orders", 3, sent_ms or self.now_ms)
 
     def promote(self, id_: str, due: int, made_by: str, stamp: int | None = None, snapshot: int | None = None) -> str:
         """Send back, as the cold tier does, what the record `made_by` (at `stamp`) has left; return its source.

@@ -82,7 +82,7 @@ def test_a_row_that_is_not_usual_is_taken_by_nothing(field: str, data: st.DataOb
     row = keys.row_key(NOW, 0, 0), encode(entry)
 
     assert kernel.route([row], 0, {entry.to: 4}) == (0, [])
-    assert kernel.delivered([(row[0], 1)], dict([row]), "a-1", NOW, NOW, 2**62)[0] == 0
+    assert kernel.delivered([row[0]], 0, 1, 1, dict([row]), "a-1", NOW, NOW, 2**62)[0] == 0
     with pytest.raises(ValueError, match="usual"):
         kernel.places(dict([row]), b"")
     with pytest.raises(ValueError, match="usual"):
@@ -123,7 +123,9 @@ def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, li
             break
         expected += 1
 
-    assert builder.deliver(NOW + 1, usual, begin) == expected == builder.count
+    id_bytes = sum(len(decode(raw).id.encode()) for _, raw in usual[begin : begin + expected])
+    assert builder.deliver(NOW + 1, usual, begin) == (expected, id_bytes)
+    assert builder.count == expected
 
     if expected:
         other.set_producer_state(7, 1, 2)
@@ -140,8 +142,10 @@ def test_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms: int, data
                 claims[key] = decode(raw)
             case 29:
                 del claims[key]
+    begin = data.draw(st.integers(0, len(found)))
+    end = data.draw(st.integers(begin, len(found) + 1))
     usual: list[tuple[bytes, int, Entry]] = []
-    for offset, (key, raw) in enumerate(found, 100):
+    for offset, (key, raw) in enumerate(found[begin:end], 100 + begin):
         entry = decode(raw)
         if not isinstance(claims.get(key), bytes) or not _usual([(key, raw)], 0):
             break
@@ -150,13 +154,12 @@ def test_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms: int, data
             break
         usual.append((key, offset, entry))
 
-    sent = [(key, offset) for offset, (key, _) in enumerate(found, 100)]
-    taken, ids, gone, raws, events = kernel.delivered(sent, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
+    sent = [key for key, _ in found]
+    taken, ids, raws, events = kernel.delivered(sent, begin, end, 100, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
 
     assert taken == len(usual)
     assert ids == [entry.id for *_, entry in usual]
-    assert gone == [key for key, *_ in usual]
-    assert all(raw is claims[key] for key, raw in zip(gone, raws, strict=True))
+    assert all(raw is claims[key] for raw, (key, *_) in zip(raws, usual, strict=True))
     assert list(events) == [
         (entry.id.encode(), encode_event(_told(key, offset, entry))) for key, offset, entry in usual
     ]

@@ -240,7 +240,7 @@ def _drifting(following: Any) -> Any:
 def _taken_first(begin: Any) -> Any:
     def planted(self: Posts, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
         begin(self, partition, key, entry, route)
-        partition.tell(Delivered([(key, 0)], "", 0, self._clock.wall_ms()))
+        partition.tell(Delivered([key], 0, "", 0, self._clock.wall_ms()))
 
     return planted
 

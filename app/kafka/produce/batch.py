@@ -86,12 +86,12 @@ class Batch:
         added: int = self._builder.extend(timestamp_ms, records, skipped)
         return added
 
-    def deliver(self, timestamp_ms: int, rows: Pairs, begin: int) -> int:
-        """Add usual rows, from the one at `begin` on, as their deliveries, as far as they fit; return how many.
+    def deliver(self, timestamp_ms: int, rows: Pairs, begin: int) -> tuple[int, int]:
+        """Add usual rows, from the one at `begin` on, as their deliveries, as far as they fit.
 
-        Only with the kernel, which reads them.
+        Return how many, and how many bytes their ids have. Only with the kernel, which reads them.
         """
-        added: int = self._builder.deliver(timestamp_ms, rows, begin)
+        added: tuple[int, int] = self._builder.deliver(timestamp_ms, rows, begin)
         return added
 
     def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:

@@ -79,17 +79,19 @@ impl Builder {
         Ok(slf.try_borrow()?.batch.count - first)
     }
 
-    /// Add the deliveries of usual rows as far as they fit; return how many. Raises ValueError for another row.
-    fn deliver(&mut self, timestamp_ms: i64, rows: &Bound<'_, PyList>, begin: usize) -> PyResult<usize> {
-        let first = self.batch.count;
+    /// Add the deliveries of usual rows as far as they fit; return how many, and how many bytes their ids have. Raises
+    /// ValueError for another row.
+    fn deliver(&mut self, timestamp_ms: i64, rows: &Bound<'_, PyList>, begin: usize) -> PyResult<(usize, usize)> {
+        let (first, mut id_bytes) = (self.batch.count, 0);
         for index in begin..rows.len() {
             let (key, raw) = row_of(&rows.get_item(index)?)?;
             let (row, due_ms) = known(key.as_bytes(), raw.as_bytes())?;
             if !self.batch.deliver(timestamp_ms, due_ms, &row) {
                 break;
             }
+            id_bytes += row.id.len();
         }
-        Ok(self.batch.count - first)
+        Ok((self.batch.count - first, id_bytes))
     }
 
     /// Return the batch's bytes, numbered for an idempotent producer.

@@ -1,7 +1,7 @@
 //! Usual rows that have been delivered.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use super::known::Ids;
 use super::packed::Packed;
@@ -9,15 +9,20 @@ use super::rows::due_of;
 use crate::event::{self, Event};
 use crate::row;
 
-type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Packed);
+type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyAny>>, Packed);
 
-/// Return how many of these rows are usual up to the first that is not, their ids, keys, values, and events.
+/// Return how many of `rows[begin:end]` are usual up to the first that is not, their ids, values, and events. `rows`
+/// are keys, that of `first` the offset of the first.
 ///
 /// A row that keeps anything beyond its delivery is not usual here: that its id was replaced or moved, or a window of
 /// its own. Nor is one whose claim is no bytes: somebody has looked at it.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "a call for each row of these would be dearer than what it does")]
 pub fn delivered<'py>(
     rows: &Bound<'py, PyList>,
+    begin: usize,
+    end: usize,
+    first: i64,
     claims: &Bound<'py, PyDict>,
     r#where: &str,
     now_ms: i64,
@@ -28,11 +33,10 @@ pub fn delivered<'py>(
     let mut place = Vec::new();
     event::text(&mut place, b",\"delivered\":\"", r#where);
     place.push(b'-');
-    let (mut ids, mut keys, mut raws) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ids, mut raws) = (Vec::new(), Vec::new());
     let (mut seen, mut events) = (Ids::default(), Packed::new());
-    for item in rows {
-        let item = item.cast_into::<PyTuple>()?;
-        let (key, offset) = (item.get_item(0)?, item.get_item(1)?.extract::<i64>()?);
+    for index in begin..end.min(rows.len()) {
+        let (key, offset) = (rows.get_item(index)?, first.wrapping_add(index as i64));
         let Some(claim) = claims.get_item(&key)? else { break };
         let Ok(raw) = claim.cast_exact::<PyBytes>() else { break };
         let Some((row, due)) = row::parse(raw.as_bytes()).zip(due_of(key.cast::<PyBytes>()?.as_bytes())) else { break };
@@ -48,8 +52,7 @@ pub fn delivered<'py>(
             json.extend_from_slice(b"\"}");
         });
         ids.push(PyString::new(py, row.id));
-        keys.push(key);
         raws.push(claim);
     }
-    Ok((ids.len(), ids, keys, raws, events))
+    Ok((ids.len(), ids, raws, events))
 }

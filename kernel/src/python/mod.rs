@@ -16,7 +16,7 @@ mod punctual_kernel {
 
     /// What Python calls, and with what: changed together with `API` in tables/compiled.py.
     #[pymodule_export]
-    const API: u32 = 4;
+    const API: u32 = 5;
 
     #[pymodule_export]
     use super::{

@@ -43,12 +43,12 @@ class Transacted(Applied):
         taken = []
         for delivery in step.deliveries:
             delivery.taken()
-            self.sizes.append(len(delivery.rows))
+            rows = delivery.runs[0][1]
+            self.sizes.append(len(rows))
             self.ids += [
                 dict(r.headers)["delay-id"].decode() for r in MemoryRecords(_bytes(delivery.batch)).next_batch()
             ]
-            rows = [(key, 0) for _, key in delivery.rows]
-            taken.append(Delivered(rows, "orders", delivery.route[2], delivery.sent_ms))
+            taken.append(Delivered(rows, 0, "orders", delivery.route[2], delivery.sent_ms))
         return taken
 
 
@@ -159,7 +159,7 @@ async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_n
             stage.clock.wall += 10
             stage.fire()
 
-        assert [len(delivery.rows) for delivery in stage.partition._deliveries._queue] == [2]
+        assert [delivery.batch.count for delivery in stage.partition._deliveries._queue] == [2]
         stage.clock.wall += 10  # due when the step begins, and not fired by a cycle
         journal.open.set()
         await stage.until(lambda: len(stage.told()) == 4)

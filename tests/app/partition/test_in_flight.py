@@ -21,11 +21,11 @@ def test_a_row_has_one_outcome_and_its_claim_lasts_until_that_is_committed() -> 
     rows.claim(key(1), entry("a"), FIRST)
     rows.claim(key(2), entry("b"), FIRST)
 
-    delivered = Delivered([(key(1), 7)], "orders", 0, 5)
-    assert rows.answered(replace(delivered, rows=[(key(1), 7), (key(3), 8)])) == delivered
-    assert rows.answered(delivered) is None
-    assert rows.answered(Unsent(key(2))) == Unsent(key(2))
-    assert rows.answered(Unsent(key(2))) is None
+    delivered = Delivered([key(1)], 8, "orders", 0, 5)
+    assert rows.answered(replace(delivered, rows=[key(3), key(1)], offset=7)) == [delivered]
+    assert not rows.answered(delivered)
+    assert rows.answered(Unsent(key(2))) == [Unsent(key(2))]
+    assert not rows.answered(Unsent(key(2)))
     assert set(rows.claims) == {key(1), key(2)}
     rows.end([key(1)])
     assert set(rows.claims) == {key(2)}

@@ -1,46 +1,27 @@
 """Exactly once: how many deliveries a step takes, so that what ends their rows has room in its batch."""
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import msgspec
 
-from app.partition.claims import Claims
+from app.deliver.transactional_dispatcher import TransactionalDeliveryBatch
 from app.partition.step_builder import STEP_BYTES
 from app.partition.step_deliveries import StepDeliveries
 from app.steps.step import Step
 from tables.entry import encode
 from tests.tables.rows import NOW, entry, key
 
-if TYPE_CHECKING:
-    from app.steps.delivery import Delivery
 
-
-@dataclass
-class Waiting:
-    """A delivery of rows of so many bytes each."""
-
-    rows: list[tuple[Any, bytes]]
-    route: tuple[None, str, int] = (None, "orders", 0)
-    batch: Any = None
-    sent_ms: int = 0
-    following: int = 0
-
-
-@dataclass
-class Queue:
-    """Deliveries that wait, ten rows each."""
-
-    claims: Claims = field(default_factory=Claims)
-
-    def fill(self, count: int, following: int = 0) -> StepDeliveries:
-        """Have so many deliveries wait, of each of which so many bytes follow."""
-        deliveries = StepDeliveries(self.claims)
-        for number in range(count):
-            rows = [key(NOW, 10 * number + place) for place in range(10)]
-            self.claims.update(dict.fromkeys(rows, entry()))
-            deliveries.add(cast("Delivery", Waiting([(None, row) for row in rows], following=following)))
-        return deliveries
+def waiting(count: int, following: int = 0) -> StepDeliveries:
+    """Have so many deliveries wait, ten rows each, of each of which so many bytes follow."""
+    deliveries, nobody = StepDeliveries(), cast("Any", None)
+    for number in range(count):
+        delivery = TransactionalDeliveryBatch((None, "orders", 0), nobody)
+        for place in range(10):
+            assert delivery.append((nobody, key(NOW, 10 * number + place)), entry(), NOW)
+        delivery.following = following
+        deliveries.add(delivery)
+    return deliveries
 
 
 def full_step(size: int) -> Step:
@@ -52,7 +33,7 @@ def full_step(size: int) -> Step:
 
 
 def test_removals_are_small_and_all_have_room() -> None:
-    step, deliveries = Step(NOW), Queue().fill(40)
+    step, deliveries = Step(NOW), waiting(40)
     deliveries.put_into(step, NOW)
 
     assert len(step.deliveries) == 40
@@ -60,7 +41,7 @@ def test_removals_are_small_and_all_have_room() -> None:
 
 
 def test_next_occurrences_take_the_room_that_they_have() -> None:
-    deliveries, taken = Queue().fill(40, 100_000), []
+    deliveries, taken = waiting(40, 100_000), []
     while deliveries:
         step = Step(NOW)
         deliveries.put_into(step, NOW)
@@ -70,7 +51,7 @@ def test_next_occurrences_take_the_room_that_they_have() -> None:
 
 
 def test_a_step_that_is_full_leaves_them_to_the_next_which_is_theirs() -> None:
-    deliveries = Queue().fill(1)
+    deliveries = waiting(1)
     step = full_step(STEP_BYTES)
     deliveries.put_into(step, NOW)
     assert not step.deliveries

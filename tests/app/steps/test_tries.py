@@ -101,7 +101,7 @@ def test_a_host_that_asks_for_longer_gets_it(bench: Workbench) -> None:
 def test_it_is_delivered_without_a_place(bench: Workbench) -> None:
     ask(bench, URL)
     fail(bench)
-    bench.run(Delivered([(bench.claim("a"), 0)], "", 0, NOW + 7))
+    bench.run(Delivered([bench.claim("a")], 0, "", 0, NOW + 7))
 
     event = bench.events[-1]
     assert (event["event"], event["late"], event["to"]) == ("delivered", 7, ORIGIN)
@@ -162,7 +162,7 @@ def test_a_command_while_it_is_posted_is_decided_by_the_answer(bench: Workbench)
     ask(bench, URL)
     claimed = bench.claim("a")
     bench.command("cancel", "a")
-    bench.run(Delivered([(claimed, 0)], "", 0, NOW))
+    bench.run(Delivered([claimed], 0, "", 0, NOW))
     assert [event["event"] for event in bench.events][-2:] == ["delivered", "conflict"]
 
 
@@ -193,7 +193,7 @@ def test_what_waits_can_be_replaced_and_known_again(bench: Workbench) -> None:
     second = ask(bench, f"{URL}2", delay_dedupe="60000")
     assert bench.told()[-1] == ("replaced", first, second)
     assert row(bench)[1].attempts == 0
-    bench.run(Delivered([(bench.claim("a"), 0)], "", 0, NOW))
+    bench.run(Delivered([bench.claim("a")], 0, "", 0, NOW))
     ask(bench, f"{URL}2", delay_dedupe="60000")
     assert bench.events[-1]["event"] == "duplicate"
 
@@ -273,7 +273,7 @@ def test_the_same_message_is_known_again_while_it_is_tried_again(bench: Workbenc
     claimed = bench.claim("a")
     ask(bench, URL, delay_dedupe="60000")
     assert bench.events[-1]["event"] == "duplicate"
-    bench.run(Delivered([(claimed, 0)], "", 0, NOW))
+    bench.run(Delivered([claimed], 0, "", 0, NOW))
     assert bench.pending() == {}
 
 
