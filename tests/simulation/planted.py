@@ -324,7 +324,7 @@ BEGINS = {
     "an ending is forgotten before the watermark has passed it": 1_030,
     "an id that comes again in the step of its delivery is not found": 460,
     "a watermark does not wait for anybody": 1_030,
-    "what is sent does not count for its rate": 970,
+    "what is sent does not count for its rate": 1_340,
     "what a zombie has written counts": 1_260,
     "what a zombie has written is not set right": 180,
     "what waits here takes no room": 230,
