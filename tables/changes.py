@@ -171,13 +171,13 @@ class Changes:
 
     def records(self, writer: int) -> Iterator[tuple[bytes, bytes | None]]:
         """Return the changelog records, first the stamp of the `writer`'s epoch, which marks whose batch this is."""
-        rows = itertools.chain(
+        return itertools.chain(
             [(keys.WRITER, keys.long_bytes(writer))],
             zip(self.removed, itertools.repeat(None)),
             zip(self.puts, map(_second, self.puts.values()), strict=True),
             self.usual.items(),
+            self._marks(),
         )
-        return itertools.chain(rows, self._marks())
 
     def _marks(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Return the records of what is no row."""

@@ -52,7 +52,7 @@ class DeliveryBatch:
             return False
         self._run_of(row[0]).append(row[1])
         self.following += following
-        self.id_bytes += len(entry.id)
+        self.id_bytes += len(entry.id.encode())
         return True
 
     def extend(self, owner: Partition, rows: Pairs, begin: int, now_ms: int) -> int:

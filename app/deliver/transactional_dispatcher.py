@@ -125,8 +125,7 @@ class TransactionalDispatcher(Dispatcher):
         if error.error is not None and delivery.batch is error.batch:
             self.refused(delivery, error.error)
         else:
-            owner, rows = delivery.runs[0]
-            owner.release(rows, delivery.route)
+            self._release(delivery)
 
     def stuck(self, tp: TopicPartition) -> Callable[[], None]:
         """Let messages wait for a partition that holds a transaction up; return what ends the wait."""

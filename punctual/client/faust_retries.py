@@ -170,7 +170,7 @@ class _OrderedAgent:
         Not by crash(), which ends all services below at once: the app, which commits before it ends, would wait for
         good for an answer from the consumer's thread (mode/services.py, Service._crash).
         """
-        log.critical("the app ends: nobody has named this error in on=", exc_info=error)
+        log.critical("the app ends for an error after which no event is tried again", exc_info=error)
         root = self._app.beacon.root
         for service in (self._app, root and root.data):
             if service is not None and not service.crash_reason:
