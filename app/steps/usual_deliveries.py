@@ -46,7 +46,7 @@ class UsualDeliveries:
             else:
                 others = begin + compiled.OTHERS
             yield from zip(rows[begin:others], itertools.count(first + begin))
-            begin, most = others, 2 * max(most, compiled.OTHERS)
+            begin, most = others, min(2 * max(most, compiled.OTHERS), len(rows))
 
     def _known(self, step: Step, ids: Sequence[str], raws: Sequence[bytes], *, traces: bool) -> int | None:
         """Return the place of the first id of which more is known; if there is none, leave what `traces` they leave."""

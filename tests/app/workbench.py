@@ -173,6 +173,13 @@ class Workbench:
         self.claims[row] = entry
         return row
 
+    def claim_raw(self, id_: str) -> bytes:
+        """Begin to send a message whose row nobody decodes."""
+        row = self.store.find(id_)
+        assert row is not None
+        self.claims.update({row: self.store.raw(row)})  # type: ignore[dict-item]
+        return row
+
     def delivered(self, *rows: bytes, sent_ms: int | None = None) -> Delivered:
         """Return the outcome of a send that was acknowledged."""
         return Delivered([*rows], 0, "orders", 3, sent_ms or self.now_ms)

@@ -123,7 +123,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         log.info("%s, %d a second: %d to %d in ten seconds, %d at most ever", topic, cap, *counts)
     for topic, cap in zip(capped, CAPS, strict=True):
         assert max(always[topic]) <= cap * 10 * (1 + OFF) + 1
-        assert min(steady[topic]) >= cap * 10 * (1 - OFF) - 1
+        assert min(steady[topic]) >= cap * 10 * (1 - OFF * crowd()) - 1  # who stands still does not make up for it
     assert with_backlog <= beside_others + LATER_MS * crowd()
     assert max(overdue) == 0
 

@@ -44,6 +44,18 @@ def test_a_delivery_ends_the_message_and_says_where_and_how_late(bench: Workbenc
     assert_sound(bench.store)
 
 
+def test_a_batch_may_have_any_number_of_unusual_rows_among_usual_ones(bench: Workbench) -> None:
+    ids = [f"id-{number:03}" for number in range(200)]
+    for number, id_ in enumerate(ids):
+        bench.schedule(id_, NOW, **({"delay_dedupe": "PT1H"} if number % 2 else {}))
+    bench.run(bench.delivered(*map(bench.claim_raw, ids)))
+
+    assert bench.pending() == {}
+    places = {event["id"]: event["delivered"] for event in bench.events if event["event"] == "delivered"}
+    assert places == {id_: f"orders-3-{number}" for number, id_ in enumerate(ids)}
+    assert_sound(bench.store)
+
+
 @pytest.mark.parametrize("op", ["cancel", "reschedule", "deliver-now"])
 def test_a_command_on_a_message_that_was_sent_meanwhile_came_too_late(bench: Workbench, op: str) -> None:
     asked = bench.schedule("a", NOW)
