@@ -12,6 +12,8 @@ from tables.orders import UNKNOWN_MS, Orders
 
 #: Keys and values, of rows or of records.
 Pairs = Sequence[tuple[bytes, bytes]]
+#: Keys of usual rows, and the rows: the kernel wants them undecoded, Python as entries.
+UsualRows = Sequence[tuple[bytes, bytes | Entry]]
 
 _second = itemgetter(1)
 
@@ -84,9 +86,9 @@ class Changes:
         #: Rows that keep their names alone, as they were.
         self.emptied: dict[bytes, Entry] = {}
         self.removals: dict[bytes, Entry] = {}
-        #: Rows that are new, and rows that are removed, undecoded: the usual ones, of which nobody wants to know more.
+        #: Rows that are new, undecoded, and rows that are removed, as they came: usual ones, gone through by the many.
         self.usual: dict[bytes, bytes] = {}
-        self.gone: dict[bytes, bytes] = {}
+        self.gone: dict[bytes, bytes | Entry] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
         self.orders: dict[str, Orders | None] = {}
@@ -140,9 +142,9 @@ class Changes:
         self.usual.update(zip(keys, raws, strict=True))
         self.size += size
 
-    def remove_usual(self, keys: Sequence[bytes], raws: Sequence[bytes]) -> None:
-        """Remove rows that nobody has decoded, and no step has touched since they were written."""
-        self.gone.update(zip(keys, raws, strict=True))
+    def remove_usual(self, keys: Sequence[bytes], rows: Sequence[bytes | Entry]) -> None:
+        """Remove rows that no step has touched since they were written."""
+        self.gone.update(zip(keys, rows, strict=True))
         self.size += 32 * len(keys)
 
     def rewrite(self, key: bytes, entry: Entry, raw: bytes) -> None:

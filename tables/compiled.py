@@ -1,6 +1,7 @@
 """The compiled path: what is usual goes from bytes to bytes, in one call for many, if the kernel is there (kernel/).
 
-Python is the reference and does all the rest: what the kernel makes is byte for byte what it would have made.
+Without it the same calls are of Python, each beside whoever makes it; there, rows that are sent are decoded once. What
+is not usual goes one by one, which is the reference: what both make of the usual is byte for byte what it would make.
 """
 
 import importlib

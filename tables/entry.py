@@ -100,6 +100,9 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 #: msgpack's nil, and what numbers begin with that have one, two, four or eight bytes.
 _NIL, _UINT8, _UINT16, _UINT32, _UINT64 = 0xC0, 0xCC, 0xCD, 0xCE, 0xCF
 
+#: The fields of a usual entry between its source and its stamp, and behind it.
+_NONE, _REST = (None, None, None, None, None, None, 0, (), None), (None,) * 5
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Entry)
 
@@ -113,6 +116,13 @@ def encode(entry: Entry, version: int = VERSION) -> bytes:
     commands = (msgspec.structs.astuple(command) for command in entry.commands)
     fields[13] = [command[:of_command] for command in commands]
     return _PREFIXES[version] + _encoder.encode(fields)
+
+
+def usual(
+    id_: str, to: str, key: bytes | None, value: bytes | None, headers: Headers, source: str, stamp_ms: int
+) -> bytes:
+    """Return what encode() makes of an entry that has nothing else to say, for less than half of what that takes."""
+    return _PREFIXES[VERSION] + _encoder.encode((id_, to, key, value, headers, source, *_NONE, stamp_ms, *_REST))
 
 
 def emptied(entry: Entry) -> Entry:
@@ -139,3 +149,8 @@ def decode(raw: bytes) -> Entry:
     if raw[0] not in _PREFIXES:
         raise UnknownRowVersion(raw[0], VERSION)
     return _decoder.decode(raw[1:])
+
+
+def entry_of(row: bytes | Entry) -> Entry:
+    """Return the entry of a row that may be decoded already. Raises UnknownRowVersion for a row of a newer version."""
+    return decode(row) if type(row) is bytes else row  # type: ignore[return-value]

@@ -7,6 +7,7 @@ other kind of key begins with a letter and sorts after all rows.
 
 import struct
 import zlib
+from collections.abc import Iterable
 
 _ROW = struct.Struct(">QQI")
 _LONG = struct.Struct(">Q")
@@ -56,6 +57,11 @@ def due_of(key: bytes) -> int:
     due_ms: int
     (due_ms,) = _due(key)
     return due_ms
+
+
+def dues_of(rows: Iterable[bytes]) -> list[int]:
+    """Return the due times of many row keys."""
+    return [due_ms for due_ms, _, _ in _ROW.iter_unpack(b"".join(rows))]
 
 
 def is_row(key: bytes) -> bool:

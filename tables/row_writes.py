@@ -1,16 +1,17 @@
 """The rows of a step as they are written: with their ids, and counted.
 
-Those of the compiled path go in the order of their keys, then their ids: RocksDB finds the place of what follows what
+Usual ones go in the order of their keys, then their ids: RocksDB finds the place of what follows what
 was written last without a search.
 """
 
 import rocksdict
 
 from tables import compiled, keys
+from tables import places as in_python
 from tables.changes import Changes
 from tables.compiled import exhaust
 from tables.counts import Counts
-from tables.entry import decode
+from tables.entry import Entry, entry_of
 from tables.id_index import IdIndex
 
 
@@ -42,19 +43,19 @@ class RowWrites:
             self._put_usual(batch, changes.usual)
 
     def _put_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
-        id_keys, counts = compiled.kernel.places(rows, self._counts.near.end)
+        id_keys, counts = (compiled.kernel or in_python).places(rows, self._counts.near.end)
         exhaust(map(batch.put, *zip(*sorted(rows.items()), strict=True)))
         exhaust(map(batch.put, id_keys, rows))
         self._counts.add_all(counts, 1)
 
-    def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
-        id_keys, counts = compiled.kernel.places(rows, self._counts.near.end)
+    def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes | Entry]) -> None:
+        id_keys, counts = (compiled.kernel or in_python).places(rows, self._counts.near.end)
         exhaust(map(batch.delete, sorted(rows)))
         clashes = self._ids.clashes
         if clashes and not clashes.isdisjoint(rows):
             for key, id_key in zip(rows, id_keys, strict=True):
                 if key in clashes:
-                    self._ids.drop(batch, key, decode(rows[key]))
+                    self._ids.drop(batch, key, entry_of(rows[key]))
                 else:
                     batch.delete(id_key)
         else:

@@ -12,7 +12,7 @@ import rocksdict
 from tables import keys
 from tables.changes import Changes
 from tables.database import Database
-from tables.entry import Entry, decode, emptied
+from tables.entry import Entry, decode, emptied, entry_of
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +99,8 @@ class Shares:
         """Count what a step removes and adds, when written."""
         for entry in changes.removals.values():
             self.add(entry, -1)
-        for raw in changes.gone.values():
-            self.add(decode(raw), -1)
+        for row in changes.gone.values():
+            self.add(entry_of(row), -1)
         for entry in changes.emptied.values():
             self.add(entry, -1)
             self.add(emptied(entry), 1)

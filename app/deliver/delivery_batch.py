@@ -10,7 +10,7 @@ from app.route import Route
 from app.steps.occurrences import occurrence
 from punctual.contract.dialects import OF_ROWS
 from tables import Entry, keys
-from tables.changes import Pairs
+from tables.changes import UsualRows
 from tables.entry import encode
 
 _headers, _first = OF_ROWS.delivery, itemgetter(0)
@@ -55,7 +55,7 @@ class DeliveryBatch:
         self.id_bytes += len(entry.id.encode())
         return True
 
-    def extend(self, owner: Partition, rows: Pairs, begin: int, now_ms: int) -> int:
+    def extend(self, owner: Partition, rows: UsualRows, begin: int, now_ms: int) -> int:
         """Add usual rows, from the one at `begin` on, as far as they fit; return how many."""
         added, id_bytes = self.batch.deliver(now_ms, rows, begin)
         self.id_bytes += id_bytes

@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from app.clock import Clock
+from app.deliver import usual_routes as in_python
 from app.deliver.delivery_batch import DeliveryBatch, Row
 from app.deliver.missing_topics import MissingTopics
 from app.deliver.target import Target
@@ -18,7 +19,7 @@ from app.steps.outcomes import Delivered, Rejected, Unsent, reason_of
 from punctual.contract.home import key_partition
 from punctual.contract.request import Reason
 from tables import Entry, compiled
-from tables.changes import Pairs
+from tables.changes import Pairs, UsualRows
 
 if TYPE_CHECKING:
     from app.traces.traces import Traces
@@ -71,13 +72,13 @@ class Dispatcher:
                 break
         return cluster, to, number
 
-    def usual_routes(self, rows: Pairs, begin: int) -> tuple[int, Sequence[tuple[Route, Pairs]]]:
-        """Return how many rows from `begin` on are usual and need not be decoded, and by which routes they go.
+    def usual_routes(self, rows: Pairs, begin: int) -> tuple[int, Sequence[tuple[Route, UsualRows]]]:
+        """Return how many rows from `begin` on are usual, and by which routes they go.
 
         All are for our own cluster, and for topics that have been sent to before.
         """
-        taken, groups = compiled.kernel.route(rows, begin, self._usual)
-        cluster, found = self._targets[None].cluster, list[tuple[Route, Pairs]]()
+        taken, groups = (compiled.kernel or in_python).route(rows, begin, self._usual)
+        cluster, found = self._targets[None].cluster, list[tuple[Route, UsualRows]]()
         for to, number, there in groups:
             partitions = cluster.partitions(to)
             if partitions != self._usual[to]:
@@ -134,8 +135,8 @@ class Dispatcher:
             delivery = self._deliveries[route] = self._new_delivery(route)
             delivery.append(row, entry, now)
 
-    def add_usual(self, partition: Partition, rows: Pairs, route: Route, now: int) -> None:
-        """Add usual rows, which stay undecoded, to this cycle's batch for their route."""
+    def add_usual(self, partition: Partition, rows: UsualRows, route: Route, now: int) -> None:
+        """Add usual rows, as usual_routes() gives them, to this cycle's batch for their route."""
         partition.in_flight.claim_all(rows, route)
         delivery, begin = self._deliveries.get(route), 0
         while True:

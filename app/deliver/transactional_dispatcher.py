@@ -14,7 +14,7 @@ from app.kafka.transactions.transaction import Untaken
 from app.partition.partition import Partition
 from app.route import Route
 from tables import Entry
-from tables.changes import Pairs
+from tables.changes import UsualRows
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +82,8 @@ class TransactionalDispatcher(Dispatcher):
             partition.enqueue(fresh)
         self._failures.trying(route)
 
-    def add_usual(self, partition: Partition, rows: Pairs, route: Route, now: int) -> None:
-        """Add usual rows, which stay undecoded, to the partition's next step."""
+    def add_usual(self, partition: Partition, rows: UsualRows, route: Route, now: int) -> None:
+        """Add usual rows, as usual_routes() gives them, to the partition's next step."""
         partition.in_flight.claim_all(rows, route)
         delivery, begin = partition.waiting(route), 0
         if delivery is not None:

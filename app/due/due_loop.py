@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from operator import itemgetter
 
 from app.clock import Clock
+from app.deliver import usual_routes as in_python
 from app.deliver.dispatcher import Dispatcher
 from app.deliver.posts import Posts
 from app.due.http_rows import HttpRows
@@ -25,7 +26,7 @@ from punctual.contract.dialects import OF_ROWS
 from punctual.contract.request import Reason
 from tables import Entry, compiled, keys
 from tables.changes import Pairs
-from tables.entry import decode
+from tables.entry import entry_of
 
 log = logging.getLogger(__name__)
 
@@ -179,9 +180,9 @@ class DueLoop:
         return LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)
 
     def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
-        """Send due rows, the usual ones undecoded."""
+        """Send due rows, the usual ones many at a time."""
         in_flight, begin = partition.in_flight, 0
-        usual = compiled.kernel is not None and not self._sets_aside and in_flight.untouched([*map(_first, found)])
+        usual = not self._sets_aside and in_flight.untouched([*map(_first, found)])
         while begin < len(found):
             taken = self._fire_usual(partition, found, begin, now) if usual else 0
             begin += taken
@@ -197,11 +198,11 @@ class DueLoop:
         for route, rows in groups:
             if self._is_free(route):
                 self._dispatcher.add_usual(partition, rows, route, now)
-                for due_ms, number in compiled.kernel.dues(rows):
+                for due_ms, number in (compiled.kernel or in_python).dues(rows):
                     self._late[now - due_ms] += number
             else:
-                for key, raw in rows:
-                    self._decide(partition, key, decode(raw), now)
+                for key, row in rows:
+                    self._decide(partition, key, entry_of(row), now)
         return taken
 
     def _is_free(self, route: Route) -> bool:

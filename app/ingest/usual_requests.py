@@ -1,8 +1,9 @@
-"""Usual requests become rows, many in one call of the kernel, and are never decoded (punctual/contract/usual.py)."""
+"""Usual requests become rows, many in one call, and are decoded no further (punctual/contract/usual.py)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from app.ingest import usual_rows as in_python
 from app.ingest.policy import AHEAD_MS, Policy
 from app.steps.context import Context
 from app.steps.step import Step
@@ -20,9 +21,9 @@ class UsualRequests:
         settings = context.settings
         self._store, self._cold, self._policy = context.store, context.cold, policy
         self._rules: dict[str, Any] = {}
-        if compiled.kernel is not None and policy.quotas is None:
+        if policy.quotas is None:
             self._rules = {
-                topic: compiled.kernel.Rules(
+                topic: (compiled.kernel or in_python).Rules(
                     topic, context.number, crcs[topic], list(settings.inputs), settings.partitions, context.limits.row
                 )
                 for topic in settings.inputs
@@ -51,7 +52,7 @@ class UsualRequests:
         topic, broker_ms = records[begin].topic, step.broker_ms
         allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
         while True:
-            taken, latest_ms, size, ids, id_keys, keys, raws, told, tos = compiled.kernel.requests(
+            taken, latest_ms, size, ids, id_keys, keys, raws, told, tos = (compiled.kernel or in_python).requests(
                 rules, records, begin, end, before.base, allowed, stamp_ms, broker_ms + AHEAD_MS, furthest_ms,
                 step.now_ms, room,
             )  # fmt: skip

@@ -16,7 +16,7 @@ from app.steps.outcomes import Delivered, Outcome
 from app.steps.step import Step
 from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
-from tables.changes import Pairs
+from tables.changes import Pairs, UsualRows
 from tables.compiled import exhaust
 from tables.entry import decode
 
@@ -74,10 +74,10 @@ class InFlight:
             self._routes[key] = route
             self._rows[route] += 1
 
-    def claim_all(self, rows: Pairs, route: Route) -> None:
-        """Mark usual rows, which stay undecoded, as being sent on a route."""
+    def claim_all(self, rows: UsualRows, route: Route) -> None:
+        """Mark usual rows as being sent on a route; those of the kernel stay undecoded until somebody asks."""
         claimed: Any = dict(rows)
-        self.claims.update(claimed)  # they are decoded when somebody asks
+        self.claims.update(claimed)
         self._unanswered.update(claimed)
         self._routes.update(dict.fromkeys(claimed, route))
         self._rows[route] += len(claimed)

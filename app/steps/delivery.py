@@ -7,7 +7,7 @@ from app.kafka.errors import SendError
 from app.kafka.transactions.transaction import Untaken
 from app.route import Route
 from tables import Entry
-from tables.changes import Pairs
+from tables.changes import UsualRows
 
 
 class Delivery(Protocol):
@@ -27,7 +27,7 @@ class Delivery(Protocol):
         """Add a row; False if it doesn't fit any more."""
         ...
 
-    def extend(self, owner: Any, rows: Pairs, begin: int, now_ms: int) -> int:
+    def extend(self, owner: Any, rows: UsualRows, begin: int, now_ms: int) -> int:
         """Add usual rows of a partition, from the one at `begin` on, as far as they fit; return how many."""
         ...
 

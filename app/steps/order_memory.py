@@ -7,7 +7,7 @@ from app.steps import occurrences
 from app.steps.step import Step
 from punctual.contract.request import Request
 from tables import Command, Entry, Order, Orders, PartitionStore
-from tables.entry import decode
+from tables.entry import entry_of
 from tables.orders import UNKNOWN_MS, in_order
 
 #: Commands that one id may have waiting: two that move it, of a kind each, the rest with conditions of their own.
@@ -126,11 +126,11 @@ class OrderMemory:
         if cancel is not None:
             self.wait(step, entry.id, cancel)
 
-    def end_usual(self, step: Step, raws: Iterable[bytes]) -> int | None:
+    def end_usual(self, step: Step, rows: Iterable[bytes | Entry]) -> int | None:
         """Remember that usual rows end; if one's id has a mark, do nothing, and return the place of the first such."""
         if not self._memory_ms:
             return None
-        since_ms, entries = max(0, self.watermark_ms), enumerate(map(decode, raws))
+        since_ms, entries = max(0, self.watermark_ms), enumerate(map(entry_of, rows))
         kept = [one for one in entries if one[1].stamp_ms >= since_ms and one[1].id != one[1].source]
         first = self._store.orders.first_of([entry.id for _, entry in kept])
         if first is not None:

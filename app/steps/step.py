@@ -146,9 +146,9 @@ class Step:
         self.changes.put_usual(keys, raws, size)
         self.ids.update(zip(ids, keys, strict=True))
 
-    def remove_usual(self, ids: Sequence[str], keys: Sequence[bytes], raws: Sequence[bytes]) -> None:
-        """Remove delivered rows with these ids, undecoded."""
-        self.changes.remove_usual(keys, raws)
+    def remove_usual(self, ids: Sequence[str], keys: Sequence[bytes], rows: Sequence[bytes | Entry]) -> None:
+        """Remove delivered rows with these ids, as they came."""
+        self.changes.remove_usual(keys, rows)
         self.ids.update(dict.fromkeys(ids))
         self.fired += keys
 

@@ -1,5 +1,6 @@
 """The usual request: it says where, when in digits, perhaps its id, and nothing else. Most are so."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from punctual.contract import headers as names
@@ -15,14 +16,11 @@ _TO, _AT, _ID, _PREFIX = names.TO, names.AT, names.ID, names.PREFIX
 _LEAST, _MOST = DIGITS_OF_SECONDS.stop, MAX_DIGITS
 
 
-def usual(record: "Record") -> Request | None:
-    """Return the request of a record if it is a usual one, as reading it in general would give it, or None.
-
-    It takes half of what that takes.
-    """
+def said(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str, int, Headers] | None:
+    """Return the id, the topic and the due time in the headers of a usual request, and its user's own, or None."""
     to = at = id_ = None
     users: Headers = []
-    for header in record.headers:
+    for header in headers:
         name, value = header
         if name == _TO and to is None:
             to = value or b""
@@ -38,10 +36,21 @@ def usual(record: "Record") -> Request | None:
         return None
     if id_ is not None and len(id_) > ID_BYTES:
         return None
-    topic, key, value = record.topic, record.key, record.value
-    source = f"{topic}-{record.partition}-{record.offset}"
     try:
-        message_id = source if id_ is None else id_.decode()
-        return Request("schedule", message_id, source, record.timestamp, topic, int(at), to.decode(), key, value, users)
+        return None if id_ is None else id_.decode(), to.decode(), int(at), users
     except UnicodeDecodeError:
         return None
+
+
+def usual(record: "Record") -> Request | None:
+    """Return the request of a record if it is a usual one, as reading it in general would give it, or None.
+
+    It takes half of what that takes.
+    """
+    found = said(record.headers)
+    if found is None:
+        return None
+    id_, to, due_ms, users = found
+    topic, key, value = record.topic, record.key, record.value
+    source = f"{topic}-{record.partition}-{record.offset}"
+    return Request("schedule", id_ or source, source, record.timestamp, topic, due_ms, to, key, value, users)

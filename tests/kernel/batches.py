@@ -87,6 +87,11 @@ def unpacked(records: Sequence[Asked], base: int = 0, topic: str = "in", partiti
     return found
 
 
+def plain_records(asked: Sequence[Asked], base: int = 0, topic: str = "in", partition: int = 3) -> list[PlainRecord]:
+    """Return records as Python has them, of consecutive offsets."""
+    return [PlainRecord(topic, partition, offset, *one) for offset, one in enumerate(asked, base)]
+
+
 def moved(record: PlainRecord, by: int) -> PlainRecord:
     """Return a record of another offset."""
     return replace(record, offset=record.offset + by)

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.batches import CONTENT, NOW, RECORDS, Asked, theirs, unpacked
-from tests.kernel.built import kernel, patient
+from tests.kernel.built import kernel, needed, patient
+
+pytestmark = needed
 
 _LIMITS = st.sampled_from([0, 100, 200, 1000, 1 << 20])
 

@@ -12,7 +12,9 @@ from aiokafka.structs import TopicPartition
 from app.kafka.patches import lenient_records
 from tables import compiled
 from tests.kernel.batches import NOW, plain
-from tests.kernel.built import kernel
+from tests.kernel.built import kernel, needed
+
+pytestmark = needed
 
 _TP = TopicPartition("in", 3)
 _FIRST = 100

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.built import kernel
+from tests.kernel.built import kernel, needed
+
+pytestmark = needed
 
 _TREE = Path(__file__).parents[2]
 #: Rooms whose tests come to where the kernel is asked.

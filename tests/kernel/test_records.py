@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel.batches import NOW, RECORDS, TIMES, Asked, garbled, plain, read, section
-from tests.kernel.built import kernel, patient
+from tests.kernel.built import kernel, needed, patient
+
+pytestmark = needed
 
 _LONG = range(-(2**63), 2**63)
 

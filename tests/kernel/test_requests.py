@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.ingest import usual_rows
 from app.ingest.rows import row_of
 from app.steps.events import Event
 from app.steps.events import encode as encode_event
@@ -16,8 +17,8 @@ from punctual.contract.request import Request
 from punctual.contract.usual import usual
 from tables import keys
 from tables.entry import encode
-from tests.kernel.batches import CONTENT, NOW, Asked, Headers, moved, plain, unpacked
-from tests.kernel.built import kernel, patient
+from tests.kernel.batches import CONTENT, NOW, Asked, Headers, moved, plain, plain_records, unpacked
+from tests.kernel.built import WAYS, kernel, needed, patient
 
 _INPUTS = ["in", "delay-requests"]
 _ALLOWED = {"orders", "a", "zür", "x" * 249, "http://host/path"}
@@ -104,6 +105,7 @@ def _expected(records: Sequence[PlainRecord], stamp_ms: int, largest_row: int, r
     )
 
 
+@pytest.mark.parametrize("by_kernel", WAYS)
 @patient
 @given(
     st.lists(_asked(), max_size=12),
@@ -115,17 +117,25 @@ def _expected(records: Sequence[PlainRecord], stamp_ms: int, largest_row: int, r
     st.sampled_from([1 << 30] * 3 + [400, 0]),
 )
 def test_the_longest_prefix_of_usual_requests_becomes_rows(
-    asked: list[Asked], begin: int, end: int, base: int, stamp_ms: int, largest_row: int, room: int
+    by_kernel: bool,  # noqa: FBT001
+    asked: list[Asked],
+    begin: int,
+    end: int,
+    base: int,
+    stamp_ms: int,
+    largest_row: int,
+    room: int,
 ) -> None:
-    records = unpacked(asked)
-    rules = kernel.Rules("in", 3, _CRC, _INPUTS, 4, largest_row)
+    way: Any = kernel if by_kernel else usual_rows
+    records = unpacked(asked) if by_kernel else plain_records(asked)
+    rules = way.Rules("in", 3, _CRC, _INPUTS, 4, largest_row)
 
-    *found, told, tos = kernel.requests(
+    *found, told, tos = way.requests(
         rules, records, begin, end, base, _ALLOWED, stamp_ms, _LATEST, _FURTHEST, NOW, room
     )
 
-    plain_records = [moved(plain(record), base) for record in records[begin:end]]
-    assert (*found, list(told), tos) == _expected(plain_records, stamp_ms, largest_row, room)
+    wanted = [moved(plain(record), base) for record in records[begin:end]]
+    assert (*found, list(told), tos) == _expected(wanted, stamp_ms, largest_row, room)
 
 
 def _requests(records: list[Any]) -> int:
@@ -139,6 +149,7 @@ def _requests(records: list[Any]) -> int:
 _USUAL = Asked(NOW, b"k", b"v", [("delay-to", b"orders"), ("delay-at", b"%d" % NOW)])
 
 
+@needed
 def test_records_of_any_other_kind_end_it() -> None:
     first, second = unpacked([_USUAL, _USUAL])
 
@@ -147,6 +158,7 @@ def test_records_of_any_other_kind_end_it() -> None:
     assert _requests([None, second]) == 0
 
 
+@needed
 @pytest.mark.parametrize(("topic", "partition"), [("in", 2), ("delay-requests", 3)])
 def test_a_record_of_another_input_or_partition_ends_it(topic: str, partition: int) -> None:
     (own,), (foreign,) = unpacked([_USUAL]), unpacked([_USUAL], 1, topic, partition)

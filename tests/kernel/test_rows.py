@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.deliver import usual_routes
+from app.kafka import Batch
+from app.steps import usual_removals
 from app.steps.events import Event
 from app.steps.events import encode as encode_event
 from punctual.contract import native
 from punctual.contract.home import key_partition
-from tables import Entry, keys
+from tables import Entry, compiled, keys, places
 from tables.counts import Counts
 from tables.entry import decode, encode
 from tests.kernel.batches import NOW, garbled, theirs
-from tests.kernel.built import kernel, patient
+from tests.kernel.built import kernel, needed, patient
 from tests.kernel.entries import UNUSUAL, Rows, entries, is_usual, rows
 
 _PARTITIONS = {"orders": 5, "a": 1, "zür": 64, "x" * 249: 3, "none": 0}
@@ -33,6 +36,7 @@ def _partition(entry: Entry) -> int:
     return -1 if entry.key is None else key_partition(entry.key, _PARTITIONS[entry.to])
 
 
+@needed
 @patient
 @given(rows(), st.integers(0, 2))
 def test_rows_are_grouped_by_where_they_go(found: Rows, begin: int) -> None:
@@ -50,6 +54,7 @@ def test_rows_are_grouped_by_where_they_go(found: Rows, begin: int) -> None:
     assert all(one is other for one, other in zip(grouped, itertools.chain(*expected.values()), strict=True))
 
 
+@needed
 @patient
 @given(rows())
 def test_rows_that_are_due_are_counted_by_their_times(found: Rows) -> None:
@@ -58,12 +63,14 @@ def test_rows_that_are_due_are_counted_by_their_times(found: Rows) -> None:
     assert kernel.dues(found) == [(at, len(list(times))) for at, times in itertools.groupby(due)]
 
 
+@needed
 @pytest.mark.parametrize("key", [b"", b"\0" * 19, b"\xff" * 20, b"\0" * 21])
 def test_what_is_no_rows_key_is_not_counted(key: bytes) -> None:
     with pytest.raises(ValueError, match="row's key"):
         kernel.dues([(key, b"")])
 
 
+@needed
 @pytest.mark.parametrize("size", range(40))
 def test_keys_go_where_kafkas_clients_send_them(size: int) -> None:
     key = bytes(range(250, 256)) * 7
@@ -74,6 +81,7 @@ def test_keys_go_where_kafkas_clients_send_them(size: int) -> None:
     assert partition == key_partition(key[:size], 64)
 
 
+@needed
 @pytest.mark.parametrize("field", UNUSUAL)
 @patient
 @given(st.data())
@@ -89,6 +97,7 @@ def test_a_row_that_is_not_usual_is_taken_by_nothing(field: str, data: st.DataOb
         kernel.Builder(1000, transactional=False).deliver(NOW, [row], 0)
 
 
+@needed
 @patient
 @given(st.one_of(garbled(entries().map(encode)), st.binary(max_size=60), st.binary(max_size=60).map(b"\x04".__add__)))
 def test_a_garbled_row_is_what_python_reads_in_it_or_left_to_python(raw: bytes) -> None:
@@ -107,6 +116,7 @@ def test_a_garbled_row_is_what_python_reads_in_it_or_left_to_python(raw: bytes) 
         assert builder.build(1, 2, 3) == bytes(other.build())
 
 
+@needed
 @patient
 @given(rows(), st.integers(0, 2), st.sampled_from([0, 300, 1000, 1 << 20]), st.booleans())
 def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, limit: int, transactional: bool) -> None:  # noqa: FBT001
@@ -132,6 +142,7 @@ def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, li
         assert builder.build(7, 1, 2) == bytes(other.build())
 
 
+@needed
 @patient
 @given(rows(), st.sampled_from([-1, NOW, 2**63 - 1]), st.data())
 def test_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms: int, data: st.DataObject) -> None:
@@ -170,6 +181,7 @@ def _told(key: bytes, offset: int, entry: Entry) -> Event:
     return Event("delivered", entry.id, NOW, entry.source, due_ms, entry.to, NOW + 9 - due_ms, f'a"-1-{offset}')
 
 
+@needed
 @patient
 @given(rows(), st.sampled_from([b"", keys.row_key(NOW + 10**7, 0, 0), keys.due_bound(NOW + 10**7), b"\x01"]))
 def test_rows_count_where_counts_counts_them(found: Rows, near_end: bytes) -> None:
@@ -184,3 +196,103 @@ def test_rows_count_where_counts_counts_them(found: Rows, near_end: bytes) -> No
     assert ids == [keys.ID + decode(raw).id.encode() for _, raw in usual]
     assert places == [(to, unit, number) for (to, unit), number in counts._added.items()]
     assert Counter(to for to, *_ in places).keys() == {decode(raw).to for _, raw in usual}
+
+
+# the same in Python, of decoded rows --------------------------------------------------------------------------------
+Entries = list[tuple[bytes, Entry]]
+
+
+def _decoded(found: Rows) -> Entries:
+    return [(key, decode(raw)) for key, raw in found]
+
+
+@patient
+@given(rows(), st.integers(0, 2))
+def test_in_python_rows_of_any_version_are_grouped_by_where_they_go(found: Rows, begin: int) -> None:
+    usual = itertools.takewhile(lambda row: is_usual(row[1]) and _PARTITIONS.get(row[1].to), _decoded(found[begin:]))
+    expected: dict[tuple[str, int], Entries] = {}
+    for key, entry in usual:
+        expected.setdefault((entry.to, _partition(entry)), []).append((key, entry))
+
+    taken, groups = usual_routes.route(found, begin, _PARTITIONS)
+
+    assert taken == sum(map(len, expected.values()))
+    assert groups == [(*place, group) for place, group in expected.items()]
+
+
+@pytest.mark.parametrize("field", UNUSUAL)
+@patient
+@given(st.data())
+def test_in_python_a_row_that_is_not_usual_goes_nowhere(field: str, data: st.DataObject) -> None:
+    entry = data.draw(entries(**{field: UNUSUAL[field]}))
+
+    assert usual_routes.route([(keys.row_key(NOW, 0, 0), encode(entry))], 0, {entry.to: 4}) == (0, [])
+
+
+@patient
+@given(rows())
+def test_in_python_rows_that_are_due_are_counted_by_their_times(found: Rows) -> None:
+    assert dict(usual_routes.dues(_decoded(found))) == Counter(keys.due_of(key) for key, _ in found)
+
+
+@patient
+@given(rows(), st.integers(0, 2), st.sampled_from([0, 300, 1000, 1 << 20]))
+def test_in_python_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, limit: int) -> None:
+    other, decoded, expected = theirs(limit), _decoded(found), 0
+    for key, entry in decoded[begin:]:
+        headers = native.delivery(entry, keys.due_of(key))
+        if other.append(expected, NOW + 1, entry.key, entry.value, headers) is None:
+            break
+        expected += 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "kernel", None)
+        batch = Batch(limit)
+
+    sizes = [len(entry.id.encode()) for _, entry in decoded[begin : begin + expected]]
+    assert batch.deliver(NOW + 1, decoded, begin) == (expected, sum(sizes))
+    assert batch.count == expected
+    if expected:
+        other.set_producer_state(7, 1, 2)
+        assert batch.build(7, 1, 2) == bytes(other.build())
+
+
+@patient
+@given(rows(), st.sampled_from([-1, NOW, 2**63 - 1]), st.data())
+def test_in_python_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms: int, data: st.DataObject) -> None:
+    claims = dict(_decoded(found))
+    for key in [key for key in claims if data.draw(st.integers(0, 29)) == 29]:
+        del claims[key]
+    begin = data.draw(st.integers(0, len(found)))
+    end = data.draw(st.integers(begin, len(found) + 1))
+    usual: list[tuple[bytes, int, Entry]] = []
+    for offset, (key, _) in enumerate(found[begin:end], 100 + begin):
+        entry = claims.get(key)
+        if entry is None or entry.commands or entry.series is not None or entry.stamp_ms >= watermark_ms:
+            break
+        kept = entry.dedupe_ms is not None or entry.asked_by is not None or entry.moved is not None
+        if kept or any(entry.id == other.id for *_, other in usual):
+            break
+        usual.append((key, offset, entry))
+
+    sent = [key for key, _ in found]
+    taken, ids, ended, events = usual_removals.delivered(
+        sent, begin, end, 100, claims, 'a"-1', NOW, NOW + 9, watermark_ms
+    )
+
+    assert (taken, ids, ended) == (len(usual), [entry.id for *_, entry in usual], [entry for *_, entry in usual])
+    assert events == [(entry.id.encode(), encode_event(_told(key, offset, entry))) for key, offset, entry in usual]
+
+
+@patient
+@given(rows(), st.sampled_from([b"", keys.row_key(NOW + 10**7, 0, 0), keys.due_bound(NOW + 10**7), b"\x01"]), st.data())
+def test_in_python_rows_count_where_counts_counts_them(found: Rows, near_end: bytes, data: st.DataObject) -> None:
+    counts = Counts.__new__(Counts)
+    counts._added, counts.near = {}, type("Near", (), {"end": near_end})()
+    for key, entry in _decoded(found):
+        counts.add(entry.to, key, 1)
+
+    held = {key: decode(raw) if data.draw(st.booleans()) else raw for key, raw in found}
+    ids, counted = places.places(held, near_end)
+
+    assert ids == [keys.ID + decode(raw).id.encode() for _, raw in found]
+    assert {(to, unit): number for to, unit, number in counted} == counts._added

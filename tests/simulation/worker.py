@@ -37,8 +37,8 @@ from app.throttle.controls import Controls
 from app.throttle.throttle import Throttle
 from app.topics import TopicLimits
 from tables import DelayTable, Entry, Whose
-from tables.changes import Pairs
-from tables.entry import decode
+from tables.changes import UsualRows
+from tables.entry import entry_of
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.clock import WorkerClock
 from tests.simulation.consumer import Consumer
@@ -265,9 +265,9 @@ class Worker:
             self.claimed.setdefault((key, entry.source), []).append(self._loop.time())
             claim(key, entry, route)
 
-        def all_noted(rows: Pairs, route: Route) -> None:
-            for key, raw in rows:
-                self.claimed.setdefault((key, decode(raw).source), []).append(self._loop.time())
+        def all_noted(rows: UsualRows, route: Route) -> None:
+            for key, row in rows:
+                self.claimed.setdefault((key, entry_of(row).source), []).append(self._loop.time())
             claim_all(rows, route)
 
         def cleared() -> None:

@@ -6,6 +6,7 @@ would stop all that follow. Here the rest of such a fetch is read once more, slo
 decoded kept as surrogates (PEP 383).
 """
 
+import itertools
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from tables import compiled
 _HEAD = struct.Struct(">qi11xi")
 #: Where its records begin, right behind their count, in the only format that brokers have written since 0.11.
 _BODY, _COUNT, _MAGIC = 61, struct.Struct(">i"), 2
+#: So many records are read in one go without the kernel.
+_RUN = 1_000
 
 
 class _Buffer(bytearray):
@@ -78,17 +81,17 @@ class _Records(MemoryRecords):
         self.tp = ("", 0)
 
     def next_batch(self) -> Any:
-        """Return the next batch; the kernel reads its records where it can."""
+        """Return the next batch, whose records are read in one go."""
         batch = super().next_batch()
-        if compiled.kernel is None or batch is None:
-            return batch
+        if batch is None:
+            return None
         begin, (_, length, _) = self._begin, _HEAD.unpack_from(self.raw, self._begin)
         self._begin = begin + 12 + length
         return _Unpacked(batch, self.raw[begin : self._begin], *self.tp)
 
 
 class _Run(NamedTuple):
-    """Records that the kernel has unpacked, which aiokafka takes for one: the last of them."""
+    """Records that have been read in one go, which aiokafka takes for one: the last of them."""
 
     records: list[Any]
     offset: int
@@ -109,6 +112,8 @@ class _Unpacked:
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator of what the kernel reads; aiokafka reads what it does not, or says what is wrong."""
         batch = self._batch
+        if compiled.kernel is None:
+            return self._read_in_python()
         if batch.magic != _MAGIC:
             return iter(batch)
         count = _COUNT.unpack_from(self._raw, _BODY - _COUNT.size)[0]
@@ -120,6 +125,15 @@ class _Unpacked:
         except ValueError:
             return iter(batch)
         return iter([_Run(records, records[-1].offset)] if records else [])
+
+    def _read_in_python(self) -> Iterator[_Run]:
+        """Go through the records a few at a time: what falls due meanwhile waits no longer than that."""
+        (topic, partition), left = self._tp, itertools.chain(self._batch)  # theirs cannot be begun twice
+        while records := [
+            Fetched(topic, partition, one.offset, one.timestamp, one.key, one.value, one.headers)
+            for one in itertools.islice(left, _RUN)
+        ]:
+            yield _Run(records, records[-1].offset)
 
     def _body(self) -> bytes:
         """Return the bytes of the records, decompressed."""

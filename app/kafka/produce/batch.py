@@ -1,17 +1,21 @@
 """One record batch: what a broker appends whole or not at all."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from tables import compiled
-from tables.changes import Pairs
+from punctual.contract.native import delivery
+from tables import Entry, compiled
+from tables.changes import UsualRows
+from tables.keys import due_of
 
 #: What a batch may hold before it is sent. Brokers take 1 MiB by default (message.max.bytes).
 TARGET_BYTES = 512 * 1024
 _MAGIC, _NO_COMPRESSION = 2, 0
+#: The place of the id among the headers of a delivery.
+_ID = -3
 
 Headers = list[tuple[str, bytes | None]]
 NO_HEADERS: Headers = []
@@ -25,7 +29,7 @@ class Ack(NamedTuple):
 
 
 class _PythonBuilder:
-    """What the kernel's builder does, but for deliveries, with aiokafka's."""
+    """What the kernel's builder does, with aiokafka's; of rows it wants the entries."""
 
     __slots__ = ("_builder", "count")
 
@@ -48,12 +52,24 @@ class _PythonBuilder:
         return True
 
     def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]], skipped: int = 0) -> int:
-        append, first = self._builder.append, self.count
+        append, count = self._builder.append, self.count
         for key, value in itertools.islice(records, skipped, None):
-            if append(self.count, timestamp_ms, key, value, NO_HEADERS) is None:
+            if append(count, timestamp_ms, key, value, NO_HEADERS) is None:
                 break
-            self.count += 1
-        return self.count - first
+            count += 1
+        first, self.count = self.count, count
+        return count - first
+
+    def deliver(self, timestamp_ms: int, rows: Sequence[tuple[bytes, Entry]], begin: int) -> tuple[int, int]:
+        append, count, id_bytes = self._builder.append, self.count, 0
+        for key, entry in rows[begin:]:
+            headers = delivery(entry, due_of(key))
+            if append(count, timestamp_ms, entry.key, entry.value, headers) is None:
+                break
+            count += 1
+            id_bytes += len(headers[_ID][1] or b"")
+        first, self.count = self.count, count
+        return count - first, id_bytes
 
     def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:
         self._builder.set_producer_state(producer_id, epoch, sequence)
@@ -86,10 +102,10 @@ class Batch:
         added: int = self._builder.extend(timestamp_ms, records, skipped)
         return added
 
-    def deliver(self, timestamp_ms: int, rows: Pairs, begin: int) -> tuple[int, int]:
+    def deliver(self, timestamp_ms: int, rows: UsualRows, begin: int) -> tuple[int, int]:
         """Add usual rows, from the one at `begin` on, as their deliveries, as far as they fit.
 
-        Return how many, and how many bytes their ids have. Only with the kernel, which reads them.
+        Return how many, and how many bytes their ids have.
         """
         added: tuple[int, int] = self._builder.deliver(timestamp_ms, rows, begin)
         return added

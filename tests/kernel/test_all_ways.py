@@ -1,4 +1,4 @@
-"""A partition that reads with the kernel does, step for step, what one does that reads everything in Python."""
+"""A partition that takes many at a time, with the kernel or in Python, does step for step what one does one by one."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.ingest.usual_requests import UsualRequests
 from app.steps.step import Step
+from app.steps.usual_deliveries import UsualDeliveries
 from tables import compiled
 from tests.app.workbench import Workbench
-from tests.kernel.batches import Asked, Headers, plain, unpacked
+from tests.kernel.batches import Asked, Headers, plain_records, unpacked
 from tests.kernel.built import kernel
 from tests.punctual.contract.records import NOW
 
@@ -58,19 +60,28 @@ _RECORDS: st.SearchStrategy[list[Asked]] = st.lists(
 _WORK = st.lists(st.tuples(_RECORDS, st.integers(0, 8), _RECORDS), min_size=1, max_size=8)
 
 
+#: With the kernel, if there is one; many at a time in Python; one by one.
+_WAYS = [*(["kernel"] if kernel is not None else []), "python", "one by one"]
+#: The ways that take many at a time.
+_many = pytest.mark.parametrize("way", _WAYS[:-1])
+
+
 @contextmanager
-def _reading(*, compiled_path: bool) -> Iterator[None]:
+def _reading(way: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "kernel", kernel if compiled_path else None)
+        patch.setattr(compiled, "kernel", kernel if way == "kernel" else None)
+        if way == "one by one":
+            patch.setattr(UsualRequests, "take", lambda *given: (0, given[6]))
+            patch.setattr(UsualDeliveries, "remove", lambda *given: zip(given[2], itertools.count(given[3])))
         yield
 
 
 class Side:
-    """A partition that is read in one of the two ways."""
+    """A partition that is read in one of the ways."""
 
-    def __init__(self, path: Path, *, compiled_path: bool, watermark_ms: int) -> None:
+    def __init__(self, path: Path, way: str, *, watermark_ms: int) -> None:
         """Open it."""
-        self.compiled, self.offset = compiled_path, 0
+        self._way, self.offset = way, 0
         with self.way():
             self.bench = Workbench(path, DELAY_PARTITIONS="1")
             self.bench.partitions_of = lambda topic: 0 if topic == "gone" else 8
@@ -78,7 +89,7 @@ class Side:
 
     def way(self) -> Any:
         """Read its own way."""
-        return _reading(compiled_path=self.compiled)
+        return _reading(self._way)
 
     def step(self, before: Sequence[Asked] = (), count: int = 0, after: Sequence[Asked] = ()) -> Step:
         """Take records in, have the rows delivered that were next when the step began, and take more in."""
@@ -87,7 +98,7 @@ class Side:
         claims: Any = bench.claims
         claims.clear()
         claims.update(found)
-        if not self.compiled:
+        if self._way != "kernel":
             claims.items()  # decodes them
         self._take(step, before)
         if found:
@@ -97,9 +108,7 @@ class Side:
 
     def _take(self, step: Step, asked: Sequence[Asked]) -> None:
         topic, bench = self.bench.settings.requests, self.bench
-        records = unpacked(asked, self.offset, topic, 0) if asked else []
-        if not self.compiled:
-            records = [plain(record) for record in records]
+        records = (unpacked if self._way == "kernel" else plain_records)(asked, self.offset, topic, 0) if asked else []
         self.offset += len(records)
         begin = 0
         while begin < len(records):
@@ -112,11 +121,9 @@ class Side:
 
 @settings(max_examples=150, deadline=None)
 @given(_WORK, st.sampled_from([-1, NOW - 1, NOW + 5_000]))
-def test_both_ways_do_the_same(work: list[tuple[list[Asked], int, list[Asked]]], watermark_ms: int) -> None:
+def test_all_ways_do_the_same(work: list[tuple[list[Asked], int, list[Asked]]], watermark_ms: int) -> None:
     with TemporaryDirectory() as directory:
-        sides = [
-            Side(Path(directory) / str(way), compiled_path=way, watermark_ms=watermark_ms) for way in (True, False)
-        ]
+        sides = [Side(Path(directory) / way, way, watermark_ms=watermark_ms) for way in _WAYS]
         try:
             for one in work:
                 done = []
@@ -127,18 +134,19 @@ def test_both_ways_do_the_same(work: list[tuple[list[Asked], int, list[Asked]]],
                         told = list(itertools.chain.from_iterable(step.events))
                         done.append((changes, told, step.sends, step.kinds, step.fired, step.ids))
                         side.bench.apply(step)
-                assert done[0] == done[1]
+                assert all(one == done[-1] for one in done)
             stored = [list(side.bench.store._db.items()) for side in sides]
-            assert stored[0] == stored[1]
+            assert all(one == stored[-1] for one in stored)
         finally:
             for side in sides:
                 side.bench.close()
 
 
+@_many
 @pytest.mark.parametrize("watermark_ms", [NOW + 5_000, NOW])
-def test_most_of_it_goes_by_the_kernel(watermark_ms: int) -> None:
+def test_most_of_it_goes_many_at_a_time(watermark_ms: int, way: str) -> None:
     with TemporaryDirectory() as directory:
-        side = Side(Path(directory) / "0", compiled_path=True, watermark_ms=watermark_ms)
+        side = Side(Path(directory) / "0", way, watermark_ms=watermark_ms)
         due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(40)]
         asked = [Asked(NOW, None, b"x", [*one, ("delay-id", b"id-%d" % n)]) for n, one in enumerate(due)]
         with side.way():
@@ -156,13 +164,14 @@ def test_most_of_it_goes_by_the_kernel(watermark_ms: int) -> None:
     assert remembered == (20 if watermark_ms == NOW else 0)
 
 
-def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_by_the_kernel(
-    monkeypatch: pytest.MonkeyPatch,
+@_many
+def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """One that is known of makes nobody look at the whole rest again."""
     looked: list[int] = []
     with TemporaryDirectory() as directory:
-        side = Side(Path(directory) / "0", compiled_path=True, watermark_ms=NOW)
+        side = Side(Path(directory) / "0", way, watermark_ms=NOW)
         due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(400)]
         asked = [Asked(NOW, None, b"x", [*one, ("delay-id", b"id-%d" % n)]) for n, one in enumerate(due)]
         cancels = [Asked(NOW, None, None, [("delay-op", b"cancel"), ("delay-id", b"id-%d" % n)]) for n in (0, 399)]
@@ -183,10 +192,11 @@ def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_by_the_
     assert sum(looked) < 1_600
 
 
+@_many
 @pytest.mark.parametrize("watermark_ms", [NOW, NOW + 60])
-def test_an_id_that_comes_again_in_the_step_of_its_delivery_is_found(watermark_ms: int) -> None:
+def test_an_id_that_comes_again_in_the_step_of_its_delivery_is_found(watermark_ms: int, way: str) -> None:
     with TemporaryDirectory() as directory:
-        side = Side(Path(directory) / "0", compiled_path=True, watermark_ms=watermark_ms)
+        side = Side(Path(directory) / "0", way, watermark_ms=watermark_ms)
         headers: Headers = [("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + 9)), ("delay-id", b"a")]
         request = Asked(NOW + 30, None, b"x", headers)
         with side.way():
