@@ -66,6 +66,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetch = self._fetch_records(consumer, active_partitions, timeout, consumer._max_poll_records)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(fetch, self.thread_loop))
 
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit what is assigned by now: of nothing left, Faust would make a crash (drivers/aiokafka.py:798)."""
+        assigned = self.assignment()
+        left = {tp: offset for tp, offset in offsets.items() if tp in assigned}
+        return bool(left) and await super()._commit(left)
+
 
 class Consumer(driver.Consumer):
     """Fetches in chunks, with as much on its way as the partitions can take, and commits the table's positions."""

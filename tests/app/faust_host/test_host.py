@@ -1,12 +1,13 @@
 """What the group's consumer knows of how far it has read."""
 
 import asyncio
+import logging
 from types import SimpleNamespace
 from typing import Any
 
 from faust.types import TP
 
-from app.faust_host.consumer import Consumer
+from app.faust_host.consumer import Consumer, ConsumerThread
 from app.faust_host.group_intake import GroupIntake
 
 HERE = TP("delay-requests", 0)
@@ -88,3 +89,27 @@ async def test_positions_of_all_partitions_that_are_read_are_committed() -> None
 
     assert set(consumer._filter_tps_with_pending_acks()) == {HERE, there}
     assert set(consumer._filter_tps_with_pending_acks({there.topic})) == {there}
+
+
+async def test_partitions_that_are_taken_away_before_their_commit_end_nothing() -> None:
+    class Thread(ConsumerThread):
+        """One that has nothing assigned any more when its turn comes."""
+
+        def __init__(self) -> None:
+            self.reasons: list[BaseException] = []
+            self.tp_last_committed_at, self.log = dict[TP, float](), logging.getLogger("consumer")
+            self._consumer = SimpleNamespace(assignment=set, commit=self.commit_nothing)
+
+        def assignment(self) -> set[TP]:
+            return set()
+
+        async def crash(self, reason: BaseException) -> None:
+            self.reasons.append(reason)
+
+        async def commit_nothing(self, offsets: Any) -> None:
+            raise ValueError(offsets)  # as aiokafka does
+
+    thread = Thread()
+
+    assert not await thread._commit({HERE: 7})
+    assert not thread.reasons
