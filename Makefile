@@ -59,8 +59,8 @@ install-pipeline: $(PIPELINE_STAMP)
 
 kernel: $(RUN_STAMP)
 	cd kernel && cargo build --quiet --release --locked
-	@install kernel/target/release/libpunctual_kernel.so \
-		"$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/punctual_kernel.abi3.so"
+	@cd kernel && install "$${CARGO_TARGET_DIR:-target}/release/libpunctual_kernel.so" \
+		"$$(../$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/punctual_kernel.abi3.so"
 	@$(BIN)/python -c 'import punctual_kernel'
 
 run: $(RUN_STAMP)

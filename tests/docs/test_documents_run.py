@@ -1,7 +1,7 @@
 """README.md and the tutorial do what they say: each of their blocks is run as it stands, in a fresh clone.
 
 Nothing is prepared but a clone; ports and directories are the default ones, so that these tests have the machine's 9092
-and 6066 to themselves.
+and 6066 to themselves. What pip has downloaded and cargo has compiled before is there, as on a machine that had both.
 """
 
 import re
@@ -15,6 +15,7 @@ import pytest
 from app.embedded.errors import PortTakenError
 from app.embedded.ports import require_free
 from tests.harness.document import Block, Reader, blocks, clone
+from tests.harness.worker import ROOT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -43,7 +44,7 @@ def read(tree: Path) -> Iterator[Callable[[str], Says]]:
 
     def run(name: str, *before: Block) -> Says:
         said: Says = {}
-        with Reader(tree) as reader:
+        with Reader(tree, CARGO_TARGET_DIR=str(ROOT / "kernel" / "target")) as reader:
             for block in (*before, *blocks(tree / name)):
                 if "kcat" in block.code and shutil.which("kcat") is None:
                     left_out.append(block.code)
