@@ -8,17 +8,32 @@ from tests.simulation.evidence import Evidence
 _BLINDING = {"node down", "leader", "refuse", "hold", "load", "lag", "clock"}
 
 
+#: Commands that move an occurrence to where another one may have been: it is not looked for then.
+_MOVING = {"deliver-now", "reschedule"}
+
+
 def sent_again(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for each copy of what was there already when its worker was given the partition."""
     plan = evidence.world.plan
     clear = not (plan.weather.lost or plan.weather.unanswered or plan.weather.error)
     if not clear or any(fault.kind in _BLINDING for fault in plan.faults):
         return
+    moved = set(_moved(evidence))
     for source, copies in evidence.copies.items():
         ask = evidence.asks.get(source)
         if ask is None or ask.over_http or len(copies) == 1:
             continue
         for copy in copies:
+            if (source, copy.due_ms) in moved:
+                continue
             began_s = evidence.began(copy.sent, evidence.world.home(ask))
             if any(one.due_ms == copy.due_ms and evidence.seconds(one.at_ms) < began_s for one in copies):
                 yield f"{copy} was sent again: it had arrived before"
+
+
+def _moved(evidence: Evidence) -> Iterator[tuple[str, int]]:
+    """Return the sources of recurring messages with the due times that commands have moved an occurrence to."""
+    for event in evidence.events:
+        ask, by = evidence.asks.get(event["source"]), evidence.asks.get(event.get("by", ""))
+        if event["event"] == "rescheduled" and ask is not None and ask.recurs and by is not None and by.op in _MOVING:
+            yield event["source"], event["due"]
