@@ -46,9 +46,10 @@ class UsualDeliveries:
                 begin += taken
                 others = begin + 1
             else:
-                others = begin + compiled.OTHERS
+                taken, others = 0, begin + compiled.OTHERS
             yield from zip(rows[begin:others], itertools.count(first + begin))
-            begin, most = others, min(2 * max(most, compiled.OTHERS), len(rows))
+            # Not from how many were looked at: as often as one is unusual, all of them would be again.
+            begin, most = others, min(2 * max(taken, compiled.OTHERS), len(rows))
 
     def _known(self, step: Step, ids: Sequence[str], rows: Sequence[bytes | Entry], *, traces: bool) -> int | None:
         """Return the place of the first id of which more is known; if there is none, leave what `traces` they leave."""

@@ -193,6 +193,34 @@ def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at
 
 
 @_many
+def test_of_ids_of_all_of_which_more_is_known_few_are_looked_at_in_vain(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    looked: list[int] = []
+    with TemporaryDirectory() as directory:
+        side = Side(Path(directory) / "0", way, watermark_ms=NOW)
+        due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(400)]
+        asked = [Asked(NOW, None, b"x", [*one, ("delay-id", b"id-%d" % n)]) for n, one in enumerate(due)]
+        with side.way():
+            side.bench.apply(side.step(asked))
+            side.bench.apply(side.step(count=400))  # each of them leaves what is known of it
+            side.bench.apply(side.step(asked))
+            memory, end_usual = side.bench.memory, side.bench.memory.end_usual
+
+            def counted(step: Step, raws: list[bytes]) -> int | None:
+                looked.append(len(raws))
+                return end_usual(step, raws)
+
+            monkeypatch.setattr(memory, "end_usual", counted)
+            side.bench.apply(side.step(count=400))
+            pending = side.bench.pending()
+            side.bench.close()
+
+    assert not pending
+    assert sum(looked) < 1_600
+
+
+@_many
 @pytest.mark.parametrize("watermark_ms", [NOW, NOW + 60])
 def test_an_id_that_comes_again_in_the_step_of_its_delivery_is_found(watermark_ms: int, way: str) -> None:
     with TemporaryDirectory() as directory:

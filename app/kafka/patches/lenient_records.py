@@ -19,7 +19,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from tables import compiled
 
 #: What a batch begins with: base offset, length after these two, and further on the last record's distance.
-_HEAD = struct.Struct(">qi11xi")
+_HEAD, _BASE, _LENGTH = struct.Struct(">qi11xi"), 8, struct.Struct(">i")
 #: Where its records begin, right behind their count, in the only format that brokers have written since 0.11.
 _BODY, _COUNT, _MAGIC = 61, struct.Struct(">i"), 2
 #: So many records are read in one go without the kernel.
@@ -85,7 +85,7 @@ class _Records(MemoryRecords):
         batch = super().next_batch()
         if batch is None:
             return None
-        begin, (_, length, _) = self._begin, _HEAD.unpack_from(self.raw, self._begin)
+        begin, (length,) = self._begin, _LENGTH.unpack_from(self.raw, self._begin + _BASE)
         self._begin = begin + 12 + length
         return _Unpacked(batch, self.raw[begin : self._begin], *self.tp)
 
@@ -112,10 +112,10 @@ class _Unpacked:
     def __iter__(self) -> Iterator[Any]:
         """Return an iterator of what the kernel reads; aiokafka reads what it does not, or says what is wrong."""
         batch = self._batch
-        if compiled.kernel is None:
-            return self._read_in_python()
         if batch.magic != _MAGIC:
             return iter(batch)
+        if compiled.kernel is None:
+            return self._read_in_python()
         count = _COUNT.unpack_from(self._raw, _BODY - _COUNT.size)[0]
         append_ms = batch.max_timestamp if batch.timestamp_type else -1
         try:
@@ -206,9 +206,8 @@ class _PartitionRecords(fetcher.PartitionRecords):
             if record.records[0].offset >= self.next_fetch_offset:
                 return record
             return record._replace(records=[one for one in record.records if one.offset >= self.next_fetch_offset])
-        return Fetched(
-            tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, record.headers
-        )
+        stamp_ms = -1 if record.timestamp is None else record.timestamp  # before message format 1 there was none
+        return Fetched(tp.topic, tp.partition, record.offset, stamp_ms, record.key, record.value, record.headers)
 
 
 class _FetchResult(fetcher.FetchResult):

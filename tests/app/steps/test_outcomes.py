@@ -1,10 +1,14 @@
 """What becomes of rows that are being sent, and of the commands that came meanwhile."""
 
+from typing import Any
+
 import pytest
 
 from app.kafka.errors import BatchRejected, GaveUp, InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
+from app.steps import usual_removals
 from app.steps.outcomes import Dropped, Rejected, Unsent, reason_of
 from punctual.contract.request import Reason
+from tables import compiled
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW
 from tests.tables.rows import assert_sound
@@ -54,6 +58,27 @@ def test_a_batch_may_have_any_number_of_unusual_rows_among_usual_ones(bench: Wor
     places = {event["id"]: event["delivered"] for event in bench.events if event["event"] == "delivered"}
     assert places == {id_: f"orders-3-{number}" for number, id_ in enumerate(ids)}
     assert_sound(bench.store)
+
+
+def test_the_more_of_a_batch_is_unusual_the_fewer_rows_are_looked_at_in_vain(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, delivered = list[int](), usual_removals.delivered
+
+    def counted(rows: list[bytes], begin: int, end: int, *rest: Any) -> Any:
+        looked.append(min(end, len(rows)) - begin)
+        return delivered(rows, begin, end, *rest)
+
+    monkeypatch.setattr(compiled, "kernel", None)
+    monkeypatch.setattr(usual_removals, "delivered", counted)
+    ids = [f"id-{number:03}" for number in range(400)]
+    for number, id_ in enumerate(ids):
+        bench.schedule(id_, NOW, **({"delay_dedupe": "PT1H"} if number % 2 else {}))
+    bench.memory.watermark_ms = NOW + 1
+    bench.run(bench.delivered(*map(bench.claim, ids)))
+
+    assert bench.pending() == {}
+    assert sum(looked) < 20 * len(ids)
 
 
 @pytest.mark.parametrize("op", ["cancel", "reschedule", "deliver-now"])
