@@ -52,6 +52,8 @@ class StepBuilder:
         self._inbox, self._outcomes = inbox, outcomes
         self._ingest, self._apply = Ingest(context, policy), Outcomes(context).apply
         self._most = STEP_BYTES
+        #: Among how many records it is looked for usual ones: twice as many as have just been.
+        self._many = _MANY
         self._downgrade = Downgrade(context.number, context.settings.row_version, context.store)
 
     @property
@@ -98,8 +100,9 @@ class StepBuilder:
         """Ingest records in slices that leave time for deliveries; return how many fit into the step."""
         begin, forwarded = 0, records[0].topic == self._context.settings.forwards
         while begin < len(records):
-            limit, many = self._limit, min(begin + _MANY // self._shorter, len(records))
+            limit, many = self._limit, min(begin + min(self._many, _MANY // self._shorter), len(records))
             usual = self._ingest.take_usual(step, records, begin, many, self._topics.partitions, limit)
+            self._many = min(2 * max(usual, compiled.OTHERS), _MANY)
             if usual:
                 await asyncio.sleep(0)
                 begin += usual

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from app.due.due_loop import DueLoop
+from app.ingest import usual_rows
 from app.ownership.recovery import StoreRecovery
 from app.partition.state import State
 from app.reports.row_version import RowVersion
 from app.steps.step import Step
-from tables import Changes, Orders, Position, keys
+from tables import Changes, Orders, Position, compiled, keys
 from tables.changes import RememberedDelivery
 from tables.entry import decode
 from tests.app.stage import Stage
@@ -45,6 +46,27 @@ async def test_what_comes_while_a_step_is_committed_goes_into_the_next_one(tmp_p
 
         assert len(commits) == 2
         assert stage.stores[0].counts.total == 20
+
+
+async def test_requests_whose_ids_are_known_are_hardly_looked_at_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, requests = list[int](), usual_rows.requests
+
+    def counted(rules: Any, records: Any, begin: int, end: int, *rest: Any) -> Any:
+        looked.append(end - begin)
+        return requests(rules, records, begin, end, *rest)
+
+    monkeypatch.setattr(compiled, "kernel", None)
+    monkeypatch.setattr(usual_rows, "requests", counted)
+    async with Stage(tmp_path) as stage:
+        for _ in range(2):
+            looked.clear()
+            said = {"delay_to": "orders", "delay_at": str(NOW + 9)}
+            await stage.partition.offer([stage.logs[0].record(NOW, delay_id=f"{n}", **said) for n in range(1_000)])
+
+        assert stage.stores[0].counts.total == 1_000
+    assert sum(looked) < 1_500
 
 
 async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
