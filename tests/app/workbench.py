@@ -19,7 +19,7 @@ from app.steps.outcomes import Delivered, Outcome, Outcomes
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import native, request
 from punctual.contract.native import Record
-from tables import PartitionStore
+from tables import PartitionStore, compiled
 from tests.harness.account import life_of
 from tests.punctual.contract.records import NOW, FakeRecord, Log
 
@@ -173,11 +173,11 @@ class Workbench:
         self.claims[row] = entry
         return row
 
-    def claim_raw(self, id_: str) -> bytes:
-        """Begin to send a message whose row nobody decodes."""
-        row = self.store.find(id_)
-        assert row is not None
-        self.claims.update({row: self.store.raw(row)})  # type: ignore[dict-item]
+    def claim_usual(self, id_: str) -> bytes:
+        """Begin to send a message as usual ones are sent: with the kernel, nobody decodes its row."""
+        row = self.claim(id_)
+        if compiled.kernel is not None:
+            self.claims.update({row: self.store.raw(row)})  # type: ignore[dict-item]
         return row
 
     def delivered(self, *rows: bytes, sent_ms: int | None = None) -> Delivered:

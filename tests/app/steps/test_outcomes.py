@@ -52,7 +52,7 @@ def test_a_batch_may_have_any_number_of_unusual_rows_among_usual_ones(bench: Wor
     ids = [f"id-{number:03}" for number in range(200)]
     for number, id_ in enumerate(ids):
         bench.schedule(id_, NOW, **({"delay_dedupe": "PT1H"} if number % 2 else {}))
-    bench.run(bench.delivered(*map(bench.claim_raw, ids)))
+    bench.run(bench.delivered(*map(bench.claim_usual, ids)))
 
     assert bench.pending() == {}
     places = {event["id"]: event["delivered"] for event in bench.events if event["event"] == "delivered"}
