@@ -51,7 +51,7 @@ def requests(  # noqa: PLR0913, PLR0917 - as the kernel's
     values, events, and where they go. It ends where all of it has `room` bytes.
     """
     topic, partition, crc, largest = rules.topic, rules.partition, rules.crc, rules.largest_row
-    inputs, partitions, id_kind = rules.inputs, rules.partitions, keys.ID
+    inputs, partitions, id_kind, place = rules.inputs, rules.partitions, keys.ID, f"{topic}-{partition}-"
     size, ids, tos = 0, dict[str, None](), dict[str, None]()
     id_keys, row_keys, rows, told = list[bytes](), list[bytes](), list[bytes](), list[tuple[bytes, bytes]]()
     for record in records[begin:end]:
@@ -64,7 +64,7 @@ def requests(  # noqa: PLR0913, PLR0917 - as the kernel's
         id_, to, due_ms, users = asked
         if to not in allowed or due_ms > furthest_ms or "/" in to:
             break
-        source, read_ms = f"{topic}-{partition}-{offset}", own_ms if own_ms > stamp_ms else stamp_ms  # noqa: FURB136
+        source, read_ms = f"{place}{offset}", own_ms if own_ms > stamp_ms else stamp_ms  # noqa: FURB136
         if id_ is None or id_ == source:
             id_, raw_id, order_ms = source, source.encode(), UNKNOWN_MS
         else:
