@@ -164,12 +164,23 @@ def test_most_of_it_goes_many_at_a_time(watermark_ms: int, way: str) -> None:
     assert remembered == (20 if watermark_ms == NOW else 0)
 
 
+def _looked(monkeypatch: pytest.MonkeyPatch, side: Side) -> list[int]:
+    """Return how many rows are looked at from now on, look by look."""
+    looked, memory, end_usual = list[int](), side.bench.memory, side.bench.memory.end_usual
+
+    def counted(step: Step, rows: list[bytes]) -> int | None:
+        looked.append(len(rows))
+        return end_usual(step, rows)
+
+    monkeypatch.setattr(memory, "end_usual", counted)
+    return looked
+
+
 @_many
 def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at_a_time(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """One that is known of makes nobody look at the whole rest again."""
-    looked: list[int] = []
     with TemporaryDirectory() as directory:
         side = Side(Path(directory) / "0", way, watermark_ms=NOW)
         due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(400)]
@@ -178,13 +189,7 @@ def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at
         with side.way():
             for step in (asked[:1], asked[399:], cancels, asked):
                 side.bench.apply(side.step(step))
-            memory, end_usual = side.bench.memory, side.bench.memory.end_usual
-
-            def counted(step: Step, raws: list[bytes]) -> int | None:
-                looked.append(len(raws))
-                return end_usual(step, raws)
-
-            monkeypatch.setattr(memory, "end_usual", counted)
+            looked = _looked(monkeypatch, side)
             removed = side.step(count=400)
             side.bench.close()
 
@@ -196,7 +201,6 @@ def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at
 def test_of_ids_of_all_of_which_more_is_known_few_are_looked_at_in_vain(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    looked: list[int] = []
     with TemporaryDirectory() as directory:
         side = Side(Path(directory) / "0", way, watermark_ms=NOW)
         due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(400)]
@@ -205,13 +209,7 @@ def test_of_ids_of_all_of_which_more_is_known_few_are_looked_at_in_vain(
             side.bench.apply(side.step(asked))
             side.bench.apply(side.step(count=400))  # each of them leaves what is known of it
             side.bench.apply(side.step(asked))
-            memory, end_usual = side.bench.memory, side.bench.memory.end_usual
-
-            def counted(step: Step, raws: list[bytes]) -> int | None:
-                looked.append(len(raws))
-                return end_usual(step, raws)
-
-            monkeypatch.setattr(memory, "end_usual", counted)
+            looked = _looked(monkeypatch, side)
             side.bench.apply(side.step(count=400))
             pending = side.bench.pending()
             side.bench.close()
