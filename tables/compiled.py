@@ -35,6 +35,11 @@ def found() -> tuple[Any, str]:
     return module, ""
 
 
+def next_look(usual: int) -> int:
+    """Return among how many to look for usual ones next, where so many have just been: seldom among all in vain."""
+    return 2 * max(usual, OTHERS)
+
+
 #: Has an iterator do what it does, in C: a loop in Python would take as long as what is done in it.
 exhaust: Final = deque[object](maxlen=0).extend
 

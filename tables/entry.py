@@ -100,20 +100,19 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 #: msgpack's nil, and what numbers begin with that have one, two, four or eight bytes.
 _NIL, _UINT8, _UINT16, _UINT32, _UINT64 = 0xC0, 0xCC, 0xCD, 0xCE, 0xCF
 
-_encoder = msgspec.msgpack.Encoder()
-_encode, _NEWEST = _encoder.encode, _PREFIXES[VERSION]
+_encode, _NEWEST = msgspec.msgpack.Encoder().encode, _PREFIXES[VERSION]
 _decoder = msgspec.msgpack.Decoder(Entry)
 
 
 def encode(entry: Entry, version: int = VERSION) -> bytes:
     """Return an entry as version byte and msgpack array; what an older `version` has no field for is left out."""
     if version == VERSION:
-        return _PREFIXES[VERSION] + _encoder.encode(entry)
+        return _NEWEST + _encode(entry)
     count, of_command = _FIELDS[version]
     fields = list(msgspec.structs.astuple(entry)[:count])
     commands = (msgspec.structs.astuple(command) for command in entry.commands)
     fields[13] = [command[:of_command] for command in commands]
-    return _PREFIXES[version] + _encoder.encode(fields)
+    return _PREFIXES[version] + _encode(fields)
 
 
 def usual(
@@ -154,4 +153,4 @@ def decode(raw: bytes) -> Entry:
 
 def entry_of(row: bytes | Entry) -> Entry:
     """Return the entry of a row that may be decoded already. Raises UnknownRowVersion for a row of a newer version."""
-    return decode(row) if type(row) is bytes else row  # type: ignore[return-value]
+    return decode(row) if isinstance(row, bytes) else row

@@ -26,7 +26,7 @@ def places(rows: Mapping[bytes, bytes | Entry], near_end: bytes) -> tuple[list[b
 
     An hour is less than 0 (tables/counts.py). None may be a callback, or replaced.
     """
-    named: list[_Names | Entry] = [_names(memoryview(row)[1:]) if type(row) is bytes else row for row in rows.values()]  # type: ignore[misc]
+    named = [_names(memoryview(row)[1:]) if isinstance(row, bytes) else row for row in rows.values()]
     ids = [_ID + one.id.encode() for one in named]
     units = [
         due_ms // MINUTE_MS if key < near_end else -1 - due_ms // _HOUR_MS

@@ -68,9 +68,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit what is assigned by now: of nothing left, Faust would make a crash (drivers/aiokafka.py:798)."""
-        assigned = self.assignment()
-        left = {tp: offset for tp, offset in offsets.items() if tp in assigned}
-        return bool(left) and await super()._commit(left)
+        return not self.assignment().isdisjoint(offsets) and await super()._commit(offsets)
 
 
 class Consumer(driver.Consumer):

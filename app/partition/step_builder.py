@@ -52,7 +52,7 @@ class StepBuilder:
         self._inbox, self._outcomes = inbox, outcomes
         self._ingest, self._apply = Ingest(context, policy), Outcomes(context).apply
         self._most = STEP_BYTES
-        #: Among how many records it is looked for usual ones: twice as many as have just been.
+        #: Among how many records it is looked for usual ones, no more than _MANY.
         self._many = _MANY
         self._downgrade = Downgrade(context.number, context.settings.row_version, context.store)
 
@@ -102,7 +102,7 @@ class StepBuilder:
         while begin < len(records):
             limit, many = self._limit, min(begin + min(self._many, _MANY // self._shorter), len(records))
             usual = self._ingest.take_usual(step, records, begin, many, self._topics.partitions, limit)
-            self._many = min(2 * max(usual, compiled.OTHERS), _MANY)
+            self._many = compiled.next_look(usual)
             if usual:
                 await asyncio.sleep(0)
                 begin += usual

@@ -48,8 +48,7 @@ class UsualDeliveries:
             else:
                 taken, others = 0, begin + compiled.OTHERS
             yield from zip(rows[begin:others], itertools.count(first + begin))
-            # Not from how many were looked at: as often as one is unusual, all of them would be again.
-            begin, most = others, min(2 * max(taken, compiled.OTHERS), len(rows))
+            begin, most = others, compiled.next_look(taken)
 
     def _known(self, step: Step, ids: Sequence[str], rows: Sequence[bytes | Entry], *, traces: bool) -> int | None:
         """Return the place of the first id of which more is known; if there is none, leave what `traces` they leave."""

@@ -142,13 +142,18 @@ def test_all_ways_do_the_same(work: list[tuple[list[Asked], int, list[Asked]]], 
                 side.bench.close()
 
 
+def _requests(count: int) -> list[Asked]:
+    """Return requests of ids from id-0 on, each due a millisecond after the one before."""
+    due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(count)]
+    return [Asked(NOW, None, b"x", [*one, ("delay-id", b"id-%d" % n)]) for n, one in enumerate(due)]
+
+
 @_many
 @pytest.mark.parametrize("watermark_ms", [NOW + 5_000, NOW])
 def test_most_of_it_goes_many_at_a_time(watermark_ms: int, way: str) -> None:
     with TemporaryDirectory() as directory:
         side = Side(Path(directory) / "0", way, watermark_ms=watermark_ms)
-        due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(40)]
-        asked = [Asked(NOW, None, b"x", [*one, ("delay-id", b"id-%d" % n)]) for n, one in enumerate(due)]
+        asked = _requests(40)
         with side.way():
             side.bench.apply(side.step(asked[:1]))  # where it may go is not known before
             side.bench.apply(side.step(asked[1:20]))
@@ -183,8 +188,7 @@ def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at
     """One that is known of makes nobody look at the whole rest again."""
     with TemporaryDirectory() as directory:
         side = Side(Path(directory) / "0", way, watermark_ms=NOW)
-        due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(400)]
-        asked = [Asked(NOW, None, b"x", [*one, ("delay-id", b"id-%d" % n)]) for n, one in enumerate(due)]
+        asked = _requests(400)
         cancels = [Asked(NOW, None, None, [("delay-op", b"cancel"), ("delay-id", b"id-%d" % n)]) for n in (0, 399)]
         with side.way():
             for step in (asked[:1], asked[399:], cancels, asked):
@@ -203,8 +207,7 @@ def test_of_ids_of_all_of_which_more_is_known_few_are_looked_at_in_vain(
 ) -> None:
     with TemporaryDirectory() as directory:
         side = Side(Path(directory) / "0", way, watermark_ms=NOW)
-        due = [[("delay-to", b"orders"), ("delay-at", b"%d" % (NOW + number))] for number in range(400)]
-        asked = [Asked(NOW, None, b"x", [*one, ("delay-id", b"id-%d" % n)]) for n, one in enumerate(due)]
+        asked = _requests(400)
         with side.way():
             side.bench.apply(side.step(asked))
             side.bench.apply(side.step(count=400))  # each of them leaves what is known of it

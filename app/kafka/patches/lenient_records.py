@@ -19,9 +19,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from tables import compiled
 
 #: What a batch begins with: base offset, length after these two, and further on the last record's distance.
-_HEAD, _BASE, _LENGTH = struct.Struct(">qi11xi"), 8, struct.Struct(">i")
+_HEAD, _BASE = struct.Struct(">qi11xi"), 8
 #: Where its records begin, right behind their count, in the only format that brokers have written since 0.11.
-_BODY, _COUNT, _MAGIC = 61, struct.Struct(">i"), 2
+_BODY, _INT, _MAGIC = 61, struct.Struct(">i"), 2
 #: So many records are read in one go without the kernel.
 _RUN = 1_000
 
@@ -85,9 +85,9 @@ class _Records(MemoryRecords):
         batch = super().next_batch()
         if batch is None:
             return None
-        begin, (length,) = self._begin, _LENGTH.unpack_from(self.raw, self._begin + _BASE)
-        self._begin = begin + 12 + length
-        return _Unpacked(batch, self.raw[begin : self._begin], *self.tp)
+        begin, (length,) = self._begin, _INT.unpack_from(self.raw, self._begin + _BASE)
+        self._begin = begin + _BASE + _INT.size + length
+        return _Unpacked(batch, memoryview(self.raw)[begin : self._begin], *self.tp)
 
 
 class _Run(NamedTuple):
@@ -100,7 +100,7 @@ class _Run(NamedTuple):
 class _Unpacked:
     """A batch as aiokafka reads it, but for its records."""
 
-    def __init__(self, batch: Any, raw: bytes, topic: str, partition: int) -> None:
+    def __init__(self, batch: Any, raw: memoryview, topic: str, partition: int) -> None:
         self._batch, self._raw, self._tp = batch, raw, (topic, partition)
 
     def __getattr__(self, name: str) -> Any:
@@ -116,7 +116,7 @@ class _Unpacked:
             return iter(batch)
         if compiled.kernel is None:
             return self._read_in_python()
-        count = _COUNT.unpack_from(self._raw, _BODY - _COUNT.size)[0]
+        count = _INT.unpack_from(self._raw, _BODY - _INT.size)[0]
         append_ms = batch.max_timestamp if batch.timestamp_type else -1
         try:
             records = compiled.kernel.unpack(
@@ -138,8 +138,8 @@ class _Unpacked:
     def _body(self) -> bytes:
         """Return the bytes of the records, decompressed."""
         if not self._batch.compression_type:
-            return self._raw[_BODY:]
-        whole: Any = _DefaultRecordBatchPy(self._raw)
+            return bytes(self._raw[_BODY:])
+        whole: Any = _DefaultRecordBatchPy(bytes(self._raw))
         whole._maybe_uncompress()  # noqa: SLF001 - theirs
         return bytes(whole._buffer)  # noqa: SLF001 - theirs
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from punctual.contract.native import delivery
+from punctual.contract.dialects import OF_ROWS
 from tables import Entry, compiled
 from tables.changes import UsualRows
 from tables.keys import due_of
@@ -63,7 +63,7 @@ class _PythonBuilder:
     def deliver(self, timestamp_ms: int, rows: Sequence[tuple[bytes, Entry]], begin: int) -> tuple[int, int]:
         append, count, id_bytes = self._builder.append, self.count, 0
         for key, entry in rows[begin:]:
-            headers = delivery(entry, due_of(key))
+            headers = OF_ROWS.delivery(entry, due_of(key))
             if append(count, timestamp_ms, entry.key, entry.value, headers) is None:
                 break
             count += 1

@@ -48,10 +48,16 @@ def test_a_delivery_ends_the_message_and_says_where_and_how_late(bench: Workbenc
     assert_sound(bench.store)
 
 
-def test_a_batch_may_have_any_number_of_unusual_rows_among_usual_ones(bench: Workbench) -> None:
-    ids = [f"id-{number:03}" for number in range(200)]
+def _half_unusual(bench: Workbench, count: int) -> list[str]:
+    """Schedule messages, every second one with a dedupe window of its own; return their ids."""
+    ids = [f"id-{number:03}" for number in range(count)]
     for number, id_ in enumerate(ids):
         bench.schedule(id_, NOW, **({"delay_dedupe": "PT1H"} if number % 2 else {}))
+    return ids
+
+
+def test_a_batch_may_have_any_number_of_unusual_rows_among_usual_ones(bench: Workbench) -> None:
+    ids = _half_unusual(bench, 200)
     bench.run(bench.delivered(*map(bench.claim_usual, ids)))
 
     assert bench.pending() == {}
@@ -71,9 +77,7 @@ def test_the_more_of_a_batch_is_unusual_the_fewer_rows_are_looked_at_in_vain(
 
     monkeypatch.setattr(compiled, "kernel", None)
     monkeypatch.setattr(usual_removals, "delivered", counted)
-    ids = [f"id-{number:03}" for number in range(400)]
-    for number, id_ in enumerate(ids):
-        bench.schedule(id_, NOW, **({"delay_dedupe": "PT1H"} if number % 2 else {}))
+    ids = _half_unusual(bench, 400)
     bench.memory.watermark_ms = NOW + 1
     bench.run(bench.delivered(*map(bench.claim, ids)))
 
