@@ -1,7 +1,8 @@
 """Requests into a real Kafka and records out of it, with a client that has nothing to do with the worker's."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,13 +76,20 @@ def read(bootstrap: str, topic: str) -> Iterator[Record]:
         consumer.close()
 
 
-def ends(bootstrap: str, topic: str) -> dict[int, int]:
-    """Return the offset after the last record of each partition."""
+@contextmanager
+def asked_for_ends(bootstrap: str, topic: str) -> Iterator[Callable[[], dict[int, int]]]:
+    """Give what returns the ends of a topic's partitions, by one connection however often it is called."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, "group.id": "harness"})
     try:
-        return {number: _end(consumer, TopicPartition(topic, number)) for number in _partitions(consumer, topic)}
+        yield lambda: {number: _end(consumer, TopicPartition(topic, number)) for number in _partitions(consumer, topic)}
     finally:
         consumer.close()
+
+
+def ends(bootstrap: str, topic: str) -> dict[int, int]:
+    """Return the offset after the last record of each partition."""
+    with asked_for_ends(bootstrap, topic) as now:
+        return now()
 
 
 def _partitions(client: Consumer | AdminClient, topic: str) -> list[int]:

@@ -19,7 +19,8 @@ from tests.harness.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 START_S = 60.0
-_POLL_S = 0.02
+#: How often it is looked whether something has happened: less often, the longer that takes, for a look costs CPU.
+_POLL_S, _POLL_SHARE = 0.02, 0.05
 #: A machine on which everything takes longer than that is none to test on.
 _CROWD = 6.0
 _KILLED = 128 + signal.SIGKILL
@@ -36,7 +37,7 @@ def eventually(condition: Callable[[], object], seconds: float = 20.0, what: str
     while not condition():
         waited = time.monotonic() - began
         assert waited < seconds * crowd(), f"{what} did not happen within {waited:.0f} s"
-        time.sleep(_POLL_S)
+        time.sleep(max(_POLL_S, waited * _POLL_SHARE))
     return time.monotonic() - began
 
 

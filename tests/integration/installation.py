@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 
 from punctual.contract.home import home_partition
 from tests.harness.account import Account
-from tests.harness.kafka import Record, Requests, create_topic, ends, read
+from tests.harness.kafka import Record, Requests, asked_for_ends, create_topic, read
 from tests.harness.worker import Worker, eventually
 
 PARTITIONS = 4
@@ -52,7 +52,7 @@ def wait_for(bootstrap: str, topic: str, count: int, seconds: float = 20.0) -> l
 
     def there() -> bool:
         try:
-            if sum(ends(bootstrap, topic).values()) < count:
+            if sum(now().values()) < count:
                 return False
         except KafkaException:  # a topic that is new has no leader at once
             return False
@@ -60,7 +60,8 @@ def wait_for(bootstrap: str, topic: str, count: int, seconds: float = 20.0) -> l
         found[:] = read(bootstrap, topic)
         return len(found) >= count
 
-    eventually(there, seconds, f"record {count} of {topic}")
+    with asked_for_ends(bootstrap, topic) as now:
+        eventually(there, seconds, f"record {count} of {topic}")
     return found
 
 
