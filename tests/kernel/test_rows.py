@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from tests.kernel.batches import NOW, garbled, theirs
 from tests.kernel.built import kernel, needed, patient
 from tests.kernel.entries import UNUSUAL, Rows, entries, is_usual, rows
 
+Entries = list[tuple[bytes, Entry]]
 _PARTITIONS = {"orders": 5, "a": 1, "zür": 64, "x" * 249: 3, "none": 0}
 
 
@@ -30,10 +32,55 @@ def _usual(found: Rows, begin: int) -> Rows:
     return list(itertools.takewhile(lambda row: row[1][0] == 4 and is_usual(decode(row[1])), found[begin:]))
 
 
+def _decoded(found: Rows) -> Entries:
+    return [(key, decode(raw)) for key, raw in found]
+
+
 def _partition(entry: Entry) -> int:
     if entry.partition is not None:
         return entry.partition
     return -1 if entry.key is None else key_partition(entry.key, _PARTITIONS[entry.to])
+
+
+def _places(found: Entries) -> dict[tuple[str, int], list[int]]:
+    """Return where rows go, and which of them go there."""
+    places: dict[tuple[str, int], list[int]] = {}
+    for number, (_, entry) in enumerate(found):
+        places.setdefault((entry.to, _partition(entry)), []).append(number)
+    return places
+
+
+def _fit(found: Entries, batch: Any) -> tuple[int, int]:
+    """Write deliveries as the native contract has them; return how many fit, and the bytes of their ids."""
+    count = id_bytes = 0
+    for key, entry in found:
+        if batch.append(count, NOW + 1, entry.key, entry.value, native.delivery(entry, keys.due_of(key))) is None:
+            break
+        count, id_bytes = count + 1, id_bytes + len(entry.id.encode())
+    return count, id_bytes
+
+
+def _gone(usual: Iterable[tuple[bytes, Entry | None]], offset: int, watermark_ms: int) -> list[tuple[Entry, Event]]:
+    """Return the rows that are gone once delivered, and what is told of that, as far as they are usual (else None)."""
+    gone: list[tuple[Entry, Event]] = []
+    for at, (key, entry) in enumerate(usual, offset):
+        if entry is None or entry.stamp_ms >= watermark_ms or any(entry.id == other.id for other, _ in gone):
+            break
+        if entry.dedupe_ms is not None or entry.asked_by is not None or entry.moved is not None:
+            break
+        due_ms, late_ms = keys.due_of(key), NOW + 9 - keys.due_of(key)
+        told = Event("delivered", entry.id, NOW, entry.source, due_ms, entry.to, late_ms, f'a"-1-{at}')
+        gone.append((entry, told))
+    return gone
+
+
+def _counted(found: Entries, near_end: bytes) -> dict[tuple[str, bytes], int]:
+    """Return how `Counts` counts rows."""
+    counts = Counts.__new__(Counts)
+    counts._added, counts.near = {}, type("Near", (), {"end": near_end})()
+    for key, entry in found:
+        counts.add(entry.to, key, 1)
+    return counts._added
 
 
 @needed
@@ -41,17 +88,15 @@ def _partition(entry: Entry) -> int:
 @given(rows(), st.integers(0, 2))
 def test_rows_are_grouped_by_where_they_go(found: Rows, begin: int) -> None:
     known = list(itertools.takewhile(lambda row: decode(row[1]).to in _PARTITIONS, _usual(found, begin)))
-    expected: dict[tuple[str, int], Rows] = {}
-    for row in known:
-        entry = decode(row[1])
-        expected.setdefault((entry.to, _partition(entry)), []).append(row)
+    expected = _places(_decoded(known))
 
     taken, groups = kernel.route(found, begin, _PARTITIONS)
 
     assert taken == len(known)
     assert [(to, partition) for to, partition, _ in groups] == list(expected)
     grouped = [row for *_, rows in groups for row in rows]
-    assert all(one is other for one, other in zip(grouped, itertools.chain(*expected.values()), strict=True))
+    chosen = [known[number] for number in itertools.chain(*expected.values())]
+    assert all(one is other for one, other in zip(grouped, chosen, strict=True))
 
 
 @needed
@@ -121,23 +166,13 @@ def test_a_garbled_row_is_what_python_reads_in_it_or_left_to_python(raw: bytes) 
 @given(rows(), st.integers(0, 2), st.sampled_from([0, 300, 1000, 1 << 20]), st.booleans())
 def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, limit: int, transactional: bool) -> None:  # noqa: FBT001
     usual = found[:begin] + _usual(found, begin)
-    builder, other, expected = (
-        kernel.Builder(limit, transactional=transactional),
-        theirs(limit, transactional=transactional),
-        0,
-    )
-    for key, raw in usual[begin:]:
-        entry = decode(raw)
-        headers = native.delivery(entry, keys.due_of(key))
-        if other.append(expected, NOW + 1, entry.key, entry.value, headers) is None:
-            break
-        expected += 1
+    builder = kernel.Builder(limit, transactional=transactional)
+    other = theirs(limit, transactional=transactional)
+    count, id_bytes = _fit(_decoded(usual[begin:]), other)
 
-    id_bytes = sum(len(decode(raw).id.encode()) for _, raw in usual[begin : begin + expected])
-    assert builder.deliver(NOW + 1, usual, begin) == (expected, id_bytes)
-    assert builder.count == expected
-
-    if expected:
+    assert builder.deliver(NOW + 1, usual, begin) == (count, id_bytes)
+    assert builder.count == count
+    if count:
         other.set_producer_state(7, 1, 2)
         assert builder.build(7, 1, 2) == bytes(other.build())
 
@@ -155,30 +190,18 @@ def test_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms: int, data
                 del claims[key]
     begin = data.draw(st.integers(0, len(found)))
     end = data.draw(st.integers(begin, len(found) + 1))
-    usual: list[tuple[bytes, int, Entry]] = []
-    for offset, (key, raw) in enumerate(found[begin:end], 100 + begin):
-        entry = decode(raw)
-        if not isinstance(claims.get(key), bytes) or not _usual([(key, raw)], 0):
-            break
-        kept = entry.dedupe_ms is not None or entry.asked_by is not None or entry.moved is not None
-        if kept or entry.stamp_ms >= watermark_ms or any(entry.id == other.id for *_, other in usual):
-            break
-        usual.append((key, offset, entry))
+    usual = (
+        (key, decode(raw) if isinstance(claims.get(key), bytes) and _usual([(key, raw)], 0) else None)
+        for key, raw in found[begin:end]
+    )
+    gone = _gone(usual, 100 + begin, watermark_ms)
 
     sent = [key for key, _ in found]
     taken, ids, raws, events = kernel.delivered(sent, begin, end, 100, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
 
-    assert taken == len(usual)
-    assert ids == [entry.id for *_, entry in usual]
-    assert all(raw is claims[key] for raw, (key, *_) in zip(raws, usual, strict=True))
-    assert list(events) == [
-        (entry.id.encode(), encode_event(_told(key, offset, entry))) for key, offset, entry in usual
-    ]
-
-
-def _told(key: bytes, offset: int, entry: Entry) -> Event:
-    due_ms = keys.due_of(key)
-    return Event("delivered", entry.id, NOW, entry.source, due_ms, entry.to, NOW + 9 - due_ms, f'a"-1-{offset}')
+    assert (taken, ids) == (len(gone), [entry.id for entry, _ in gone])
+    assert all(raw is claims[key] for raw, key in zip(raws, sent[begin : begin + taken], strict=True))
+    assert list(events) == [(entry.id.encode(), encode_event(told)) for entry, told in gone]
 
 
 @needed
@@ -186,38 +209,26 @@ def _told(key: bytes, offset: int, entry: Entry) -> Event:
 @given(rows(), st.sampled_from([b"", keys.row_key(NOW + 10**7, 0, 0), keys.due_bound(NOW + 10**7), b"\x01"]))
 def test_rows_count_where_counts_counts_them(found: Rows, near_end: bytes) -> None:
     usual = [row for row in found if _usual([row], 0)]
-    counts = Counts.__new__(Counts)
-    counts._added, counts.near = {}, type("Near", (), {"end": near_end})()
-    for key, raw in usual:
-        counts.add(decode(raw).to, key, 1)
 
     ids, places = kernel.places(dict(usual), near_end)
 
     assert ids == [keys.ID + decode(raw).id.encode() for _, raw in usual]
-    assert places == [(to, unit, number) for (to, unit), number in counts._added.items()]
-    assert Counter(to for to, *_ in places).keys() == {decode(raw).to for _, raw in usual}
+    assert places == [(*place, number) for place, number in _counted(_decoded(usual), near_end).items()]
 
 
 # the same in Python, of decoded rows --------------------------------------------------------------------------------
-Entries = list[tuple[bytes, Entry]]
-
-
-def _decoded(found: Rows) -> Entries:
-    return [(key, decode(raw)) for key, raw in found]
 
 
 @patient
 @given(rows(), st.integers(0, 2))
 def test_in_python_rows_of_any_version_are_grouped_by_where_they_go(found: Rows, begin: int) -> None:
-    usual = itertools.takewhile(lambda row: is_usual(row[1]) and _PARTITIONS.get(row[1].to), _decoded(found[begin:]))
-    expected: dict[tuple[str, int], Entries] = {}
-    for key, entry in usual:
-        expected.setdefault((entry.to, _partition(entry)), []).append((key, entry))
+    decoded = _decoded(found[begin:])
+    usual = list(itertools.takewhile(lambda row: is_usual(row[1]) and _PARTITIONS.get(row[1].to), decoded))
 
     taken, groups = usual_routes.route(found, begin, _PARTITIONS)
 
-    assert taken == sum(map(len, expected.values()))
-    assert groups == [(*place, group) for place, group in expected.items()]
+    assert taken == len(usual)
+    assert groups == [(*place, [usual[number] for number in numbers]) for place, numbers in _places(usual).items()]
 
 
 @pytest.mark.parametrize("field", UNUSUAL)
@@ -238,20 +249,15 @@ def test_in_python_rows_that_are_due_are_counted_by_their_times(found: Rows) -> 
 @patient
 @given(rows(), st.integers(0, 2), st.sampled_from([0, 300, 1000, 1 << 20]))
 def test_in_python_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, limit: int) -> None:
-    other, decoded, expected = theirs(limit), _decoded(found), 0
-    for key, entry in decoded[begin:]:
-        headers = native.delivery(entry, keys.due_of(key))
-        if other.append(expected, NOW + 1, entry.key, entry.value, headers) is None:
-            break
-        expected += 1
+    other, decoded = theirs(limit), _decoded(found)
+    count, id_bytes = _fit(decoded[begin:], other)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "kernel", None)
         batch = Batch(limit)
 
-    sizes = [len(entry.id.encode()) for _, entry in decoded[begin : begin + expected]]
-    assert batch.deliver(NOW + 1, decoded, begin) == (expected, sum(sizes))
-    assert batch.count == expected
-    if expected:
+    assert batch.deliver(NOW + 1, decoded, begin) == (count, id_bytes)
+    assert batch.count == count
+    if count:
         other.set_producer_state(7, 1, 2)
         assert batch.build(7, 1, 2) == bytes(other.build())
 
@@ -264,35 +270,26 @@ def test_in_python_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms:
         del claims[key]
     begin = data.draw(st.integers(0, len(found)))
     end = data.draw(st.integers(begin, len(found) + 1))
-    usual: list[tuple[bytes, int, Entry]] = []
-    for offset, (key, _) in enumerate(found[begin:end], 100 + begin):
-        entry = claims.get(key)
-        if entry is None or entry.commands or entry.series is not None or entry.stamp_ms >= watermark_ms:
-            break
-        kept = entry.dedupe_ms is not None or entry.asked_by is not None or entry.moved is not None
-        if kept or any(entry.id == other.id for *_, other in usual):
-            break
-        usual.append((key, offset, entry))
+    usual = (
+        (key, entry if entry is not None and not entry.commands and entry.series is None else None)
+        for key, entry in ((key, claims.get(key)) for key, _ in found[begin:end])
+    )
+    gone = _gone(usual, 100 + begin, watermark_ms)
 
     sent = [key for key, _ in found]
     taken, ids, ended, events = usual_removals.delivered(
         sent, begin, end, 100, claims, 'a"-1', NOW, NOW + 9, watermark_ms
     )
 
-    assert (taken, ids, ended) == (len(usual), [entry.id for *_, entry in usual], [entry for *_, entry in usual])
-    assert events == [(entry.id.encode(), encode_event(_told(key, offset, entry))) for key, offset, entry in usual]
+    assert (taken, ids, ended) == (len(gone), [entry.id for entry, _ in gone], [entry for entry, _ in gone])
+    assert events == [(entry.id.encode(), encode_event(told)) for entry, told in gone]
 
 
 @patient
 @given(rows(), st.sampled_from([b"", keys.row_key(NOW + 10**7, 0, 0), keys.due_bound(NOW + 10**7), b"\x01"]), st.data())
 def test_in_python_rows_count_where_counts_counts_them(found: Rows, near_end: bytes, data: st.DataObject) -> None:
-    counts = Counts.__new__(Counts)
-    counts._added, counts.near = {}, type("Near", (), {"end": near_end})()
-    for key, entry in _decoded(found):
-        counts.add(entry.to, key, 1)
-
     held = {key: decode(raw) if data.draw(st.booleans()) else raw for key, raw in found}
     ids, counted = places.places(held, near_end)
 
     assert ids == [keys.ID + decode(raw).id.encode() for _, raw in found]
-    assert {(to, unit): number for to, unit, number in counted} == counts._added
+    assert {(to, unit): number for to, unit, number in counted} == _counted(_decoded(found), near_end)
