@@ -38,7 +38,7 @@ help:
 	@echo 'make rates    three destinations with caps and a backlog of 100,000, for two minutes with each guarantee'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
-	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (hours)'
+	@echo 'make bench-full  measure everything, also beside other systems, and write docs/explanation/performance.md (two and a half hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make chaos-gateway  500 messages a second through a gateway, with Kafka stopped, and both killed (four minutes)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
@@ -119,7 +119,8 @@ bench: $(TEST_STAMP) $(KERNEL_STAMP)
 	@$(BIN)/python -m benchmarks
 
 bench-full: $(BENCH_STAMP) $(KERNEL_STAMP)
-	@$(BIN)/python -m benchmarks --full --runs 3 --save
+	@set -e; for part in 'beside --runs 3' 'ingest,drain --runs 3 --kernel both' look restore,footprint,mixed,lateness \
+		values,kill recovery matrix soak pipeline; do $(BIN)/python -m benchmarks --full --save --only $$part; done
 	@$(BIN)/python -m benchmarks.page
 
 chaos: $(TEST_STAMP)
