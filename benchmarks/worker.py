@@ -64,8 +64,8 @@ class Worker:
 
     def start(self) -> int:
         """Start it without waiting; return the time just before, in epoch milliseconds."""
-        # Its guard passes this process's environment on; env(1) adds the worker's part and becomes the worker, which keeps
-        # its bytecode as where it is installed: a restart would take half as long again without.
+        # Its guard passes this process's environment on; env(1) adds the worker's part and becomes the worker. It
+        # keeps its bytecode, as where it is installed: a restart would take half as long again without.
         command = [shutil.which("env") or "env", "-u", "PYTHONDONTWRITEBYTECODE"]
         command += [f"{name}={value}" for name, value in self._settings.items()]
         command += [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "warning"]
