@@ -74,7 +74,7 @@ def _gone(usual: Iterable[tuple[bytes, Entry | None]], offset: int, watermark_ms
     return gone
 
 
-def _counted(found: Entries, near_end: bytes) -> dict[tuple[str, bytes], int]:
+def _counted(found: Entries, near_end: bytes) -> dict[tuple[str, int], int]:
     """Return how `Counts` counts rows."""
     counts = Counts.__new__(Counts)
     counts._added, counts.near = {}, type("Near", (), {"end": near_end})()
