@@ -80,7 +80,7 @@ demo-pipeline: $(PIPELINE_STAMP)
 
 test: $(TEST_STAMP) $(KERNEL_STAMP)
 	@$(BIN)/python -m tests.harness.class_archives kafka 2>/dev/null || true # without one, JVMs take longer
-	@$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest -n 3
+	@$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest -n 4
 
 clients: $(TEST_STAMP)
 	@CLIENTS=1 $(BIN)/python -m pytest tests/integration/clients

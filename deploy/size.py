@@ -5,14 +5,14 @@ import itertools
 import math
 from dataclasses import dataclass
 
-# From docs/explanation/performance.md: a worker above ten million pending, and values of other sizes.
-_ROW_BYTES, _ROW_VALUE_BYTES = 247, 100
-_RESTORE_PER_S = 98_420
-_BASE_MIB = 202
+# From docs/explanation/performance.md: a worker with the compiled path above ten million pending, and values of other sizes.
+_ROW_BYTES, _ROW_VALUE_BYTES = 249.7, 100
+_RESTORE_PER_S = 103_435
+_BASE_MIB = 205
 #: Value bytes, and microseconds of CPU that one message takes in and out.
-_CPU_US = ((100, 34.7), (1_000, 57.3), (10_000, 239.1), (100_000, 802.8))
-#: 2.6 s of CPU for 30,000 messages at 10,000/s above ten million pending.
-_BUSY_US = 86.7
+_CPU_US = ((100, 10.7), (1_000, 24.7), (10_000, 116.7), (100_000, 477.2))
+#: 1.9 s of CPU for 30,000 messages at 10,000/s above ten million pending.
+_BUSY_US = 64.3
 _USED = 0.6
 
 
