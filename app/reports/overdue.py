@@ -34,7 +34,9 @@ def overdue(partition: Partition, oldest: bytes | None, before_ms: int, throttle
         return _beside(partition, before_ms, on_purpose)
     hour = before_ms // keys.BUCKET_MS
     whole = sum(count for number, count in partition.store.counts.hours.items() if number < hour)
-    found = whole + partition.store.count(hour * keys.BUCKET_MS, before_ms, _COUNTED)
+    # Not from the hour's beginning: a scan goes through all that was delivered and is not yet compacted away.
+    since_ms = max(hour * keys.BUCKET_MS, keys.due_of(oldest))
+    found = whole + partition.store.count(since_ms, before_ms, _COUNTED)
     return max(0, found - len(partition.in_flight.tries))
 
 
