@@ -51,6 +51,7 @@ class Database:
                 raise StoreUnusable(str(path), error) from error
             raise StoreCorrupt(str(path), error) from error
         self._writes = rocksdict.WriteOptions()
+        self._writes.memtable_insert_hint_per_batch = True  # keys in order are put a third faster
         live = {Path(file["name"]).name for file in self._db.live_files()} if tables else tables
         #: Whether there are traces of a flush or compaction that was cut off. As a rule that is all; but a MANIFEST or
         #: WAL that has lost its end leaves the same traces, and then what lies between the two is missing.
@@ -93,8 +94,9 @@ class Database:
         self._assure_end(start if key is None else key + b"\x00", options)
 
     def scan(self, start: bytes, end: bytes) -> "Scan":
-        """Return the same, for who takes many at a time."""
+        """Return the same, for who takes many at a time, once: what is read does not stay in the block cache."""
         options = _before(end)
+        options.fill_cache(False)  # noqa: FBT003 - theirs
         return Scan(self._db.items(from_key=start, read_opt=options), start, lambda at: self._assure_end(at, options))
 
     def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:

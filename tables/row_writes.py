@@ -1,7 +1,7 @@
 """The rows of a step as they are written: with their ids, and counted.
 
-Usual ones go in the order of their keys, then their ids: RocksDB finds the place of what follows what
-was written last without a search.
+Usual ones go in the order of their keys, then their ids in order: RocksDB searches for the place of what
+follows from where it wrote last.
 """
 
 import rocksdict
@@ -45,7 +45,7 @@ class RowWrites:
     def _put_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
         id_keys, counts = (compiled.kernel or in_python).places(rows, self._counts.near.end)
         exhaust(map(batch.put, *zip(*sorted(rows.items()), strict=True)))
-        exhaust(map(batch.put, id_keys, rows))
+        exhaust(map(batch.put, *zip(*sorted(zip(id_keys, rows, strict=True)), strict=True)))
         self._counts.add_all(counts, 1)
 
     def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes | Entry]) -> None:
@@ -59,5 +59,5 @@ class RowWrites:
                 else:
                     batch.delete(id_key)
         else:
-            exhaust(map(batch.delete, id_keys))
+            exhaust(map(batch.delete, sorted(id_keys)))
         self._counts.add_all(counts, -1)

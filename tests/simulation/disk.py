@@ -17,6 +17,9 @@ class ReadOptions:
     def set_iterate_upper_bound(self, key: bytes) -> None:
         self.upper = key
 
+    def fill_cache(self, _: bool) -> None:  # noqa: FBT001 - as RocksDB's
+        pass
+
 
 class WriteBatch:
     """Writes that happen whole or not at all."""

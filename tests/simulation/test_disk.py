@@ -25,13 +25,15 @@ def test_reads_and_writes_are_the_same_in_any_order(seed: int, tmp_path: Path) -
     rnd = random.Random(seed)  # noqa: S311 - any order will do
     disks = Disks()
     real, fake = rocksdict.Rdict(str(tmp_path / "real"), rocksdb_options()), disks.Rdict("a/fake", None)
+    writes = rocksdict.WriteOptions()
+    writes.memtable_insert_hint_per_batch = True  # as in tables/database.py
     for turn in range(300):
         batches = (rocksdict.WriteBatch(raw_mode=True), disks.WriteBatch(raw_mode=True))
         for _ in range(rnd.randrange(5)):
             key, value = rnd.choice(_KEYS), b"%d" % turn if rnd.random() < 0.6 else None
             for batch in batches:
                 batch.delete(key) if value is None else batch.put(key, value)
-        real.write(batches[0], rocksdict.WriteOptions())
+        real.write(batches[0], writes)
         fake.write(batches[1], disks.WriteOptions())
         key, upper = rnd.choice(_KEYS), rnd.choice([None, *_KEYS])
         wanted = [rnd.choice(_KEYS) for _ in range(3)]
