@@ -123,8 +123,7 @@ class Worker:
         assert not self.alive, "it runs already"
         if self._process is not None:
             self._leave()  # it has ended by itself
-        # With its bytecode kept, as where it is installed: a start is a tenth slower without.
-        aside = ("DELAY_", "HOOK_", "PYTHONDONTWRITEBYTECODE")
+        aside = ("DELAY_", "HOOK_")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(aside)}
         environment |= {
             "KAFKA_BOOTSTRAP_SERVERS": self._bootstrap,
