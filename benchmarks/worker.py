@@ -13,6 +13,7 @@ from pathlib import Path
 
 from app.embedded.ports import free_port
 from app.embedded.process import GuardedProcess
+from app.processes.plan import PORTS_FROM
 from benchmarks.clock import now_ms, wait_for
 from benchmarks.errors import ProcessFailed
 from benchmarks.kernel import Kernel
@@ -20,6 +21,8 @@ from benchmarks.kernel import Kernel
 ROOT = Path(__file__).parents[1]
 _READY_S, _STOP_S = 600.0, 60.0
 _LINES = 20
+#: With its port come those after it, on which further processes listen (app/processes/plan.py).
+_ROOM = PORTS_FROM + 6
 _KERNEL = re.compile(r'^delay_build_info\{[^}]*\bkernel="on"', re.MULTILINE)
 
 
@@ -39,7 +42,7 @@ class Worker:
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         self.data, self._directory = directory / "data", directory
         self._log = directory / "worker.log"
-        self._port = free_port()
+        self._port = free_port(_ROOM)
         places = {"PORT": str(self._port), "DATADIR": str(self.data), "HOST": "127.0.0.1", "WORKER_URL": ""}
         self._settings = {**settings, **places, "PYTHONPATH": str(ROOT)}
         self._process: GuardedProcess | None = None

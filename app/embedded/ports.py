@@ -27,16 +27,16 @@ def server_ports() -> range:
     return found if len(found) >= _ENOUGH else range(_FIRST, _LAST + 1)
 
 
-def free_port() -> int:
-    """Return a port on which nothing listens now; another process may still take it before you do.
+def free_port(room: int = 1) -> int:
+    """Return a port on which nothing listens now, nor on the `room` - 1 after it; others may still take it before you.
 
     A connection gets it only if the kernel has no other ports for those.
     """
     ports = server_ports()
     for _ in range(_TRIES):
-        port = ports[secrets.randbelow(len(ports))]
-        if is_free(port):
-            return port
+        first = ports[secrets.randbelow(len(ports) - room)]
+        if all(map(is_free, range(first, first + room))):
+            return first
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

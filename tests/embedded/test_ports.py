@@ -29,6 +29,12 @@ def test_servers_get_what_connections_do_not(
     assert ports.free_port() in expected
 
 
+def test_those_after_it_are_free_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.embedded.ports.is_free", lambda port: port % 7 != 0)
+
+    assert {ports.free_port(6) % 7 for _ in range(20)} == {1}
+
+
 def test_processes_of_the_suite_have_different_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "3")
     given = []
