@@ -14,8 +14,6 @@ _BLOCK_CACHE = 32 << 20
 #: that come in no order 14 and 6 (one partition, above 2,500,000 rows, at most 25,000 a second).
 _BASE_LEVEL = 16 << 20
 _BASE_FILE, _FILE_GROWTH = 8 << 20, 2
-#: A filter of so much of a write buffer tells that an id is new, without a search in it: a third of what the look cost.
-_FILTER = 0.02
 
 
 @functools.cache
@@ -39,8 +37,6 @@ def rocksdb_options() -> rocksdict.Options:
     options.set_block_based_table_factory(blocks)
     options.set_write_buffer_size(_WRITE_BUFFER)
     options.set_max_write_buffer_number(3)
-    options.set_memtable_prefix_bloom_ratio(_FILTER)
-    options.set_memtable_whole_key_filtering(True)
     # RocksDB goes from one key of a write to the next (tables/database.py) in this kind of write alone. What it does
     # not promise, that a write is seen whole or not at all by who reads meanwhile, nobody needs: nothing else runs.
     options.set_unordered_write(True)
