@@ -18,7 +18,7 @@ def test_a_kill_in_the_middle_of_what_fell_due_while_no_worker_ran_repeats_nothi
     with (
         Clusters() as clusters,
         Run(
-            clusters.of(1), tmp_path, "at_least_once", 1, short=True, partitions=4, fire_batch=500, fire_depth=4
+            clusters.of(1), tmp_path, "at_least_once", 1, short=True, partitions=4, fire_batch=1_000, fire_depth=4
         ) as run,
     ):
         worker = run.worker("one").start()
