@@ -10,7 +10,7 @@ from app.partition.arrived import Arrived
 from punctual.contract.native import Copy, copy_of
 
 #: So many records are read first, the last ones, then twice as many before them, and so on, so many times.
-_LAST, _BLOCKS = 1_000, 5
+_LAST, _BLOCKS = 1_000, 6
 #: Fetches are small: unpacking one holds up deliveries of other partitions.
 _FETCH_BYTES = 512 * 1024
 #: Nothing is sent before it is due; clocks differ by so much at most.
