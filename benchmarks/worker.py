@@ -21,7 +21,7 @@ from benchmarks.kernel import Kernel
 ROOT = Path(__file__).parents[1]
 _READY_S, _STOP_S = 600.0, 60.0
 _LINES = 20
-#: With its port come those after it, on which further processes listen (app/processes/plan.py).
+#: With its port come those after it, on which up to five processes listen (app/processes/plan.py).
 _ROOM = PORTS_FROM + 6
 _KERNEL = re.compile(r'^delay_build_info\{[^}]*\bkernel="on"', re.MULTILINE)
 

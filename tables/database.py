@@ -50,8 +50,7 @@ class Database:
             if _DISK.search(said) and _MISSING not in said:
                 raise StoreUnusable(str(path), error) from error
             raise StoreCorrupt(str(path), error) from error
-        self._writes = rocksdict.WriteOptions()
-        self._writes.memtable_insert_hint_per_batch = True  # keys in order are put a third faster
+        self._writes = write_options()
         live = {Path(file["name"]).name for file in self._db.live_files()} if tables else tables
         #: Whether there are traces of a flush or compaction that was cut off. As a rule that is all; but a MANIFEST or
         #: WAL that has lost its end leaves the same traces, and then what lies between the two is missing.
@@ -163,6 +162,13 @@ class Scan:
             self._assure_end(self._next)
             self._ended = True
         return found
+
+
+def write_options() -> rocksdict.WriteOptions:
+    """Return the options of all writes: keys that come in order are put a third faster (tables/rocksdb_options.py)."""
+    options = rocksdict.WriteOptions()
+    options.memtable_insert_hint_per_batch = True
+    return options
 
 
 def _before(end: bytes) -> rocksdict.ReadOptions:

@@ -4,6 +4,8 @@ Usual ones go in the order of their keys, then their ids in order: RocksDB searc
 follows from where it wrote last.
 """
 
+from collections.abc import Iterable
+
 import rocksdict
 
 from tables import compiled, keys
@@ -44,8 +46,8 @@ class RowWrites:
 
     def _put_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
         id_keys, counts = (compiled.kernel or in_python).places(rows, self._counts.near.end)
-        exhaust(map(batch.put, *zip(*sorted(rows.items()), strict=True)))
-        exhaust(map(batch.put, *zip(*sorted(zip(id_keys, rows, strict=True)), strict=True)))
+        _put_in_order(batch, rows.items())
+        _put_in_order(batch, zip(id_keys, rows, strict=True))
         self._counts.add_all(counts, 1)
 
     def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes | Entry]) -> None:
@@ -61,3 +63,7 @@ class RowWrites:
         else:
             exhaust(map(batch.delete, sorted(id_keys)))
         self._counts.add_all(counts, -1)
+
+
+def _put_in_order(batch: rocksdict.WriteBatch, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    exhaust(map(batch.put, *zip(*sorted(pairs), strict=True)))

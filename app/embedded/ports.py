@@ -34,7 +34,7 @@ def free_port(room: int = 1) -> int:
     """
     ports = server_ports()
     for _ in range(_TRIES):
-        first = ports[secrets.randbelow(len(ports) - room)]
+        first = ports[secrets.randbelow(len(ports) - room + 1)]
         if all(map(is_free, range(first, first + room))):
             return first
     with socket.socket() as probe:

@@ -123,8 +123,7 @@ class Worker:
         assert not self.alive, "it runs already"
         if self._process is not None:
             self._leave()  # it has ended by itself
-        aside = ("DELAY_", "HOOK_")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(aside)}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("DELAY_", "HOOK_"))}
         environment |= {
             "KAFKA_BOOTSTRAP_SERVERS": self._bootstrap,
             "DELAY_APP_ID": self.app_id,

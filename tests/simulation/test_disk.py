@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import rocksdict
 
+from tables.database import write_options
 from tables.rocksdb_options import rocksdb_options
 from tests.simulation.disk import Disks
 
@@ -25,8 +26,7 @@ def test_reads_and_writes_are_the_same_in_any_order(seed: int, tmp_path: Path) -
     rnd = random.Random(seed)  # noqa: S311 - any order will do
     disks = Disks()
     real, fake = rocksdict.Rdict(str(tmp_path / "real"), rocksdb_options()), disks.Rdict("a/fake", None)
-    writes = rocksdict.WriteOptions()
-    writes.memtable_insert_hint_per_batch = True  # as in tables/database.py
+    writes = write_options()
     for turn in range(300):
         batches = (rocksdict.WriteBatch(raw_mode=True), disks.WriteBatch(raw_mode=True))
         for _ in range(rnd.randrange(5)):
