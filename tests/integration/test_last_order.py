@@ -117,8 +117,11 @@ def await_the_last(installation: Installation, sender: Sender) -> None:
 
 @pytest.fixture(params=GUARANTEES)
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    with run("last-order", env=lambda _: {"DELAY_GUARANTEE": request.param}) as made:
+    with run("last-order", env=lambda _: {"DELAY_GUARANTEE": request.param}, balanced=False) as made:
         yield made
+        # At least once, a step's events stay when a kill cuts it off, and the next one may read in another order.
+        cut_off = _IDS if request.param == "at_least_once" else 0
+        Account.settled(made.bootstrap, made.app_id, cut_off=cut_off)
 
 
 def new_sender(installation: Installation, ahead_s: float) -> Sender:
@@ -135,7 +138,6 @@ def test_what_was_asked_for_last_holds_after_an_outage(installation: Installatio
     await_the_last(installation, sender)
 
     assert wrong(installation, sender) == dict.fromkeys((case.name for case in CASES), 0)
-    Account.settled(installation.bootstrap, installation.app_id)
 
 
 @pytest.mark.slow
@@ -159,7 +161,6 @@ def test_what_was_asked_for_last_holds_while_workers_die_and_partitions_move(
         await_the_last(installation, sender)
 
     assert wrong(installation, sender) == dict.fromkeys((case.name for case in CASES), 0)
-    Account.settled(installation.bootstrap, installation.app_id)
 
 
 @pytest.mark.slow
