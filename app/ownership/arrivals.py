@@ -18,14 +18,14 @@ from app.clock import FAST_MS, Clock
 from app.deliver.target import Target
 from app.ownership.destination_end import DestinationEnd, Expected, Waiting, content_of
 from app.partition.arrived import Arrived
-from app.route import Route, destination_of, named
+from app.route import ANY, Route, named, whole
 from app.settings import Settings
 from app.steps import occurrences
 from punctual.contract.destination import Destination
 from punctual.contract.dialects import OF_ROWS
-from punctual.contract.home import home_partition
+from punctual.contract.home import home_partition, key_partition
 from punctual.contract.native import Copy, copy_of
-from tables import PartitionStore, keys
+from tables import Entry, PartitionStore, keys
 from tables.entry import decode
 
 log = logging.getLogger(__name__)
@@ -56,12 +56,12 @@ class Arrivals:
         """Begin anew, for a new assignment: what its partitions find, they read once for all."""
         self._ends.clear()
 
-    async def expected(self, store: PartitionStore) -> Mapping[Destination, Expected]:
-        """Return the rows of a store that may have arrived, by their destinations: nobody writes to it meanwhile.
+    async def expected(self, store: PartitionStore) -> Mapping[Route, Expected]:
+        """Return the rows of a store that may have arrived, by where they would be: nobody writes to it meanwhile.
 
         Exactly once there are none: what has arrived is removed.
         """
-        found, size = defaultdict[Destination, dict[Copy, Waiting]](dict), 0
+        found, size = defaultdict[Route, dict[Copy, Waiting]](dict), 0
         if self._settings.exactly_once:
             return found
         for count, (key, raw) in enumerate(self._due(store), 1):
@@ -73,7 +73,7 @@ class Arrivals:
                 copy = copy_of(headers)
                 if copy is not None:
                     content = content_of(entry.key, entry.value, headers)
-                    found[destination_of(entry)][copy] = Waiting(key, entry.source, content)
+                    found[self._place(entry)][copy] = Waiting(key, entry.source, content)
             if size > _BYTES:
                 break
             if not count % _AT_A_TIME:
@@ -84,18 +84,28 @@ class Arrivals:
         bound = keys.due_bound(self._clock.wall_ms() + _CLOCKS_MS)
         return itertools.islice(itertools.takewhile(lambda row: row[0] < bound, store.raw_rows(b"\x00")), _ROWS)
 
-    async def look(self, number: int, expected: Mapping[Destination, Expected]) -> list[Arrived]:
+    def _place(self, entry: Entry) -> Route:
+        """Return where a delivery would be: in any partition if nothing chooses one, or it is not known how many."""
+        cluster, to, number = entry.cluster, entry.to, entry.partition
+        target = self._targets.get(cluster)
+        partitions = 0 if target is None else target.cluster.partitions(to)
+        if number is None and entry.key is not None and partitions:
+            number = key_partition(entry.key, partitions)
+        return cluster, to, ANY if number is None else number
+
+    async def look(self, number: int, expected: Mapping[Route, Expected]) -> list[Arrived]:
         """Return those of a partition's rows that have arrived, as far as that is found out in time."""
         found = list[Arrived]()
         try:
             async with asyncio.timeout(_MOST_S):
-                await asyncio.gather(*(self._at(to, number, rows, found) for to, rows in expected.items()))
+                destinations = {whole(place) for place in expected}
+                await asyncio.gather(*(self._at(to, number, expected, found) for to in destinations))
         except TimeoutError:
             sentence = "partition %d: what its last owner had sent was not found out in %g s: some may come twice"
             log.warning(sentence, number, _MOST_S, extra={"partition": number})
         return found
 
-    async def _at(self, to: Destination, number: int, rows: Expected, found: list[Arrived]) -> None:
+    async def _at(self, to: Destination, number: int, expected: Mapping[Route, Expected], found: list[Arrived]) -> None:
         """Find what has arrived at one destination, and say what is in the way."""
         cluster, topic = to
         target = self._targets.get(cluster)
@@ -105,7 +115,10 @@ class Arrivals:
             with contextlib.suppress(aiokafka.errors.KafkaError):
                 await target.cluster.refresh([topic])
         places = [(*to, one) for one in range(target.cluster.partitions(topic))]
-        troubles = await asyncio.gather(*(self._in(place, number, rows, found) for place in places))
+        anywhere = expected.get((*to, ANY), {})
+        rows = [(place, {**anywhere, **expected.get(place, {})}) for place in places]
+        looks = (self._in(place, number, there, found) for place, there in rows if there)
+        troubles = await asyncio.gather(*looks)
         for trouble in dict.fromkeys(filter(None, troubles)):
             sentence = "partition %d: what its last owner may have sent to %s is not known, some may come twice: %s"
             log.warning(sentence, number, named(*to), trouble, extra={"partition": number})

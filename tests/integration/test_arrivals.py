@@ -25,6 +25,8 @@ from tests.tables.rows import CRC, filled
 PARTITIONS, OTHERS = 4, 1_500
 BY_OTHERS: Headers = [("by", b"others")]
 _NUMBERS = itertools.count()
+#: A key that Kafka's own clients send to partition 1 of two, and one for partition 0.
+KEY, ELSEWHERE = b"d", b"a"
 INPUTS = {"delay-requests": "native"}
 #: Ids of one partition, and of another one.
 OURS, THEIRS = ([id_ for id_ in map(str, range(200)) if home_partition(id_, INPUTS, PARTITIONS) == n] for n in (0, 1))
@@ -40,10 +42,10 @@ class Destination:
         self._directory, self._due = directory, itertools.count(now_ms() - 1_000)
         self.rows = dict[bytes, Entry]()
 
-    def row(self, id_: str, source: str = "") -> tuple[bytes, Entry]:
+    def row(self, id_: str, source: str = "", key: bytes | None = KEY) -> tuple[bytes, Entry]:
         """Make a row of a message that is due."""
         offset = next(_NUMBERS)
-        entry = Entry(id_, self.topic, b"k", b"v", [], source or f"delay-requests-0-{offset}")
+        entry = Entry(id_, self.topic, key, b"v", [], source or f"delay-requests-0-{offset}")
         return keys.row_key(next(self._due), offset, CRC), entry
 
     def expect(self, *names: str) -> list[tuple[bytes, Entry]]:
@@ -53,14 +55,17 @@ class Destination:
         return made
 
     def write(self, *rows: tuple[bytes, Entry], producer: Producer | None = None) -> None:
-        """Write copies of rows."""
-        self.say(*(delivery(entry, keys.due_of(key)) for key, entry in rows), producer=producer)
+        """Write copies of rows to partition 1, whatever their keys."""
+        for row_key, entry in rows:
+            self.say(delivery(entry, keys.due_of(row_key)), producer=producer, key=entry.key)
 
-    def say(self, *headers: Headers, producer: Producer | None = None, value: bytes = b"v") -> None:
+    def say(
+        self, *headers: Headers, producer: Producer | None = None, value: bytes = b"v", key: bytes | None = KEY
+    ) -> None:
         """Write records with these headers."""
         producer = producer or self._producer
         for one in headers:
-            producer.produce(self.topic, value, b"k", partition=1, headers=one)
+            producer.produce(self.topic, value, key, partition=1, headers=one)
         assert not producer.flush(30)
 
     def abort(self, *rows: tuple[bytes, Entry]) -> None:
@@ -85,6 +90,7 @@ def there(bootstrap: str, tmp_path: Path) -> Destination:
 async def arrivals(bootstrap: str, there: Destination) -> AsyncIterator[Arrivals]:
     cluster = Cluster(bootstrap)
     await cluster.start(there.topic)
+    await cluster.refresh([there.topic])
     settings = Settings.from_env({"DELAY_PARTITIONS": str(PARTITIONS)})
     yield Arrivals(settings, Clock(), {None: Target(cluster, Sender(cluster))})
     await cluster.stop()
@@ -131,6 +137,15 @@ async def test_nothing_is_looked_for_before_what_is_settled(arrivals: Arrivals, 
     assert await found(arrivals, there) == {OURS[1]}
 
 
+async def test_it_is_looked_for_where_it_would_be_alone(arrivals: Arrivals, there: Destination) -> None:
+    """Nothing with this key is sent there: it shows that partitions to which nothing goes are not read."""
+    rows = dict(zip([KEY, ELSEWHERE, None], OURS[:3], strict=True))
+    there.rows.update(there.row(id_, key=key) for key, id_ in rows.items())
+    there.write(*there.rows.items())
+
+    assert await found(arrivals, there) == {rows[KEY], rows[None]}
+
+
 @pytest.mark.parametrize("other", ["source", "due", "id", "header", "users", "value"])
 async def test_what_differs_in_anything_has_not_arrived(other: str, arrivals: Arrivals, there: Destination) -> None:
     [(key, entry)] = there.expect(OURS[0])
@@ -170,7 +185,7 @@ async def test_what_was_aborted_has_not_arrived(arrivals: Arrivals, there: Desti
 async def test_a_topic_that_has_gone_has_nothing(arrivals: Arrivals, there: Destination) -> None:
     there.expect(OURS[0])
     for key, entry in list(there.rows.items()):
-        there.rows[key] = Entry(entry.id, f"{there.topic}-gone", b"k", b"v", [], entry.source)
+        there.rows[key] = Entry(entry.id, f"{there.topic}-gone", KEY, b"v", [], entry.source)
 
     assert not await found(arrivals, there)
 
