@@ -114,10 +114,12 @@ class Arrivals:
         if not target.cluster.partitions(topic):
             with contextlib.suppress(aiokafka.errors.KafkaError):
                 await target.cluster.refresh([topic])
-        places = [(*to, one) for one in range(target.cluster.partitions(topic))]
-        anywhere = expected.get((*to, ANY), {})
-        rows = [(place, {**anywhere, **expected.get(place, {})}) for place in places]
-        looks = (self._in(place, number, there, found) for place, there in rows if there)
+        looks, anywhere = [], expected.get((*to, ANY), {})
+        for place in [(*to, one) for one in range(target.cluster.partitions(topic))]:
+            there = expected.get(place, {})
+            rows = {**anywhere, **there} if anywhere and there else anywhere or there
+            if rows:
+                looks.append(self._in(place, number, rows, found))
         troubles = await asyncio.gather(*looks)
         for trouble in dict.fromkeys(filter(None, troubles)):
             sentence = "partition %d: what its last owner may have sent to %s is not known, some may come twice: %s"

@@ -19,7 +19,9 @@ from punctual.contract.native import delivery
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.request import Headers
 from tables import Entry, PartitionStore, keys
+from tests.chaos.verdict import hanging
 from tests.harness.kafka import create_topic, now_ms
+from tests.harness.worker import eventually
 from tests.tables.rows import CRC, filled
 
 PARTITIONS, OTHERS = 4, 1_500
@@ -37,7 +39,7 @@ class Destination:
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self.topic = create_topic(bootstrap, f"arrivals-{now_ms()}-{next(_NUMBERS)}", 2)
-        self._options = {"bootstrap.servers": bootstrap, "log_level": 0, "linger.ms": 5}
+        self.bootstrap, self._options = bootstrap, {"bootstrap.servers": bootstrap, "log_level": 0}
         self._producer = Producer(self._options)
         self._directory, self._due = directory, itertools.count(now_ms() - 1_000)
         self.rows = dict[bytes, Entry]()
@@ -75,6 +77,7 @@ class Destination:
         producer.begin_transaction()
         self.write(*rows, producer=producer)
         producer.abort_transaction(30)
+        eventually(lambda: not hanging(self.bootstrap, [self.topic]), what="the marker")
 
     def store(self) -> PartitionStore:
         """Open a store that has the rows."""
