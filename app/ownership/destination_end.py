@@ -13,7 +13,7 @@ from punctual.contract.native import Copy, copy_of
 _LAST, _BLOCKS = 1_000, 6
 #: Fetches are small: unpacking one holds up deliveries of other partitions.
 _FETCH_BYTES = 512 * 1024
-#: Nothing is sent before it is due, by a clock that is at most a second fast; brokers' clocks differ by no more.
+#: Nothing is sent before it is due, by a clock that is a second fast at most; with those of brokers, it is this much.
 _CLOCKS_MS = 10_000
 
 

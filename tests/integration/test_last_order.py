@@ -138,6 +138,7 @@ def test_what_was_asked_for_last_holds_after_an_outage(installation: Installatio
     await_the_last(installation, sender)
 
     assert wrong(installation, sender) == dict.fromkeys((case.name for case in CASES), 0)
+    Account.settled(installation.bootstrap, installation.app_id)
 
 
 @pytest.mark.slow
@@ -223,6 +224,7 @@ def test_orders_that_follow_each_other_at_once_hold(installation: Installation) 
 
     late = _acked_in_the_same_millisecond(installation, ids)
     assert _ids(installation, to) - late == {"end"}
+    Account.settled(installation.bootstrap, installation.app_id)
 
 
 def _acked_in_the_same_millisecond(installation: Installation, ids: list[str]) -> set[str]:
