@@ -65,6 +65,7 @@ PAIRS = (
     Pair("Kafka Streams with two threads, of two processes", TWO, "streams-two-threads"),
     Pair("Kafka Streams, exactly once", "exactly-once", "streams-exactly-once"),
     Pair("the sorted set", ONE, "sorted-set"),
+    Pair("the sorted set, of exactly once", "exactly-once", "sorted-set"),
     Pair("etf1's scheduler", ONE, "etf1"),
 )
 
