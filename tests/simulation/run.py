@@ -133,15 +133,19 @@ def processes() -> Iterator[Executor]:
 
 
 def spread(pool: Executor, seeds: range, bug: str | None = None) -> Iterator[Result]:
-    """Run seeds on all cores, in any order, with a bug planted or none; who stops asking lets few more be run."""
+    """Run seeds on all cores, in any order, a bug planted or none; what has not begun is not run if nobody asks on."""
     ahead = 2 * (os.cpu_count() or 1)
     shares = (seeds[begin : begin + _SHARE] for begin in range(0, len(seeds), _SHARE))
     running = {pool.submit(run_share, share, bug) for share in itertools.islice(shares, ahead)}
-    while running:
-        done, running = wait(running, return_when=FIRST_COMPLETED)
-        running |= {pool.submit(run_share, share, bug) for share in itertools.islice(shares, len(done))}
-        for share in done:
-            yield from share.result()
+    try:
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {pool.submit(run_share, share, bug) for share in itertools.islice(shares, len(done))}
+            for share in done:
+                yield from share.result()
+    finally:
+        for share in running:
+            share.cancel()
 
 
 def run_share(seeds: range, bug: str | None) -> list[Result]:
