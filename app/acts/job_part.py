@@ -109,6 +109,8 @@ class JobPart:
         after = Place.parse(part.after) if part.after else Place()
         wanted = Scan(filter=self._job.filter, after=after, limit=BATCH, most=0)
         found = await self._search.scans.scan(wanted, part.partition, job=True)
+        if not self._mine():  # a scan may wait for its turn, and the job was stopped meanwhile
+            return
         ends = ends_by_crc(self._job, part.partition, lambda topic: self._engine.base(topic, part.partition))
         rows = [row for row in found.rows if concerns(ends, row)]
         batch = Batch()

@@ -152,6 +152,7 @@ class Jobs:
             await self._audit.end(begun, Outcome(outcome="failed", sentence=f"It goes on: {error}", source=""))
             raise NotGiven(f"the job goes on: {error}") from error
         await self._audit.end(begun, Outcome(outcome=SENT, sentence="It goes no further.", source=""))
+        await self._search.wake_others()
         return self._standing(self._log.jobs[job_id])
 
     async def all(self) -> list[Standing]:
