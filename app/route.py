@@ -6,6 +6,7 @@
 from typing import Final
 
 from punctual.contract.destination import Destination
+from punctual.contract.home import key_partition
 from tables import Entry
 from tables.destination import told
 
@@ -23,6 +24,13 @@ _AT = "@"
 def destination_of(entry: Entry) -> Destination:
     """Return the destination of a message: its topic, or the origin of its URL."""
     return (None, told(entry.to)) if "://" in entry.to else (entry.cluster, entry.to)
+
+
+def chosen(entry: Entry, partitions: int) -> int | None:
+    """Return the partition that a message asks for, or its key chooses as Kafka's own clients do; None: any will do."""
+    if entry.partition is not None or entry.key is None:
+        return entry.partition
+    return key_partition(entry.key, partitions)
 
 
 def whole(route: Route) -> Destination:

@@ -267,7 +267,7 @@ def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
         measured = result.figures.get("calibration", {}).get("loop_ms")
         calibration = f"{shown(measured, loop)} {loop.unit}" if measured is not None else ""
         machine = result.machine
-        cells = (result.sizes.name, str(len(result.runs)), machine.commit, result.kernel)
+        cells = (result.sizes.name, str(len(result.runs)), machine.commit, result.kernel or "")
         yield _row(f"`benchmarks/results/{name}`", *cells, f"{machine.load_before:.2f}", calibration)
 
 

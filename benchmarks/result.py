@@ -22,8 +22,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     sizes: Sizes
     settings: Mapping[str, str]
     """What the worker was told, places and names left out."""
-    kernel: Kernel = "off"
-    """Whether the workers took the compiled path."""
+    kernel: Kernel | None = "off"
+    """Whether the workers took the compiled path; None if no worker was measured."""
     figures: Figures
     runs: list[Figures]
 

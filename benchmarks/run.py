@@ -32,7 +32,7 @@ def run(options: Options, bootstrap: str, where: machine.Machine) -> list[Result
             machine=where,
             sizes=options.sizes,
             settings=worker_settings(),
-            kernel=runs[-1].took.get(path) or path or "off",
+            kernel=runs[-1].took.get(path) or path,
             figures=medians(one.figures[path] for one in runs),
             runs=[one.figures[path] for one in runs],
         )

@@ -13,10 +13,9 @@ from app.deliver.target import Target
 from app.kafka import Ack
 from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
 from app.partition.partition import Partition
-from app.route import ANY, Route
+from app.route import ANY, Route, chosen
 from app.settings import Settings
 from app.steps.outcomes import Delivered, Rejected, Unsent, reason_of
-from punctual.contract.home import key_partition
 from punctual.contract.request import Reason
 from tables import Entry, compiled
 from tables.changes import Pairs, UsualRows
@@ -58,11 +57,10 @@ class Dispatcher:
             return entry.cluster, entry.to, -1
         if entry.cluster is None:
             self._usual[entry.to] = partitions
-        if entry.partition is not None:
-            return entry.cluster, entry.to, entry.partition
-        if entry.key is not None:
-            return entry.cluster, entry.to, key_partition(entry.key, partitions)
-        return self._spread(entry.cluster, entry.to, partitions, 1)
+        number = chosen(entry, partitions)
+        if number is None:
+            return self._spread(entry.cluster, entry.to, partitions, 1)
+        return entry.cluster, entry.to, number
 
     def _spread(self, cluster: str | None, to: str, partitions: int, rows: int) -> Route:
         """Return where so many messages without a key go: some to each partition in turn, but for those blocked."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 
-from punctual.contract.home import key_partition
+from app.route import chosen
 from tables import Entry, keys
 from tables.changes import Pairs
 from tables.entry import decode
@@ -25,7 +25,7 @@ def route(rows: Pairs, begin: int, partitions: Mapping[str, int]) -> tuple[int, 
     groups, taken = dict[tuple[str, int], Rows](), 0
     for key, raw in rows[begin:]:
         entry = decode(raw)
-        to, number, record_key = entry.to, entry.partition, entry.key
+        to = entry.to
         if (
             entry.commands
             or entry.attempts
@@ -39,9 +39,8 @@ def route(rows: Pairs, begin: int, partitions: Mapping[str, int]) -> tuple[int, 
             or not partitions.get(to)
         ):
             break
-        if number is None:
-            number = _SPREAD if record_key is None else key_partition(record_key, partitions[to])
-        place = to, number
+        number = chosen(entry, partitions[to])
+        place = to, _SPREAD if number is None else number
         group = groups.get(place)
         if group is None:
             group = groups[place] = []

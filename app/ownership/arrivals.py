@@ -18,12 +18,12 @@ from app.clock import FAST_MS, Clock
 from app.deliver.target import Target
 from app.ownership.destination_end import DestinationEnd, Expected, Waiting, content_of
 from app.partition.arrived import Arrived
-from app.route import ANY, Route, named, whole
+from app.route import ANY, Route, chosen, named, whole
 from app.settings import Settings
 from app.steps import occurrences
 from punctual.contract.destination import Destination
 from punctual.contract.dialects import OF_ROWS
-from punctual.contract.home import home_partition, key_partition
+from punctual.contract.home import home_partition
 from punctual.contract.native import Copy, copy_of
 from tables import Entry, PartitionStore, keys
 from tables.entry import decode
@@ -86,12 +86,10 @@ class Arrivals:
 
     def _place(self, entry: Entry) -> Route:
         """Return where a delivery would be: in any partition if nothing chooses one, or it is not known how many."""
-        cluster, to, number = entry.cluster, entry.to, entry.partition
-        target = self._targets.get(cluster)
-        partitions = 0 if target is None else target.cluster.partitions(to)
-        if number is None and entry.key is not None and partitions:
-            number = key_partition(entry.key, partitions)
-        return cluster, to, ANY if number is None else number
+        target = self._targets.get(entry.cluster)
+        partitions = 0 if target is None else target.cluster.partitions(entry.to)
+        number = chosen(entry, partitions) if partitions else entry.partition
+        return entry.cluster, entry.to, ANY if number is None else number
 
     async def look(self, number: int, expected: Mapping[Route, Expected]) -> list[Arrived]:
         """Return those of a partition's rows that have arrived, as far as that is found out in time."""
