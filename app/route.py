@@ -27,8 +27,11 @@ def destination_of(entry: Entry) -> Destination:
 
 
 def chosen(entry: Entry, partitions: int) -> int | None:
-    """Return the partition that a message asks for, or its key chooses as Kafka's own clients do; None: any will do."""
-    if entry.partition is not None or entry.key is None:
+    """Return the partition that a message asks for, or its key chooses as Kafka's own clients do.
+
+    None if neither does: any will do, or with no `partitions` it is not known how many there are.
+    """
+    if entry.partition is not None or entry.key is None or not partitions:
         return entry.partition
     return key_partition(entry.key, partitions)
 

@@ -88,7 +88,7 @@ class Arrivals:
         """Return where a delivery would be: in any partition if nothing chooses one, or it is not known how many."""
         target = self._targets.get(entry.cluster)
         partitions = 0 if target is None else target.cluster.partitions(entry.to)
-        number = chosen(entry, partitions) if partitions else entry.partition
+        number = chosen(entry, partitions)
         return entry.cluster, entry.to, ANY if number is None else number
 
     async def look(self, number: int, expected: Mapping[Route, Expected]) -> list[Arrived]:
