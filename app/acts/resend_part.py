@@ -85,7 +85,8 @@ class ResendPart(JobPart):
         reader = PartitionReader(self._engine.cluster, topic, number, start, fetch_bytes=_FETCH_BYTES)
         while not self._part.over and self._mine():
             records = [] if await reader.position() >= end else await reader.chunk(BATCH)
-            await self._send([record for record in records if record.offset < end], await reader.position(), end)
+            if self._mine():  # the job may have been stopped while they were read
+                await self._send([record for record in records if record.offset < end], await reader.position(), end)
 
     async def _send(self, records: list[Stored], position: int, end: int) -> None:
         """Send letters, write down which were, and wait for them to be taken up."""

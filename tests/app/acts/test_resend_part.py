@@ -5,6 +5,7 @@ from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -143,6 +144,23 @@ async def test_a_letter_that_its_input_refuses_is_counted_and_others_are_sent_on
     assert (so_far.over, so_far.sent, so_far.outcomes) == (True, 1_198, {"sent": 1_198, "refused": 2})
     assert sorted(map(int, inputs.taken["delay-requests"])) == [n for n in range(1_200) if n not in (3, 700)]
     assert marked(part, letters) == [n for n in range(1_200) if n not in (3, 700)]
+
+
+async def test_a_job_that_is_stopped_while_letters_are_read_sends_none_of_them(
+    part: Any, inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters += [letter(number) for number in range(3)]
+    reader = vars(resend_part)["PartitionReader"]
+    read = reader.chunk
+
+    async def chunk(self: object, most: int) -> list[Stored]:
+        part.log.jobs["j"] = msgspec.structs.replace(part.log.jobs["j"], stopped=True)
+        found: list[Stored] = await read(self, most)
+        return found
+
+    monkeypatch.setattr(reader, "chunk", chunk)
+    await part.make().run()
+    assert (inputs.taken, part.log.parts) == ({}, {})
 
 
 async def test_an_input_that_takes_nothing_for_now_has_nothing_sent_twice(
