@@ -13,7 +13,7 @@ SOURCES := $(wildcard app punctual tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TEST_EXTRAS := --extra oidc --extra otel --extra docs --extra test
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --no-emit-package punctual --no-emit-index-url --no-emit-find-links
+	--no-header --no-annotate --no-emit-package punctual-kafka --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-pipeline kernel run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \

@@ -20,6 +20,8 @@ PunctualError
 import os
 from collections.abc import Iterable
 
+from punctual.installing import install_command
+
 
 class PunctualError(Exception):
     """The message says what is wrong, where, and what to do next."""
@@ -84,8 +86,8 @@ class TracesUnusable(PunctualError):
     def __init__(self, missing: object) -> None:
         """Name the module that is missing."""
         super().__init__(
-            f"DELAY_TRACES=on needs OpenTelemetry, and {missing} is not installed. Install it with "
-            "pip install 'punctual-worker[otel]', or set DELAY_TRACES=off."
+            f"DELAY_TRACES=on needs OpenTelemetry, and {missing} is not installed. Install it: "
+            f"{install_command('punctual-kafka-worker[otel]')}. Or set DELAY_TRACES=off."
         )
 
 

@@ -8,6 +8,7 @@ from app.http.secrets_file import SecretsFile
 from app.quotas import OTHERS
 from punctual.contract.destination import destination
 from punctual.contract.dialects import dialect_of
+from punctual.installing import install_command
 from punctual.security.errors import LoginInvalid
 from tables import compiled
 from tables.keys import MOVED, topic_crc
@@ -26,7 +27,7 @@ def check(settings: "Settings") -> None:
     """See that settings make sense beside each other. Raises SettingInvalid, which names one and says why."""
     _check_inputs(settings)
     if settings.kernel == "require" and compiled.kernel is None:
-        brings = "`pip install 'punctual-worker[kernel]'` brings it, in a checkout `make kernel`"
+        brings = f"Build it in a checkout: `make kernel`. Or {install_command('punctual-kafka-worker[kernel]')}"
         why = f"there is no kernel to take: {compiled.missing}. {brings}. Leave this out to go without"
         raise SettingInvalid("PUNCTUAL_KERNEL", settings.kernel, why)
     if settings.min_insync_replicas > settings.replication_factor > 1:

@@ -35,12 +35,12 @@ def main() -> int:
     shutil.rmtree(given.out, ignore_errors=True)
     out = str(given.out.absolute())
     parts = {
-        "punctual": partial(_run, ROOT / "punctual", "hatchling", "build", "--directory", out),
-        "punctual-worker": partial(_run, ROOT, "hatchling", "build", "--directory", out),
-        "the source of punctual-kernel": partial(_run, ROOT / "kernel", "maturin", "sdist", "--out", out),
+        "punctual-kafka": partial(_run, ROOT / "punctual", "hatchling", "build", "--directory", out),
+        "punctual-kafka-worker": partial(_run, ROOT, "hatchling", "build", "--directory", out),
+        "the source of punctual-kafka-kernel": partial(_run, ROOT / "kernel", "maturin", "sdist", "--out", out),
     }
     for target in given.target or TARGETS:
-        parts[f"punctual-kernel for {target}"] = partial(_kernel, target, out)
+        parts[f"punctual-kafka-kernel for {target}"] = partial(_kernel, target, out)
     missing = []
     for name, build in parts.items():
         try:

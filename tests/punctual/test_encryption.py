@@ -222,7 +222,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
         "except EncryptionUnavailableError as error:\n    print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert "pip install 'punctual[encryption]'" in said
+    assert "--find-links WHEELS 'punctual-kafka[encryption]'" in said
 
 
 def test_the_console_tells_the_key_instead_of_noise() -> None:

@@ -31,5 +31,5 @@ def test_nothing_of_it_is_imported_while_it_is_off() -> None:
 def test_a_worker_without_what_it_needs_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "app.traces.export", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
-    with pytest.raises(TracesUnusable, match=r"trace_exporter is not installed.*punctual-worker\[otel\]"):
+    with pytest.raises(TracesUnusable, match=r"trace_exporter is not installed.*punctual-kafka-worker\[otel\]"):
         traces_of(Settings.from_env({"DELAY_TRACES": "on"}))
