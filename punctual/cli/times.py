@@ -12,6 +12,8 @@ from punctual.contract.retry import parse_span
 from punctual.contract.times import moment_of, parse_time
 
 _SECOND_MS: Final = 1_000
+#: Epoch milliseconds have 13 digits since 2001. A smaller number is a mistake: seconds, or a span without a unit.
+_RECENT_MS: Final = 10**12
 #: What `now` is for all arguments of one command.
 _one_now_ms: Final = ContextVar[int | None]("one_now_ms", default=None)
 
@@ -52,12 +54,28 @@ def _time_or_span(text: str, direction: int, meaning: str) -> int:
     if text == "now":
         return at_ms
     try:
-        return parse_time(text)
+        return _time(text)
     except ValueError as error:
         try:
-            return at_ms + direction * parse_span(text)
+            return at_ms + direction * _span_with_unit(text)
         except ValueError:
             raise ArgumentTypeError(f"{error}; or a span {meaning}: 90s, 15m, 2h, 1d") from error
+
+
+def _time(text: str) -> int:
+    """Return the epoch milliseconds of a time. Raises ValueError for a number too small to be a recent time."""
+    found = parse_time(text)
+    if text.isdigit() and 0 < found < _RECENT_MS:
+        msg = f"{text!r} is in {moment_of(found):%B %Y} as epoch milliseconds. Write a recent time"
+        raise ValueError(msg)
+    return found
+
+
+def _span_with_unit(text: str) -> int:
+    """Return the milliseconds of a span. Raises ValueError for a bare number, which may be epoch seconds."""
+    if not text.strip("0123456789.,_+-"):
+        raise ValueError
+    return parse_span(text)
 
 
 def moment(text: str) -> datetime:

@@ -5,7 +5,8 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -190,6 +191,37 @@ def test_a_value_that_was_left_out_is_told_and_not_written_as_an_empty_one(capsy
 def test_a_time_is_written_as_arguments_take_it(moment_ms: int, text: str) -> None:
     assert times.written(moment_ms) == text
     assert times.moment_ms(text) == moment_ms
+
+
+@pytest.mark.parametrize("read", [times.moment_ms, times.past_ms, times.moment])
+@pytest.mark.parametrize("text", ["1795949315", "90", "15000", "1795949315.5", "1_795_949_315", "1795949315000000"])
+def test_a_bare_number_is_never_a_span_where_a_time_belongs(read: Callable[[str], object], text: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        read(text)
+
+
+def test_epoch_seconds_are_refused_with_the_milliseconds_that_they_stand_for() -> None:
+    with pytest.raises(ArgumentTypeError, match=r"looks like seconds.* write 1795949315000"):
+        times.moment_ms("1795949315")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "send --to orders --at 1795949315",
+        "reschedule order-7 --at 1795949315",
+        "pause orders --until 1795949315",
+        "list --due-to 1795949315",
+        "cancel order-7 --if-due 1795949315",
+        "tail --since 1795949315",
+        "forecast --from 1795949315",
+        "dead-letters --written-from 1795949315",
+    ],
+)
+def test_no_command_takes_epoch_seconds_for_a_span(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name, *arguments = line.split()
+    assert main.run(name, arguments) == Exit.WRONG_USE
+    assert "looks like seconds" in capsys.readouterr().err
 
 
 def test_all_times_of_one_command_count_from_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
