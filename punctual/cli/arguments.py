@@ -12,7 +12,7 @@ from punctual.cli.table import JSON, TABLE
 from punctual.cli.times import moment_ms, seconds
 
 _WATCH_S: Final = 2.0
-_FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace")
+_FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace", "recurring")
 
 
 def add_worker(parser: Parser) -> None:
@@ -49,6 +49,7 @@ def add_filter(parser: Parser) -> None:
     group.add_argument("--source", metavar="SOURCE", help=said)
     group.add_argument("--id-prefix", metavar="TEXT", help="with an id that begins so")
     group.add_argument("--namespace", metavar="NAME[,NAME…]", help="with an id of this namespace, or one of these")
+    group.add_argument("--recurring", action="store_const", const="yes", help="recurring messages only")
 
 
 def filter_of(options: Options) -> dict[str, str]:
