@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import aiokafka.errors
@@ -16,6 +16,7 @@ from app.errors import PunctualError
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import passed_over
+from app.search.asked import MASKED
 from app.topics import ensure_audit
 
 #: So many of the newest records are read for a page.
@@ -43,6 +44,13 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_within(self, names: Collection[str]) -> bool:
         """Whether it was about some of these namespaces, and nothing else."""
         return bool(self.namespaces) and set(self.namespaces) <= set(names)
+
+
+def noted_filter(query: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of a filter as the audit keeps them: without a key or a header's value, for a year."""
+    name, colon, _ = query.get("header", "").partition(":")
+    noted = {"key": MASKED, "header": name + (f":{MASKED}" if colon else "")}
+    return {**query, **{name: noted[name] for name in noted.keys() & query.keys()}}
 
 
 class NotAudited(Exception):

@@ -12,7 +12,7 @@ import aiokafka.errors
 import msgspec
 
 from app.acts.acts import Actor
-from app.acts.audit import Audit
+from app.acts.audit import Audit, noted_filter
 from app.acts.job import RESEND, Job, JobAct, Standing, standing
 from app.acts.job_log import JobLog
 from app.acts.job_part import JobPart
@@ -105,7 +105,7 @@ class Jobs:
 
     async def _give(self, job: Job, query: dict[str, str]) -> Standing:
         """Write a job down, and begin it."""
-        asked = {"filter": query, "counted": job.counted, "due_ms": job.due_ms}
+        asked = {"filter": noted_filter(query), "counted": job.counted, "due_ms": job.due_ms}
         target = f"job {job.job_id}"
         begun = await self._audit.begin(f"{job.act} all", target, job.by, job.role, asked, job.namespaces)
         try:

@@ -13,7 +13,7 @@ import pytest
 from app.acts.job_part import BATCH
 from punctual.cli.exits import Exit
 from tests.harness.account import Account
-from tests.harness.kafka import now_ms
+from tests.harness.kafka import now_ms, read
 from tests.harness.worker import Worker, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
@@ -107,6 +107,20 @@ def test_a_job_moves_all_that_match_and_says_so_in_the_audit(installation: Insta
     standing = over(installation, given(installation, "deliver-now", 500, {"id_prefix": "order-", "to": spared}))
     assert standing["outcomes"] == {"rescheduled": 500}
     assert len(installation.wait_for(spared, 500)) == 500
+
+
+def test_the_audit_keeps_no_key_and_no_value_of_a_header_that_a_job_names(installation: Installation) -> None:
+    to = installation.topic()
+    due = {"delay-to": to, "delay-at": str(now_ms() + HOUR_MS), "delay-id": "noted", "diagnosis": "flu"}
+    installation.requests.send(due, b"customer-4-is-ill")
+    installation.requests.flush()
+    installation.await_event("accepted", "noted")
+    over(installation, given(installation, "cancel", 1, {"key": "customer-4-is-ill", "header": "diagnosis:flu"}))
+
+    kept = b"".join(record.value or b"" for record in read(installation.bootstrap, f"{installation.app_id}-audit"))
+    assert b'"filter":{"key":"masked","header":"diagnosis:masked"}' in kept
+    assert b"customer-4" not in kept
+    assert b"flu" not in kept
 
 
 def test_what_a_job_moves_is_moved_once_though_it_comes_again(installation: Installation) -> None:
