@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaError
 from app.access.roles import Asker
 from app.acts.audit import Act, Audit
 from app.acts.bounds import Bounds
+from app.acts.existing import check_exists
 from app.acts.job_log import JobLog
 from app.acts.orders import NotGiven, Orders
 from app.acts.outcome import SENT, Outcome
@@ -22,6 +23,7 @@ from app.kafka.errors import SendError
 from app.throttle.control import Control
 from punctual.client import controls
 from punctual.client.requests import Request
+from punctual.client.times import epoch_ms
 from punctual.contract.destination import destination
 from punctual.contract.rate import UNCAPPED
 
@@ -80,14 +82,18 @@ class Acts:
         """Change what holds for a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
 
         What is not changed goes on to hold, for one record says all. Raises NotAudited or NotGiven with a sentence if
-        nothing was done, ValueError if it makes no sense.
+        nothing was done, NotThere if the destination does not exist, ValueError if it makes no sense.
         """
+        until = changes.get("until")
+        if until is not None and epoch_ms(until) <= self._engine.now_ms():
+            raise ValueError(f"until is {until:%Y-%m-%dT%H:%M:%SZ}, which is past: such a pause holds nothing back")
         known = await self._known(to)
         holds: dict[str, Any] = {"paused": False, "rate": None}
         if known is not None:
             holds = {"paused": known.paused, "reason": known.reason or None, "until": known.until_ms}
             holds["rate"] = UNCAPPED if known.uncapped else None if known.rate is None else str(known.rate)
         request = controls.control(to, **(holds | {"by": actor.name} | changes))
+        await self._check_exists(to)
 
         async def say() -> Outcome:
             source = await self.orders.send(request, self._engine.settings.controls, 0)
@@ -96,13 +102,21 @@ class Acts:
         return await self._done(actor, act, to, asked, say)
 
     async def _known(self, to: str) -> Control | None:
-        """Return what holds for a destination, what was said a moment ago included. Raises NotGiven."""
+        """Return the control of a destination, the newest included. Raises NotGiven."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._engine.controls.read()
         except (TimeoutError, KafkaError) as error:
             raise NotGiven("the brokers do not say what holds for it so far: nothing was sent") from error
         return self._engine.controls.known.get(destination(to))
+
+    async def _check_exists(self, to: str) -> None:
+        """Check that a destination exists. Raises NotGiven, NotThere."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await check_exists(self._engine, destination(to))
+        except (TimeoutError, KafkaError) as error:
+            raise NotGiven("no broker says whether the destination exists: nothing was sent") from error
 
     @staticmethod
     def _within(namespace: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from app.acts.acts import Actor, Acts
 from app.acts.audit import NotAudited
 from app.acts.body import BadBody, body_of, moment, raw, span, text
 from app.acts.bounds import Outside
+from app.acts.existing import NotThere
 from app.acts.job import ACTS, RESEND, Standing
 from app.acts.jobs import Jobs, NotConfirmed
 from app.acts.orders import NotGiven
@@ -87,6 +88,8 @@ def told(handler: Handler) -> Handler:
             return await handler(view, request)
         except NotConfirmed as error:
             return as_json({"error": str(error)}, 409)
+        except NotThere as error:
+            return as_json({"error": str(error)}, 404)
         except Outside as error:
             return as_json({"error": str(error)}, 403)
         except ValueError as error:

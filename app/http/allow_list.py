@@ -92,6 +92,11 @@ class AllowList:
             raise NotListed(f"has port {target.port}, and no pattern has that port")
         return Allowed(target, named)
 
+    def reaches(self, origin: str) -> bool:
+        """Return whether a pattern admits some URL of an origin, `https://host:port`."""
+        target = target_of(origin)
+        return any(pattern._replace(path="").admits(target) for pattern in self._patterns)
+
 
 @lru_cache(maxsize=100)
 def allow_list(patterns: tuple[str, ...], usual: tuple[str, ...] = ("https",)) -> AllowList:

@@ -1,10 +1,11 @@
-"""What the commands share that change what holds for destinations."""
+"""What `pause`, `resume` and `rate` share: they change what holds for a destination, or for a recurring message."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from punctual.cli.api import Api, escaped
 from punctual.cli.arguments import add_form, add_worker
+from punctual.cli.by_id import give_orders
 from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
@@ -15,6 +16,19 @@ def add_control(parser: Parser) -> None:
     """Take how to tell it, and which worker to ask."""
     add_form(parser)
     add_worker(parser)
+
+
+def add_object(parser: Parser) -> None:
+    """Take a destination, or the id of a recurring message."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("destination", nargs="?", metavar="DESTINATION", help="a topic, or the origin of URLs")
+    group.add_argument("--id", metavar="ID", help="a recurring message, by its id")
+
+
+def command_series(options: Options, act: str) -> Exit:
+    """Pause or resume the recurring message that options name, and write what came of it. Raises a CommandError."""
+    with Api.of(options) as api:
+        return give_orders(api, act, [options.id], {}, options.format)
 
 
 def run_control(options: Options, act: str, body: Mapping[str, Any]) -> Exit:

@@ -1,14 +1,15 @@
-"""`punctual pause`: what is due for a destination waits until it is resumed."""
+"""`punctual pause`: the due messages of a destination, or a recurring message, wait until they are resumed."""
 
-from punctual.cli.control import add_control, run_control
+from punctual.cli.control import add_control, add_object, command_series, run_control
+from punctual.cli.errors import WrongUse
 from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 from punctual.cli.times import moment_ms
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a destination, why, and how long."""
-    parser.add_argument("destination", metavar="DESTINATION", help="a topic, or the origin of URLs")
+    """Take a destination or the id of a recurring message, why, and until when."""
+    add_object(parser)
     parser.add_argument("--reason", metavar="TEXT", help="why, for others to see")
     said = "until then: RFC 3339, epoch milliseconds, or a span from now on: 15m, 2h, 1d (until it is resumed)"
     parser.add_argument("--until", type=moment_ms, metavar="TIME", help=said)
@@ -16,5 +17,9 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Do it."""
-    return run_control(options, "pause", {"reason": options.reason, "until": options.until})
+    """Pause it."""
+    if options.id is None:
+        return run_control(options, "pause", {"reason": options.reason, "until": options.until})
+    if options.reason is not None or options.until is not None:
+        raise WrongUse("--reason and --until are for destinations: a recurring message is paused until it is resumed")
+    return command_series(options, "pause")

@@ -1,16 +1,16 @@
-"""`punctual resume`: a destination that is paused gets its messages again."""
+"""`punctual resume`: a destination that is paused gets its messages again, a recurring message goes on."""
 
-from punctual.cli.control import add_control, run_control
+from punctual.cli.control import add_control, add_object, command_series, run_control
 from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a destination."""
-    parser.add_argument("destination", metavar="DESTINATION", help="a topic, or the origin of URLs")
+    """Take a destination or the id of a recurring message."""
+    add_object(parser)
     add_control(parser)
 
 
 def run(options: Options) -> Exit:
-    """Do it."""
-    return run_control(options, "resume", {})
+    """Resume it."""
+    return run_control(options, "resume", {}) if options.id is None else command_series(options, "resume")

@@ -162,7 +162,7 @@ WRONG = [
     (("cancel", "id", "--to", "a"), "either ids or a filter, not both"),
     (("cancel", "id", "-"), "- reads ids from stdin: give no others"),
     (("cancel", "id", "--dry-run"), "go with a filter"),
-    (("cancel", "--to", "a", "--if-due", "1"), "--if-due goes with ids"),
+    (("cancel", "--to", "a", "--if-due", "now"), "--if-due goes with ids"),
     (("reschedule", "id"), "one of the arguments --at --after is required"),
     (("jobs", "--stop"), "--stop needs the name of a job"),
     (("rate", "a", "fast"), "'fast' is no rate"),
@@ -282,6 +282,33 @@ def test_a_destination_is_paused_capped_and_resumed(cli: Cli, to: str) -> None:
     assert cli("resume", to, "--format", "json").rows[0]["outcome"] == "sent"
     assert cli("rate", to, "default").code == Exit.DONE
     eventually(lambda: state().split()[2:] == [])
+
+
+def test_a_control_of_what_does_not_exist_is_an_error(cli: Cli, installation: Installation) -> None:
+    for name, *more in (("pause",), ("resume",), ("rate", "20/s")):
+        said = cli(name, "no-such-topic", *more)
+        assert (said.code, said.out) == (Exit.NOT_FOUND, "")
+        assert "there is no topic no-such-topic, and no message waits for it" in said.err
+        assert "`punctual pause --id ID`" in said.err
+    assert cli("pause", "elsewhere/orders").code == Exit.NOT_FOUND
+    assert cli("pause", "https://nowhere.example").code == Exit.NOT_FOUND
+    said = cli("pause", installation.topic(), "--until", "2020-01-01T00:00:00Z")
+    assert (said.code, "until is 2020-01-01T00:00:00Z, which is past" in said.err) == (Exit.WRONG_USE, True)
+    assert cli("pause").code == Exit.WRONG_USE
+    assert cli("pause", "a", "--id", "b").code == Exit.WRONG_USE
+
+
+def test_a_recurring_message_is_paused_and_resumed_by_its_id(cli: Cli, installation: Installation, to: str) -> None:
+    id_ = installation.new_id()
+    installation.requests.send({"delay-to": to, "delay-every": "PT1H", "delay-id": id_})
+    installation.requests.flush()
+    installation.await_event("accepted", id_)
+    assert cli("pause", "--id", id_, "--until", "1h").code == Exit.WRONG_USE
+    said = cli("pause", "--id", id_)
+    assert (said.code, "It is paused" in said.out) == (Exit.DONE, True)
+    assert cli("resume", "--id", id_).code == Exit.DONE
+    assert cli("pause", "--id", "no-such-id").code == Exit.NOT_FOUND
+    assert cli("cancel", id_).code == Exit.DONE
 
 
 def test_a_watch_goes_on_until_it_is_interrupted(installation: Installation, to: str) -> None:

@@ -1,0 +1,36 @@
+"""Whether a destination exists: a pause of a misspelt one would be in force, and hold nothing back."""
+
+from app.engine import Engine
+from app.http.allow_list import AllowList
+from app.route import named
+from punctual.contract.destination import Destination
+
+
+class NotThere(Exception):
+    """The destination does not exist, and no message waits for it: a sentence that says what to do."""
+
+
+async def check_exists(engine: Engine, to: Destination) -> None:
+    """Check that a destination exists: a topic, a URL pattern for it, a control, or messages that wait for it.
+
+    Raises NotThere, or aiokafka.errors.KafkaError if no broker says whether the topic exists.
+    """
+    cluster, topic = to
+    name = named(cluster, topic)
+    if to in engine.controls.known or any(name in report.progress.pending for report in engine.reader.reports.values()):
+        return
+    if "://" in topic:
+        settings = engine.settings
+        patterns = [*settings.callbacks, *(text for texts in settings.http_destinations.values() for text in texts)]
+        if AllowList(patterns, ("https", "http")).reaches(topic):
+            return
+        raise NotThere(f"no pattern of DELAY_HTTP_DESTINATIONS or DELAY_CALLBACKS allows URLs of {topic}")
+    target = engine.targets.get(cluster)
+    if target is None:
+        raise NotThere(f"there is no cluster {cluster} in DELAY_CLUSTERS")
+    if target.cluster.partitions(topic) or not await target.cluster.refresh([topic]):
+        return
+    raise NotThere(
+        f"there is no topic {topic}, and no message waits for it. A recurring message is paused and resumed by its id: "
+        "`punctual pause --id ID`"
+    )
