@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from punctual.cli import main as cli
 from punctual.cli.exits import Exit
+from punctual.cli.output import with_output
 from punctual.installing import install_command
 
 USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
@@ -26,6 +27,10 @@ NO_WORKER = (
 
 def main() -> int:
     """Run what the arguments ask for, and return what to exit with (punctual.cli.exits)."""
+    return with_output(_main)
+
+
+def _main() -> int:
     match sys.argv[1:]:
         case ["worker", *options]:
             _run("worker", options or ["-l", "info"])

@@ -1,13 +1,12 @@
 """Runs a command: finds it, reads its arguments, and turns what goes wrong into a sentence and an exit code."""
 
-import os
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from punctual.cli.errors import CommandError
+from punctual.cli.errors import CommandError, WrongUse
 from punctual.cli.exits import Exit
+from punctual.cli.output import with_output
 from punctual.cli.parser import Options, Parser
 from punctual.cli.registry import COMMANDS, Command, find
 from punctual.cli.terminal import legible, say
@@ -22,28 +21,25 @@ def run(name: str, arguments: Sequence[str], prog: str = PROG) -> int:
     if command is None:
         say(f"{prog}: there is no command {legible(name[:64])!r}{_meant(name)}: `{prog} --help` lists them")
         return Exit.WRONG_USE
-    try:
-        return _run(command, arguments, prog)
-    except SystemExit as end:  # argparse ends so when it has shown its help
-        return int(end.code or 0)
-    except KeyboardInterrupt:
-        say("")
-        return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # Nobody reads on: what is still buffered goes nowhere, so that the end of the process says nothing of it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.PIPE_CLOSED
+    return with_output(lambda: _run(command, arguments, prog))
 
 
 def _run(command: Command, arguments: Sequence[str], prog: str) -> int:
     try:
-        code = command.load().run(_read(parser_of(command, prog), arguments))
+        _check_utf_8(arguments)
+        return command.load().run(_read(parser_of(command, prog), arguments))
+    except SystemExit as end:  # argparse ends so when it has shown its help
+        return int(end.code or 0)
     except CommandError as error:
-        sys.stdout.flush()
         say(f"{prog} {command.name}: {legible(str(error))}")
         return error.code
-    sys.stdout.flush()
-    return code
+
+
+def _check_utf_8(arguments: Sequence[str]) -> None:
+    """Raise WrongUse if an argument is not UTF-8: Python has its bytes as surrogates (PEP 383)."""
+    for number, text in enumerate(arguments, 1):
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise WrongUse(f"argument {number}, {text[:64]!r}, is not UTF-8: ids, topics and texts are")
 
 
 def _read(parser: Parser, arguments: Sequence[str]) -> Options:

@@ -82,7 +82,7 @@ class _Worker(_Answering):
         "/api/v1/overview": {"app_id": "delay", "at_ms": 1, "pending": 1},
         "/api/v1/messages": {"missing": [], "next": None, "rows": [
             {"id": "ü-€", "to": "t", "due_ms": 2, "source": "s-0-1", "key": None, "value": None, "value_bytes": 0,
-             "headers": [], "masked": False, "recurring": None}
+             "headers": [], "masked": False, "recurring": None, "cluster": None}
         ]},
         "/api/v1/dead-letters/0-7": {"masked": False, "incomplete": True, "value": None, "source": "s-0-1"},
     }  # fmt: skip
@@ -328,3 +328,47 @@ def test_what_kafka_s_client_cannot_take_is_told_before_anything_is_sent(
     assert main.run(command[0], command[1:]) == Exit.WRONG_USE
 
     assert says in capsys.readouterr().err
+
+
+def _punctual(*arguments: str | bytes, **how: Any) -> subprocess.CompletedProcess[bytes]:
+    """Run the command as a process."""
+    line = [str(Path(sys.executable).with_name("punctual")), *arguments]
+    return subprocess.run(line, timeout=20, check=False, stderr=subprocess.PIPE, **how)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["cancel", b"\xff"], ["send", "--to", b"t\xfe", "--after", "1s", "v"], ["show", b"\x80"]]
+)
+def test_arguments_that_are_not_utf_8_are_an_error(arguments: list[str | bytes]) -> None:
+    done = _punctual(*arguments, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (Exit.WRONG_USE, b"")
+    assert b"is not UTF-8" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["--help"], ["export"], ["list", "--format", "json"]])
+def test_output_that_is_full_is_an_error_with_one_line(arguments: list[str]) -> None:
+    with answering(_Worker) as url, Path("/dev/full").open("wb") as full:
+        done = _punctual(*arguments, stdout=full, env={**os.environ, "PUNCTUAL_URL": url})
+    assert done.returncode == Exit.FAILED
+    assert done.stderr.splitlines()[-1].startswith(b"the output cannot be written: No space left on device.")
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_output_that_is_closed_goes_nowhere(closed: int) -> None:
+    with answering(_Worker) as url:
+        script = f'"$0" list --url {url} {closed}>&-'
+        line = ["/bin/sh", "-c", script, str(Path(sys.executable).with_name("punctual"))]
+        done = subprocess.run(line, timeout=20, check=False, capture_output=True)
+    assert done.returncode == Exit.DONE
+    assert b"Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_table_has_escapes_for_what_the_encoding_lacks(encoding: str) -> None:
+    with answering(_Worker) as url:
+        done = _punctual("list", "--url", url, stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.returncode == Exit.DONE
+    assert b"\\u20ac" in done.stdout
+    assert done.stderr == b""
