@@ -18,7 +18,7 @@ from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
-from app.ingest.quotas import Quotas
+from app.ingest.quotas import Quotas, senders
 from app.kafka import Cluster, Sender
 from app.ownership.arrivals import Arrivals
 from app.ownership.assignment import Ownership, Stages
@@ -115,14 +115,15 @@ class Engine:
         self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness, posts, throttle)
         self.controls.changed = self.due.obey
         destinations = Destinations(self.cluster)
+        stores, heard, now = self.table.stores, self.reader.reports, asyncio.get_running_loop().time
+        shared = len(senders(settings.namespaces, settings.inputs)) > 1
         admission = Admission(
             settings,
             destinations,
             Neighbours.at_home(self.cluster),
             {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
-            Census(settings.max_destinations, self.table.stores, self.reader.reports, asyncio.get_running_loop().time),
+            Census(settings.max_destinations, stores, heard, now, shared=shared),
         )
-        stores, heard, now = self.table.stores, self.reader.reports, asyncio.get_running_loop().time
         quotas = Quotas(settings, stores, self.table.progress, heard, now) if settings.quotas else None
         progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last, quotas)
         reports = Reports(settings, self.cluster)

@@ -164,7 +164,7 @@ def create_app(settings: Settings) -> Punctual:
             value_type=bytes,
             now_ms=Clock.wall_ms,
             monotonic_ms=Clock.monotonic_ms,
-            whose=whose(settings.namespaces),
+            whose=whose(settings.namespaces, settings.inputs),
         )
     )
     app.engine = Engine(settings, table, app)

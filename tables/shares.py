@@ -1,4 +1,4 @@
-"""What waits per namespace: messages and bytes, maintained with every step, never scanned for."""
+"""What waits per namespace, and which destinations each sender has: maintained with every step, never scanned for."""
 
 import itertools
 import logging
@@ -13,10 +13,13 @@ from tables import keys
 from tables.changes import Changes
 from tables.database import Database
 from tables.entry import Entry, decode, emptied, entry_of
+from tables.holdings import Holdings
 
 log = logging.getLogger(__name__)
 
 _META = keys.META + b"shares"
+#: Part of the mark: what was counted without destinations is counted anew.
+_LAYOUT = "destinations"
 #: Rows that are looked at in one go where nobody waits.
 _CHUNK = 10_000
 
@@ -24,11 +27,13 @@ _CHUNK = 10_000
 class Whose(NamedTuple):
     """Tells of an id which namespace it belongs to, "" for none.
 
-    `mark` is another one where another answer is possible: what was counted by another is counted anew.
+    `mark` is another one where another answer is possible: what was counted by another is counted anew. Where there are
+    no namespaces, `inputs` has the input topics by the checksums that row keys have of them.
     """
 
     of_id: Callable[[str], str]
     mark: str
+    inputs: Mapping[int, str] | None = None
 
 
 class Share(msgspec.Struct, array_like=True, frozen=True):
@@ -58,8 +63,10 @@ class Shares:
 
     def __init__(self, db: Database, whose: Whose, offset: int) -> None:
         """Read the shares that the database holds; if they are not those of its last step, `count` has work to do."""
-        self._db, self._of_id, self._mark = db, whose.of_id, zlib.crc32(whose.mark.encode())
+        self._db, self._of_id = db, whose.of_id
+        self._mark = zlib.crc32(f"{_LAYOUT} {whose.mark}".encode())
         self._known: dict[str, Share] = {}
+        self._inputs, self._holdings = whose.inputs, Holdings()
         #: From where on rows are still to be counted.
         self._from: bytes | None = None
         self._added: dict[str, list[int]] = {}
@@ -68,7 +75,8 @@ class Shares:
         #: Names whose shares in the database are others than those that are known.
         self._stale = set[str]()
         if db.get(_META) == self._meta(offset):
-            self._known = {name: _decode(value) for name, value in stored.items()}
+            self._holdings.read(stored)
+            self._known = {name: _decode(value) for name, value in stored.items() if "\0" not in name}
         else:
             self._from, self._stale = b"\x00", set(stored)
 
@@ -78,49 +86,64 @@ class Shares:
         self._count_all()
         return self._known
 
+    @property
+    def destinations(self) -> Mapping[str, Mapping[str, int]]:
+        """By sender, a namespace or else an input topic, how many messages wait for each destination."""
+        self._count_all()
+        return self._holdings.known
+
     def count(self, limit: int) -> bool:
         """Count so many rows, if they have to be; return whether there are more. Nothing may be written in between."""
         if self._from is None:
             return False
         rows = list(itertools.islice(self._db.items(self._from, keys.ROWS_END), limit))
-        for _, raw in rows:
-            self._count(decode(raw), 1)
+        for key, raw in rows:
+            self._count(key, decode(raw), 1)
         if len(rows) == limit:
             self._from = rows[-1][0] + b"\x00"
             return True
         self._from = None
         self._settle()
-        self._stale |= set(self._known)
+        self._holdings.settle()
+        self._stale |= set(self._known).union(self._holdings.names())
         if self._known:
             log.info("%s: counted anew what waits per namespace", self._db.path.name)
         return False
 
     def apply(self, changes: Changes) -> None:
         """Count what a step removes and adds, when written."""
-        for entry in changes.removals.values():
-            self.add(entry, -1)
-        for row in changes.gone.values():
-            self.add(entry_of(row), -1)
-        for entry in changes.emptied.values():
-            self.add(entry, -1)
-            self.add(emptied(entry), 1)
+        for key, entry in changes.removals.items():
+            self.add(key, entry, -1)
+        for key, entry in changes.emptied.items():
+            self.add(key, entry, -1)
+            self.add(key, emptied(entry), 1)
         for key in changes.fresh:
-            self.add(changes.puts[key][0], 1)
-        for raw in changes.usual.values():
-            self.add(decode(raw), 1)
+            self.add(key, changes.puts[key][0], 1)
+        self._add_usual(changes.gone, -1)
+        self._add_usual(changes.usual, 1)
 
-    def add(self, entry: Entry, number: int) -> None:
-        """Count so many more rows (or fewer) with this content, when written."""
+    def _add_usual(self, rows: Mapping[bytes, bytes | Entry], number: int) -> None:
+        if self._inputs is None:
+            for key, row in rows.items():
+                self.add(key, entry_of(row), number)
+        elif rows:
+            self._count_all()
+            self._holdings.add_rows(rows, self._inputs, number)
+
+    def add(self, key: bytes, entry: Entry, number: int) -> None:
+        """Count so many more rows (or fewer) at a key with this content, when written."""
         if self._from is not None:
             self._count_all()
-        self._count(entry, number)
+        self._count(key, entry, number)
 
     def _count_all(self) -> None:
         while self.count(_CHUNK):
             pass
 
-    def _count(self, entry: Entry, number: int) -> None:
+    def _count(self, key: bytes, entry: Entry, number: int) -> None:
         name = self._of_id(entry.id)
+        sender = name if self._inputs is None else self._inputs.get(keys.suffix_of(key)[1], "")
+        self._holdings.add(sender, entry.to, number)
         if name:
             added = self._added.setdefault(name, [0, 0])
             added[0] += number
@@ -129,12 +152,14 @@ class Shares:
     def write(self, batch: rocksdict.WriteBatch, offset: int) -> None:
         """Count what was added since the last write, and put it into the batch of the step that ends at `offset`."""
         self._count_all()
-        for name in self._settle() | self._stale:
-            share = self._known.get(name)
-            if share is None:
-                batch.delete(keys.SHARE + name.encode())
-            else:
+        for name in self._settle() | self._holdings.settle() | self._stale:
+            share, number = self._known.get(name), self._holdings.number(name)
+            if share is not None:
                 batch.put(keys.SHARE + name.encode(), _encode(share))
+            elif number:
+                batch.put(keys.SHARE + name.encode(), keys.long_bytes(number))
+            else:
+                batch.delete(keys.SHARE + name.encode())
         self._stale = set()
         batch.put(_META, self._meta(offset))
 

@@ -232,17 +232,17 @@ class PartitionStore:
                 self.counts.add(entry.to, key, 1)
                 self._low = min(self._low, key)
                 if self.shares is not None:
-                    self.shares.add(entry, 1)
+                    self.shares.add(key, entry, 1)
             elif entry.replaced and self.shares is not None:  # it may be emptied
-                self.shares.add(decode(before), -1)
-                self.shares.add(entry, 1)
+                self.shares.add(key, decode(before), -1)
+                self.shares.add(key, entry, 1)
             self._ids.replay(key, entry)
         elif before is not None:
             entry = decode(before)
             batch.delete(key)
             self.counts.add(entry.to, key, -1)
             if self.shares is not None:
-                self.shares.add(entry, -1)
+                self.shares.add(key, entry, -1)
             self._ids.replay_removal(key, entry)
 
     def _replay_mark(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:

@@ -8,20 +8,26 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from app.access.failures import network
 from app.access.roles import ANYBODY, ASKER, HOLDS
 from app.console.verdict import verdict
+from app.places import Places
+from app.web import whence
 from app.web.answers import as_json
 from app.web.overview import overview
 from app.web.state import WorkerState
 
 EVERY_S: Final = 1.0
-#: Each takes a connection, of which the web port has 256.
+#: Each takes a connection, of which the web port has 256; nobody gets more than half of those that are left.
 MOST: Final = 100
 #: A proxy that hears nothing for long ends the connection; a comment every so often is enough.
 _SILENCE_S: Final = 15.0
 #: What is about nobody's messages.
 _BARE: Final = ("ready", "at_ms")
-_TOO_MANY: Final = "{most} pages are live already; this one shows the numbers of when it was loaded"
+_TOO_MANY: Final = (
+    "this page shows the numbers of when it was loaded: {all} pages of at most {most} are live, {own} of them yours, "
+    "and what is left is for others"
+)
 
 
 class Live:
@@ -29,6 +35,7 @@ class Live:
 
     def __init__(self, state: WorkerState) -> None:
         self._state = state
+        self._places = Places(MOST)
         #: Whether each is told of the whole installation, or only that something may have changed.
         self._listeners: dict[asyncio.Queue[bytes], bool] = {}
         self._task: asyncio.Task[None] | None = None
@@ -47,11 +54,14 @@ class Live:
 
         Whoever is bound to namespaces is told no numbers. It ends when who asks may not look any more.
         """
-        if len(self._listeners) >= MOST:
-            return as_json({"error": _TOO_MANY.format(most=MOST)}, 503, {"Retry-After": "30"})
+        asker = request.get(ASKER, ANYBODY)
+        who = network(whence.address(request)) if asker.name == ANYBODY.name else asker.name
+        if not self._places.take(who):
+            error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(who))
+            return as_json({"error": error}, 503, {"Retry-After": "30"})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         queue: asyncio.Queue[bytes] = asyncio.Queue(1)
-        self._listeners[queue] = not request.get(ASKER, ANYBODY).bound
+        self._listeners[queue] = not asker.bound
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._tell())
         try:
@@ -62,6 +72,7 @@ class Live:
             pass  # the page is gone, or the worker stops
         finally:
             self._listeners.pop(queue, None)
+            self._places.leave(who)
         return response
 
     async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes], holds: Callable[[], bool]) -> None:

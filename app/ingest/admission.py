@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from app.ingest.census import Census
+from app.ingest.census import Census, Lack
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
@@ -116,9 +116,25 @@ class Admission:
         name = told(asked.to)
         if name is asked.to and asked.cluster is None and self._own.partitions(asked.to) <= (asked.partition or 0):
             return  # it is refused as unknown
-        if not self._census.admit(name):
-            raise Refusal(
-                Reason.TOO_MANY_DESTINATIONS,
-                f"{self._census.limit:,} destinations have messages waiting, {name!r} would be one more. Send it "
-                "when one of them has none left, or raise DELAY_MAX_DESTINATIONS.",
+        namespaces = self._settings.namespaces
+        sender = namespaces.of_id(asked.id) if namespaces else asked.input
+        lack = self._census.admit(name, sender)
+        if lack is not None:
+            raise Refusal(Reason.TOO_MANY_DESTINATIONS, self._sentence(lack, name, sender))
+
+    def _sentence(self, lack: Lack, name: str, sender: str) -> str:
+        most = self._census.limit
+        if lack is Lack.ALL:
+            return (
+                f"{most:,} destinations have messages waiting, {name!r} would be one more. Send it when one of them "
+                "has none left, or raise DELAY_MAX_DESTINATIONS."
             )
+        if not self._settings.namespaces:
+            whose = f"the input {sender}"
+        else:
+            whose = f"the namespace {sender}" if sender else "senders without a namespace"
+        return (
+            f"messages of {whose} wait for {self._census.held(sender):,} destinations, {name!r} would be one more. "
+            f"That is their share of {most:,}: what is left is for others. Send it when one of them has none left, or "
+            "raise DELAY_MAX_DESTINATIONS."
+        )

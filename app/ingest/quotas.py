@@ -1,6 +1,6 @@
 """How much room namespaces have: what waits here is counted exactly, what waits elsewhere as reports have it."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from typing import Protocol
 
 from app.ingest.request_rates import RequestRates
@@ -8,7 +8,7 @@ from app.quotas import Quota, by_namespace
 from app.settings import Settings
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal
-from tables import Share, Whose
+from tables import Share, Whose, keys
 
 #: What other workers report is looked at so often, and what is admitted meanwhile is counted down.
 _COUNT_EVERY_S = 0.5
@@ -158,9 +158,18 @@ class Quotas:
         return _Room(most - messages, largest - size, self._now())
 
 
-def whose(namespaces: Namespaces) -> Whose | None:
-    """Return what tells the table whose messages are, None if nobody wants to know."""
-    return Whose(namespaces.of_id, str(namespaces)) if namespaces else None
+def whose(namespaces: Namespaces, inputs: Collection[str]) -> Whose | None:
+    """Return what tells the table whose messages are, None where all are of one sender."""
+    if namespaces:
+        return Whose(namespaces.of_id, str(namespaces))
+    if len(inputs) == 1:
+        return None
+    return Whose(namespaces.of_id, ",".join(sorted(inputs)), {keys.topic_crc(topic): topic for topic in inputs})
+
+
+def senders(namespaces: Namespaces, inputs: Collection[str]) -> frozenset[str]:
+    """Return those that share what is bounded: namespaces, "" for all that have none; or else input topics."""
+    return namespaces.names | {""} if namespaces else frozenset(inputs)
 
 
 def _sentence(name: str, what: str) -> str:

@@ -141,12 +141,16 @@ class ProgressReporter:
         }
 
     def _of_namespaces(self, store: PartitionStore, number: int) -> dict[str, Any]:
-        """Return what waits per namespace, and how much was asked for lately where that has a quota."""
+        """Return what waits per namespace and sender, and how much was asked for lately where that has a quota."""
         if store.shares is None:
             return {}
-        known = {name: {"messages": of.messages, "bytes": of.bytes} for name, of in sorted(store.shares.known.items())}
+        held = {sender: len(destinations) for sender, destinations in store.shares.destinations.items()}
+        found: dict[str, Any] = {"destinations": excerpt.largest(held)}
+        if self._settings.namespaces:
+            known = sorted(store.shares.known.items())
+            found["namespaces"] = {name: {"messages": of.messages, "bytes": of.bytes} for name, of in known}
         requests = {} if self._rates is None else self._rates.told(number)
-        return {"namespaces": known, **({"requests": requests} if requests else {})}
+        return {**found, **({"requests": requests} if requests else {})}
 
     def _throttled(self, partition: Partition, now: int) -> dict[str, Any]:
         """Return since when messages wait for destinations that are paused, and for those that get no more for now."""

@@ -72,6 +72,7 @@ class ProgressRecord(
         "held_ms": "held",
         "paused_ms": "paused",
         "paced_ms": "paced",
+        "held_by": "destinations",
     },
 ):
     """What one partition held, and how far it was, at one moment: the value of a record on the progress topic.
@@ -84,7 +85,8 @@ class ProgressRecord(
     are paused or get no more for now. With a `state` ("restoring", "stopped") a report repeats the partition's last
     one, of `at_ms`.
     `namespaces` are those of which anything waits; `requests` has, for those that are held to a rate, how many records
-    were let through in the last spans of time.
+    were let through in the last spans of time. `held_by` has, where there are several senders, how many destinations
+    there are messages of each for.
     Unknown fields are ignored, so that newer workers can add some.
     """
 
@@ -111,6 +113,7 @@ class ProgressRecord(
     retrying: Count = 0
     namespaces: dict[str, Waiting] = msgspec.field(default_factory=dict)
     requests: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
+    held_by: dict[str, Count] = msgspec.field(default_factory=dict)
 
     @property
     def total(self) -> int:

@@ -68,7 +68,7 @@ class Installation:
         #: What partitions and the test's own functions have failed with.
         self._failures: list[BaseException] = []
         self.web = Web(clock, respond, self._failures.append)
-        of = whose(settings.namespaces)
+        of = whose(settings.namespaces, settings.inputs)
         self.stores = {number: PartitionStore(directory / f"{number}.db", of) for number in range(settings.partitions)}
         self._partitions: dict[int, Partition] = {}
         self._controls: dict[Destination, Control] = {}

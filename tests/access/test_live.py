@@ -11,6 +11,7 @@ from aiohttp import ClientResponse
 from app.access.seal import Seal
 from app.access.sessions import IDLE_S, Session
 from app.clock import Clock
+from app.console.live import MOST
 from tests.access.conftest import SECRET, Client, hashed, served, session_key, shown
 from tests.access.test_within import TEAMS
 
@@ -150,3 +151,19 @@ async def test_a_stream_ends_with_its_session(
             await told(stream)
         await end(client, headers, monkeypatch)
         assert await ended(stream)
+
+
+async def test_one_viewer_leaves_room_for_others(client: Client) -> None:
+    mine = [await listen(client, shown("ann")) for _ in range(MOST // 2)]
+
+    refused = await client.get("/api/v1/events", headers=shown("ann"))
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "30")
+    assert f"{MOST // 2} of them yours" in (await refused.json())["error"]
+
+    mine.pop().close()
+    async with asyncio.timeout(PATIENCE_S):
+        while (again := await client.get("/api/v1/events", headers=shown("ann"))).status != 200:
+            await again.read()
+    others = [await listen(client, shown("bob")) for _ in range(MOST // 4)]
+    for stream in (*mine, *others, again):
+        stream.close()

@@ -67,7 +67,7 @@ class Workbench:
 
     def open(self) -> None:
         """Begin a life: nothing is being sent."""
-        self.store = PartitionStore(self.path, whose(self.settings.namespaces))
+        self.store = PartitionStore(self.path, whose(self.settings.namespaces, self.settings.inputs))
         self.claims = Claims()
         self.stores = {self.number: self.store}
         quotas = Quotas(self.settings, self.stores, self.restoring, self.reports, lambda: self.seconds)

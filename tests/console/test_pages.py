@@ -259,18 +259,6 @@ async def test_live_events_tell_the_verdict(client: Client, state: "FakeState", 
     assert '"verdict":"On time: 20 pending, next in 1 min"' in lines[3]
 
 
-async def test_there_are_only_so_many_live_pages(
-    client: Client, state: "FakeState", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.console.live.MOST", 1)
-    async with client.get("/api/v1/events") as first:
-        await first.content.readline()
-        second = await client.get("/api/v1/events")
-        assert second.status == 503
-        assert "live already" in (await second.json())["error"]
-    assert state.reason is None
-
-
 async def test_a_message_is_shown_while_the_worker_still_reads_what_others_have_reported(state: "FakeState") -> None:
     async def message(_request: web.Request) -> web.Response:
         row = Row(id="a", partition=0, row="00", due_ms=NOW_MS + 60_000, to="orders", source="delay-requests-0-1")

@@ -45,8 +45,9 @@ def _compacted(records: Sequence[Record], clean: int) -> list[Record]:
 
 
 def _image(store: PartitionStore) -> dict[bytes, bytes]:
-    """Return everything that a store holds but how far it is."""
-    return {key: value for key, value in store._db.items() if key[:1] != keys.META}
+    """Return everything that a store holds but how far it is, and whose it is: `teams.miscounted` looks at that."""
+    own = (keys.META, keys.SHARE)
+    return {key: value for key, value in store._db.items() if key[:1] not in own or key == keys.SEAL}
 
 
 def _unsound(number: int, store: PartitionStore) -> Iterator[str]:

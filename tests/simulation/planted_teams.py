@@ -49,7 +49,7 @@ def _additions_alone(_: Any) -> Any:
         for key in changes.added:
             entry = changes.entry(key)
             assert entry is not None
-            self.add(entry, 1)
+            self.add(key, entry, 1)
 
     return planted
 

@@ -9,6 +9,7 @@ from app.ingest.quotas import Quotas
 from app.reports.reader import ProgressReader
 from app.settings import Settings
 from punctual.contract.home import home_partition
+from tables.destination import told
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask, Headers
 
@@ -134,15 +135,20 @@ def look(worker: "Worker") -> None:
     """
     held, of_id = dict[str, int](), worker.namespaces.of_id
     for number, store in worker.table.stores.items():
-        rows: dict[str, int] = {}
+        rows, places = dict[str, int](), dict[str, set[str]]()
         for _, entry in store.rows():
+            if entry.to:
+                places.setdefault(of_id(entry.id), set()).add(told(entry.to))
             if name := of_id(entry.id):
                 rows[name] = rows.get(name, 0) + 1
                 held[name] = held.get(name, 0) + (entry.url is None and not entry.replaced)
         assert store.shares is not None, "there are namespaces"
         counted = {name: share.messages for name, share in store.shares.known.items()}
-        if counted != rows:
-            worker.miscounted = f"{worker.name} has counted {counted} in partition {number}, and holds {rows}"
+        held_by = {sender: set(destinations) for sender, destinations in store.shares.destinations.items()}
+        checks: tuple[tuple[object, object], ...] = (counted, rows), (held_by, places)
+        for found, there in checks:
+            if found != there:
+                worker.miscounted = f"{worker.name} has counted {found} in partition {number}, and holds {there}"
     for name, count in held.items():
         worker.most[name] = max(count, worker.most.get(name, 0))
 

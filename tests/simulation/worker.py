@@ -212,7 +212,7 @@ class Worker:
             except kafka.KafkaError:  # its supervisor would start it again
                 await asyncio.sleep(0.1)
         self.senders = (sender, deliveries)
-        self.table = Table(self.slot, clock, whose(settings.namespaces))
+        self.table = Table(self.slot, clock, whose(settings.namespaces, settings.inputs))
         targets: dict[str | None, Target] = {None: Target(self.cluster, deliveries)}
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         partitions: dict[int, Partition] = {}

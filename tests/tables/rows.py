@@ -88,6 +88,9 @@ def assert_sound(store: PartitionStore) -> None:
                 before = shares.get(name, Share())
                 shares[name] = Share(before.messages + 1, before.bytes + size_of(what))
         assert store.shares.known == shares
+        held = Counter((WHOSE.of_id(what.id), told(what.to)) for _, what in rows if what.to)
+        of = store.shares.destinations
+        assert {(sender, to): number for sender in of for to, number in of[sender].items()} == held
     near = store.counts.near
     looked_at = Counter(keys.due_of(row) // MINUTE_MS for row, _ in rows if row < near.end)
     assert near.minutes == looked_at

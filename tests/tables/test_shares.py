@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tables import Changes, Entry, PartitionStore, Share, Whose, keys
+from tables.entry import encode
 from tables.inspection import Record
 from tables.restore import RestoreProgress, restore
 from tables.shares import size_of
-from tests.tables.rows import NOW, WHOSE, apply, assert_sound, entry, image, key, put
+from tests.tables.rows import CRC, NOW, WHOSE, apply, assert_sound, entry, image, key, put
 
 
 class Empty:
@@ -84,7 +85,44 @@ def test_what_others_have_counted_or_nobody_is_counted_anew(tmp_path: Path, step
     store.close()
     store = PartitionStore(tmp_path / "s.db", other)
     assert known(store) == {"all": Share(3 + steps_between, 2 * (3 + steps_between))}
-    assert sorted(raw for raw in image(store) if raw.startswith(b"s")) == [b"sall"]
+    assert sorted(raw for raw in image(store) if raw.startswith(b"s")) == [b"s\0orders", b"sall", b"sall\0orders"]
+    store.close()
+
+
+@pytest.mark.parametrize("inputs", [None, {CRC: "payments"}])
+def test_destinations_are_counted_for_each_sender(tmp_path: Path, inputs: dict[int, str] | None) -> None:
+    whose = Whose(WHOSE.of_id, "of inputs", inputs)
+    store = PartitionStore(tmp_path / "s.db", whose)
+    fill(store, "a", "b", "c")
+    changes = Changes()
+    changes.put_usual([key(NOW, 7), key(NOW, 8, crc=5)], [encode(entry("a", "jobs")), encode(entry("d", "jobs"))], 0)
+    apply(store, changes)
+    everywhere = {
+        None: {"": {"orders": 1}, "team-a": {"orders": 1, "jobs": 1}, "team-b": {"orders": 1}, "team-d": {"jobs": 1}},
+        CRC: {"payments": {"orders": 3, "jobs": 1}, "": {"jobs": 1}},
+    }[CRC if inputs else None]
+    assert store.shares is not None
+    assert store.shares.destinations == everywhere
+    store.close()
+
+    store = PartitionStore(tmp_path / "s.db", whose)
+    assert store.shares is not None
+    assert store.shares.destinations == everywhere
+    changes = Changes()
+    changes.remove_usual([key(NOW, 7), key(NOW, 8, crc=5)], [encode(entry("a", "jobs")), encode(entry("d", "jobs"))])
+    apply(store, changes)
+    assert {to for of in store.shares.destinations.values() for to in of} == {"orders"}
+    store.close()
+
+
+def test_destinations_of_urls_are_origins_and_callbacks_have_none(tmp_path: Path) -> None:
+    store = PartitionStore(tmp_path / "s.db", WHOSE)
+    changes = Changes()
+    put(changes, key(NOW, 1), entry("a", "https://h.example/x"))
+    put(changes, key(NOW, 2), entry("b", ""))
+    apply(store, changes)
+    assert store.shares is not None
+    assert store.shares.destinations == {"team-a": {"https://h.example": 1}}
     store.close()
 
 

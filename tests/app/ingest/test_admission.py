@@ -11,6 +11,7 @@ from app.ingest.admission import SUFFIXES, Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.ingest.policy import Policy
+from app.ingest.quotas import senders
 from app.settings import Settings
 from punctual.contract.request import Parked, Refusal, Request
 from tests.app.fake_kafka import ScriptedCluster
@@ -59,7 +60,13 @@ class Site:
                 self.destinations,
                 Neighbours.at_home(cast("Any", self.own)),
                 {name: Elsewhere(cast("Any", cluster), "own") for name, cluster in others.items()},
-                Census(limit, self.stores, self.reports, lambda: self.now),
+                Census(
+                    limit,
+                    self.stores,
+                    self.reports,
+                    lambda: self.now,
+                    shared=len(senders(self.settings.namespaces, self.settings.inputs)) > 1,
+                ),
             ),
         )
 
@@ -84,11 +91,13 @@ def asked(to: str, cluster: str | None = None, partition: int | None = None, **f
     return made
 
 
-def holding(*names: str) -> Any:
+def holding(*names: str, sender: str = "") -> Any:
     """Return what a store, or a report, has of destinations."""
     counts = dict.fromkeys(names, 1)
     return SimpleNamespace(
-        counts=SimpleNamespace(destinations=counts), progress=SimpleNamespace(pending=counts, destinations=len(counts))
+        counts=SimpleNamespace(destinations=counts),
+        shares=SimpleNamespace(destinations={sender: counts}) if sender else None,
+        progress=SimpleNamespace(pending=counts, destinations=len(counts), held_by={sender: len(counts)}),
     )
 
 
@@ -194,6 +203,51 @@ async def test_what_other_workers_report_counts_too() -> None:
     assert await site.judged(asked("orders")) == ["too-many-destinations"]
     site.now, site.reports[7] = 2.0, holding("orders")
     assert await site.judged(asked("orders"), asked("payments")) == ["", ""]
+
+
+_BILLING, _SHOP = "delays-of-billing", "delays-of-shop"
+_INPUTS = {"DELAY_INPUTS": f"{_BILLING}=native,{_SHOP}=native"}
+_TEAMS = {**_INPUTS, "DELAY_NAMESPACES": f"{_BILLING}=billing,{_SHOP}=shop"}
+
+
+def of(team: str, to: str) -> Request:
+    """Return a request of a team, on its own input."""
+    made = asked(to)
+    made.input, made.id = f"delays-of-{team}", f"{team}/{next(_ids)}"
+    return made
+
+
+@pytest.mark.parametrize("env", [_INPUTS, _TEAMS], ids=["inputs", "namespaces"])
+async def test_one_sender_leaves_destinations_for_others(env: dict[str, str]) -> None:
+    site = Site(limit=100, **env)
+    site.own.topics |= dict.fromkeys((f"t{number}" for number in range(300)), 1)
+
+    billing = await site.judged(*(of("billing", f"t{number}") for number in range(100)))
+    assert billing == [""] * 50 + ["too-many-destinations"] * 50
+    shop = await site.judged(*(of("shop", f"t{number}") for number in range(100, 200)))
+    assert shop == [""] * 25 + ["too-many-destinations"] * 75
+    assert await site.judged(asked("t299"), of("billing", "t0"), of("shop", "t49")) == [""] * 3
+
+
+@pytest.mark.parametrize("env", [_INPUTS, _TEAMS], ids=["inputs", "namespaces"])
+async def test_a_share_is_what_stores_and_reports_have_of_a_sender(env: dict[str, str]) -> None:
+    site, sender = Site(limit=10, **env), "billing" if "DELAY_NAMESPACES" in env else _BILLING
+    site.own.topics |= dict.fromkeys("abcdefgh", 1)
+    site.stores[0] = holding("a", "b", "c", "d", "e", sender=sender)
+    assert await site.judged(of("billing", "f"), of("shop", "g")) == ["too-many-destinations", ""]
+
+    site.now, site.stores[0], site.reports[7] = 2.0, holding("a", sender="shop"), holding(*"abcde", sender=sender)
+    assert await site.judged(of("billing", "f"), of("shop", "g")) == ["too-many-destinations", ""]
+    site.now, site.reports[7] = 4.0, holding("a", sender=sender)
+    assert await site.judged(of("billing", "f")) == [""]
+
+
+async def test_who_has_a_share_is_in_the_sentence() -> None:
+    site = Site(limit=2, **_TEAMS)
+    site.own.topics |= dict.fromkeys("abc", 1)
+    assert await site.judged(of("billing", "a")) == [""]
+    with pytest.raises(Refusal, match="messages of the namespace billing wait for 1 destinations, 'b' would be one"):
+        site.policy._admit(of("billing", "b"))
 
 
 async def test_what_comes_back_from_the_cold_tier_was_counted_before_but_may_not_go_anywhere() -> None:

@@ -1,0 +1,53 @@
+"""What is bounded for all has a share for each team, on a real worker and across its restart."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.conftest import Run
+from tests.integration.installation import Installation
+
+MOST = 20
+A_THOUSAND_DAYS = "P1000D"
+
+
+@pytest.fixture(scope="module")
+def installation(run: Run) -> Iterator[Installation]:
+    """A worker with an input for each of two teams, and room for a few destinations."""
+
+    def env(app_id: str) -> dict[str, str]:
+        return {
+            "DELAY_INPUTS": f"{app_id}-a=native,{app_id}-b=native",
+            "DELAY_NAMESPACES": f"{app_id}-a=team-a,{app_id}-b=team-b",
+            "DELAY_HTTP_DESTINATIONS": "*",
+            "DELAY_MAX_DESTINATIONS": str(MOST),
+        }
+
+    with run("shares", env=env) as made:
+        yield made
+
+
+def ask_for(installation: Installation, team: str, *hosts: str) -> None:
+    """Ask for a message to each of these hosts."""
+    for host in hosts:
+        headers = {"delay-to": f"https://{host}.example/", "delay-after": A_THOUSAND_DAYS, "delay-id": host}
+        installation.requests.send(headers, host.encode(), b"", topic=f"{installation.app_id}-{team}")
+    installation.requests.flush()
+
+
+def test_one_team_leaves_destinations_for_others(installation: Installation) -> None:
+    ask_for(installation, "a", *(f"a{number}" for number in range(MOST)))
+    refused = installation.dead_letters(MOST // 2)
+    assert {one.header("delay-reason") for one in refused.values()} == {"too-many-destinations"}
+    assert "messages of the namespace team-a wait for 10 destinations" in (
+        next(iter(refused.values())).header("delay-error") or ""
+    )
+
+    ask_for(installation, "b", "b1", "b2")
+    installation.await_event("accepted", "team-b/b1", "team-b/b2")
+    installation.worker.stop()
+    installation.worker.start().wait_ready()
+    ask_for(installation, "a", "a-more")
+    ask_for(installation, "b", "b3")
+    installation.await_event("accepted", "team-b/b3")
+    assert b"a-more" in installation.dead_letters(MOST // 2 + 1)
