@@ -46,6 +46,7 @@ from app.search import namespaces as namespaces_routes
 from app.search import routes as search_routes
 from app.search.search import Search
 from app.settings import Settings
+from app.web.refusals import bound_bodies
 from app.web.server import attach
 from punctual.client.faust_methods import DelayMethods
 from punctual.security.reason import reason
@@ -172,6 +173,7 @@ def create_app(settings: Settings) -> Punctual:
     job_log, search = JobLog(app.engine), Search(app.engine)
     acts, dead_letters = Acts(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     access.register(web_app, settings, search.tell_signed_out)
+    bound_bodies(web_app)
     search_routes.register(web_app, search)
     namespaces_routes.register(web_app, app.engine, settings)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)

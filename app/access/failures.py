@@ -1,8 +1,9 @@
 """Slows down whoever guesses: by address, in bounded memory."""
 
-import ipaddress
 from collections import OrderedDict
 from typing import Final
+
+from app.listening.network import network
 
 #: So many failures cost nothing; each one after doubles the wait.
 _FREE: Final = 5
@@ -10,8 +11,6 @@ _LONGEST_S: Final = 60.0
 #: What has failed last is forgotten after this long, and so many addresses are known at most.
 _KEPT_S: Final = 900.0
 _MOST: Final = 10_000
-#: Whoever has an address of IPv6 has a network of them.
-_NETWORK: Final = 64
 
 
 class Failures:
@@ -38,15 +37,3 @@ class Failures:
         self._known[key] = (1 if now_s - last_s > _KEPT_S else count + 1, now_s)
         while len(self._known) > _MOST:
             self._known.popitem(last=False)
-
-
-def network(address: str | None) -> str:
-    """Return what an address is counted as."""
-    text = (address or "").partition("%")[0]
-    try:
-        found = ipaddress.ip_address(text)
-    except ValueError:
-        return text
-    if found.version == 4 or found.ipv4_mapped is not None:  # noqa: PLR2004 - IPv4
-        return str(found)
-    return str(ipaddress.ip_network((int(found), _NETWORK), strict=False))

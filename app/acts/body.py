@@ -2,15 +2,15 @@
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from app.http.whole import whole
+from app.listening.limits import JSON_PARTS, has_too_many_parts
+from app.web.refusals import BODY_BYTES
 from punctual.contract.times import moment_of, parse_duration, parse_time
-
-_LARGEST: Final = 8 << 20
 
 
 class BadBody(ValueError):
@@ -22,13 +22,17 @@ async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, An
 
     Raises BadBody.
     """
-    raw = await whole(request.content, _LARGEST)
+    raw = await whole(request.content, BODY_BYTES)
     if raw is None:
-        raise BadBody(f"the body is larger than {_LARGEST >> 20} MiB")
+        raise BadBody(f"the body is larger than {BODY_BYTES >> 20} MiB")
+    if has_too_many_parts(raw):
+        raise BadBody(f"the body has more than {JSON_PARTS:,} commas and brackets; a value may be sent in base64")
     try:
         body = msgspec.json.decode(raw) if raw.strip() else {}
     except msgspec.DecodeError as error:
         raise BadBody(f"the body is no JSON: {error}") from error
+    except RecursionError as error:
+        raise BadBody("the body is JSON in too many layers") from error
     if not isinstance(body, dict):
         raise BadBody("the body should be a JSON object")
     unknown = sorted(set(body) - set(fields))

@@ -94,6 +94,7 @@ def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.R
         headers.popall(name, None)
     if method == "POST":
         headers["Content-Type"] = "application/json"
+    headers["Content-Length"] = str(len(body))
     url = URL(path, encoded=True)
     message = request._message._replace(  # noqa: SLF001 - as Request.clone does
         method=method,

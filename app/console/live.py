@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from app.access.failures import network
 from app.access.roles import ANYBODY, ASKER, HOLDS
 from app.console.verdict import verdict
+from app.listening.network import network
 from app.places import Places
 from app.web import whence
 from app.web.answers import as_json

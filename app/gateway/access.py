@@ -1,16 +1,25 @@
 """Puts before a gateway's routes what finds out who asks, and what bounds how much comes."""
 
+from typing import Final
+
 from aiohttp import web
 
+from app.access.needs import place_of
 from app.errors import SettingInvalid
-from app.gateway import bodies, gate
-from app.gateway.bodies import Bodies
+from app.gateway import gate
 from app.gateway.errors import TokensMissing
 from app.gateway.gate import Gate
 from app.gateway.parts import Parts
-from app.gateway.refusals import counted
+from app.gateway.refusals import GatewayRefusals, counted
 from app.gateway.tokens_file import SETTING, TokensFile
+from app.listening import bodies
+from app.listening.bodies import Bodies
 from app.settings import Settings
+
+#: Bodies of all requests at once, as far as they are held in memory.
+_BODIES_BYTES: Final = 128 << 20
+#: A stream of records is read one record at a time, and takes little, however long it is.
+_STREAM_BYTES: Final = 1 << 20
 
 
 def register(web_app: web.Application, parts: Parts) -> None:
@@ -25,7 +34,13 @@ def register(web_app: web.Application, parts: Parts) -> None:
     web_app.middlewares.append(counted)
     metrics_open = not tokens or settings.web_metrics == "open"
     web_app.middlewares.append(gate.middleware(Gate(tokens, metrics_open=metrics_open)))
-    web_app.middlewares.append(bodies.middleware(Bodies(settings.gateway_max_body)))
+    room = Bodies(GatewayRefusals(), settings.gateway_max_body, _BODIES_BYTES, _size_of)
+    web_app.middlewares.append(bodies.middleware(room))
+
+
+def _size_of(request: web.Request) -> int | None:
+    """Return what a body of unknown length takes; None if all of it is read first."""
+    return _STREAM_BYTES if (place_of(request) or "").endswith("/records") else None
 
 
 def tokens_of(settings: Settings) -> TokensFile:

@@ -6,7 +6,6 @@ from typing import Final
 from aiohttp import web
 
 from app.gateway import json_input
-from app.gateway.limits import check_json
 from app.gateway.problem import Problem
 
 JSON: Final = ("application/json",)
@@ -27,5 +26,5 @@ async def read(request: web.Request, types: Collection[str] = JSON) -> bytes:
     check_type(request, types)
     raw = (await request.read()).strip(json_input.SPACE)
     json_input.check_text(raw)
-    check_json(raw)
+    json_input.check_json(raw)
     return raw

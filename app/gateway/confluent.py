@@ -11,7 +11,6 @@ from app.gateway.confluent_errors import Failure, failed, failure_of
 from app.gateway.desk import Desk, Done
 from app.gateway.draft import Draft
 from app.gateway.json_stream import NotJson, Splitter
-from app.gateway.limits import check_json
 from app.gateway.messages import written
 from app.gateway.problem import Problem
 from app.settings import Settings
@@ -78,7 +77,7 @@ class _Answer:
 
         def draft(number: int) -> Draft:
             json_input.check_text(records[number])
-            check_json(records[number])
+            json_input.check_json(records[number])
             return record_form.draft(records[number], self._topic)
 
         results = await self._desk.hand_in(self._request, len(records), draft, self._count)

@@ -3,18 +3,13 @@
 import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Final
 
-from aiohttp import ClientPayloadError, web
-from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp import web
 
 from app.gateway import problem
 from app.gateway.confluent_errors import PREFIX, failed, failure_of
 from app.gateway.problem import Problem
 from app.gateway.problem_types import OF_STATUS
-
-#: What reading a body raises that is cut off, or not packed as it says.
-_BAD_BODIES: Final = (web.RequestPayloadError, BadHttpMessage, ClientPayloadError)
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +27,6 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
         return _answer(request, of_status(error, f"{request.method} {request.path}"))
-    except _BAD_BODIES as error:
-        return _answer(request, Problem("bad-request", f"The body cannot be read: {type(error).__name__}."))
     except ConnectionError:  # nobody is there to be answered
         raise
     except Exception:

@@ -9,16 +9,18 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.gateway import access, browsers, error_answers, health, limits, routes
+from app.gateway import access, browsers, error_answers, health, routes
 from app.gateway.connection import Connection
-from app.gateway.connections import Runner
 from app.gateway.errors import GatewayPortUnusable
 from app.gateway.intake import Intake
 from app.gateway.keys import once
 from app.gateway.parts import Parts
 from app.gateway.receipts import Receipts
+from app.gateway.refusals import GatewayRefusals
 from app.gateway.spool import Spool
 from app.gateway.tally import Tally, TallyCollector
+from app.listening.connections import Bounds, Runner
+from app.listening.limits import BACKLOG
 from app.process.fatal import end_process
 from app.process.tasks import telling
 from app.settings import Settings
@@ -36,6 +38,8 @@ REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (
     routes.register,
 )
 _FAREWELL_S: Final = 10.0
+#: 64 headers of 4 KiB are 256 KiB a connection at most.
+_HEADER_BYTES: Final = 4_096
 
 
 class Gateway:
@@ -61,15 +65,10 @@ class Gateway:
         web_app = web.Application(client_max_size=settings.gateway_max_body)
         for register in REGISTER:
             register(web_app, self._parts)
-        self._runner = Runner(
-            web_app,
-            settings.gateway_connections,
-            settings.gateway_connections_of_one,
-            shutdown_timeout=_FAREWELL_S,
-        )
+        self._runner = Runner(web_app, GatewayRefusals(), bounds_of(settings), shutdown_timeout=_FAREWELL_S)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, settings.host, settings.gateway_port, backlog=limits.BACKLOG).start()
+            await web.TCPSite(self._runner, settings.host, settings.gateway_port, backlog=BACKLOG).start()
         except OSError as error:
             raise GatewayPortUnusable(settings.host, settings.gateway_port, error) from error
         waiting = self._spool.count
@@ -85,6 +84,11 @@ class Gateway:
             await asyncio.wait({self._connecting})
         await self._connection.close()
         log.info("stopped; %d records stay in the spool", self._spool.count)
+
+
+def bounds_of(settings: Settings) -> Bounds:
+    """Return how many connections a gateway has."""
+    return Bounds(settings.gateway_connections, settings.gateway_connections_of_one, _HEADER_BYTES)
 
 
 async def serve(settings: Settings) -> None:

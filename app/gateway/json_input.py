@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from app.gateway.problem import Fault, Problem, pointer
+from app.listening.limits import JSON_PARTS, has_too_many_parts
 
 T = TypeVar("T")
 
@@ -35,6 +36,16 @@ def check_text(raw: bytes) -> None:
         raw.decode()
     except UnicodeDecodeError as error:
         raise Problem("bad-json", f"The body is not UTF-8, and JSON is: {error}.") from error
+
+
+def check_json(raw: bytes) -> None:
+    """Refuse JSON of more parts than are unpacked here, whatever is in its texts. Raises Problem."""
+    if has_too_many_parts(raw):
+        sentence = (
+            f"The body has more than {JSON_PARTS:,} commas and brackets. Send it in parts; a message may carry BINARY, "
+            "in base64."
+        )
+        raise Problem("body-too-large", sentence)
 
 
 class Once:

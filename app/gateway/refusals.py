@@ -7,8 +7,9 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, Counter
 
 from app.gateway.caller import caller_of
-from app.gateway.problem import KIND, Problem
+from app.gateway.problem import KIND, Problem, response
 from app.gateway.problem_types import OF_STATUS
+from app.listening.refusal import Refusal
 
 #: Not the registry of the whole process: a worker has the gateway's command, and is none.
 METRICS: Final = CollectorRegistry()
@@ -32,9 +33,21 @@ def refused(kind: str, caller: str = "") -> None:
     _REFUSED.labels(kind, caller).inc()
 
 
-def cut_off(reason: str) -> None:
-    """Count a connection that is ended: a `head`, `body` or `answer` too slow; too `many`, too many of an `address`."""
-    _CUT_OFF.labels(reason).inc()
+class GatewayRefusals:
+    """Answers refusals of the gateway's connections and bodies with problems, and counts them."""
+
+    def error(self, refusal: Refusal) -> Exception:
+        """Return the problem that a refusal is."""
+        return Problem(refusal.kind, refusal.sentence, headers=refusal.headers)
+
+    def answer(self, refusal: Refusal) -> web.Response:
+        """Return the answer to bytes that are not an HTTP request, and count it."""
+        refused(refusal.kind)
+        return response(Problem(refusal.kind, refusal.sentence, headers=refusal.headers))
+
+    def cut_off(self, reason: str) -> None:
+        """Count a connection that is ended: a `head`, `body` or `answer` too slow; too `many`, or of an `address`."""
+        _CUT_OFF.labels(reason).inc()
 
 
 @web.middleware

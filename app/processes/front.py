@@ -9,9 +9,11 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from app.listening.connections import Runner
 from app.processes.metrics import merged, own
 from app.processes.supervisor import Child, Supervisor
-from app.web import connections, whence
+from app.web import whence
+from app.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
 
 #: What concerns one connection (RFC 9110, section 7.6.1), and what aiohttp says itself.
 _HOP: Final = frozenset(
@@ -41,11 +43,10 @@ class Front:
                 web.route("*", "/{path:.*}", self._pass_on),
             ]
         )
+        bound_bodies(web_app, BOUNDS.most * BODY_BYTES)  # they pass through here piece by piece, and take no memory
         web_app.cleanup_ctx.append(self._with_session)
-        runner = web.AppRunner(web_app, access_log=None, keepalive_timeout=connections.HEAD_S)
+        runner = Runner(web_app, WebRefusals(), BOUNDS)
         await runner.setup()
-        assert runner.server is not None, "setup() makes it"
-        connections.bound(runner.server)
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError:
@@ -54,7 +55,9 @@ class Front:
         return runner
 
     async def _with_session(self, _: web.Application) -> AsyncIterator[None]:
-        async with aiohttp.ClientSession(auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar()) as self._session:
+        # Clients' connections are bounded already. With aiohttp's own bound, 100 live pages would keep all others out.
+        connector, jar = aiohttp.TCPConnector(limit=0), aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(connector=connector, auto_decompress=False, cookie_jar=jar) as self._session:
             yield
 
     async def _live(self, _: web.Request) -> web.Response:
@@ -98,9 +101,12 @@ class Front:
             pass
         return ""
 
-    def _asked_by(self, request: web.Request) -> CIMultiDict[str]:
+    def _asked_by(self, request: web.Request, body: "_Body | None" = None) -> CIMultiDict[str]:
         """Return the headers of a request, and who asks: whoever guesses passwords is told apart by the address."""
         headers = _passed(request.headers)
+        headers.popall("Content-Encoding", None)  # nothing is packed; aiohttp would refuse to send a stream with it
+        if body is not None and request.content_length is not None:
+            headers["Content-Length"] = str(request.content_length)
         headers[whence.PROOF_HEADER] = self._supervisor.proof
         headers[whence.ADDRESS_HEADER] = request.remote or ""
         return headers
@@ -116,14 +122,14 @@ class Front:
     async def _asked(self, child: Child, request: web.Request) -> web.StreamResponse | None:
         """Return what a process answers; None if it cannot be reached, so that another may be asked."""
         assert self._session is not None, "it is there while this serves"
-        body = request.content if request.can_read_body else None
+        body = _Body(request) if request.can_read_body else None
         url = f"{child.process.url}{request.rel_url.raw_path_qs}"
         try:
             asked = self._session.request(
                 request.method,
                 URL(url, encoded=True),
-                headers=self._asked_by(request),
-                data=body,
+                headers=self._asked_by(request, body),
+                data=None if body is None else body.pieces(),
                 allow_redirects=False,
                 timeout=_CONNECT,
             )
@@ -132,7 +138,27 @@ class Front:
         except aiohttp.ClientConnectorError:
             return None
         except aiohttp.ClientError:
+            if body is not None and body.failed is not None:  # by its sender
+                raise body.failed from None
             return web.json_response({"error": "the process that was asked has ended; ask again"}, status=502)
+
+
+class _Body:
+    """A request's body on its way to a process."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._content = request.content
+        #: Why the sender's side of it has failed.
+        self.failed: Exception | None = None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes."""
+        try:
+            async for piece in self._content.iter_any():
+                yield piece
+        except Exception as error:
+            self.failed = error
+            raise
 
 
 async def _told(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:

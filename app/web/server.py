@@ -10,8 +10,10 @@ from aiohttp import web
 from faust.web.drivers import aiohttp as driver
 
 from app.errors import WebPortUnusable
+from app.listening.connections import Runner
 from app.process.fatal import end_process
-from app.web import connections, guard, history
+from app.web import guard, history
+from app.web.refusals import BOUNDS, WebRefusals
 from app.web.routes import register
 from app.web.state import WorkerState
 
@@ -28,15 +30,13 @@ class Web(driver.Web):
     optional_blueprints: ClassVar[list[Any]] = []
 
     def __init__(self, app: faust.App, **options: Any) -> None:
-        """Serve as Faust's own does, with connections that must say what they want."""
+        """Serve as Faust's own does, with bounded connections."""
         super().__init__(app, **options)
-        self._runner = web.AppRunner(self.web_app, access_log=None, keepalive_timeout=connections.HEAD_S)
+        self._runner = Runner(self.web_app, WebRefusals(), BOUNDS)
 
     async def start_server(self) -> None:
-        """Start to serve, as many connections as there may be."""
+        """Start to serve."""
         await self._runner.setup()
-        assert self._runner.server is not None, "setup() makes it"
-        connections.bound(self._runner.server)
         try:
             await self._create_site().start()
         except OSError as error:  # Faust's own end would hide why

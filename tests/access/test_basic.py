@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from aiohttp import encode_basic_auth
 
-from app.access.failures import Failures, network
+from app.access.failures import Failures
 from app.access.password import Hash
+from app.listening.network import network
 from tests.access.conftest import SECRET, Client, hashed, served, shown
 
 

@@ -1,6 +1,7 @@
 """The web view on the web port of a real Faust app; neither needs a broker for that."""
 
 import asyncio
+import dataclasses
 import resource
 import socket
 from collections.abc import AsyncIterator, Iterator
@@ -11,7 +12,9 @@ import aiohttp
 import faust
 import pytest
 
-from app.web import connections
+from app.listening import limits
+from app.web import server as web_server
+from app.web.refusals import BOUNDS
 from app.web.server import attach
 from tests.harness.ports import free_port
 
@@ -124,13 +127,13 @@ async def test_connections_that_say_nothing_keep_nobody_out(url: str, port: int)
             assert answer.status == 200
         open_now = sum(not reader.at_eof() and reader.exception() is None for reader in readers)
 
-        assert open_now < connections.MOST
+        assert open_now <= BOUNDS.most
 
 
 async def test_a_head_that_does_not_come_in_time_ends_its_connection(
     faust_app: faust.App, state: "FakeState", port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.3)
+    monkeypatch.setattr(limits, "HEAD_S", 0.3)
     server = attach(faust_app, state)
     await server.start()
     try:
@@ -146,10 +149,13 @@ async def test_a_head_that_does_not_come_in_time_ends_its_connection(
         await server.stop()
 
 
-async def test_a_reader_that_takes_no_answer_is_ended_for_those_that_come(
-    url: str, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "MOST", 1)
+@pytest.fixture
+def one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "BOUNDS", dataclasses.replace(BOUNDS, most=1))
+
+
+@pytest.mark.usefixtures("one_connection")
+async def test_a_reader_that_takes_no_answer_is_ended_for_those_that_come(url: str, port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as greedy:
         await asyncio.get_running_loop().sock_sendall(_unblocked(greedy), b"GET /metrics HTTP/1.1\r\n\r\n" * 2_000)
         async with aiohttp.ClientSession(url) as session, session.get("/health/live") as answer:

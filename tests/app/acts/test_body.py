@@ -50,6 +50,6 @@ async def test_a_body_is_read_to_its_end(server: TestServer, size: int, parts: i
 
 
 async def test_one_that_is_too_large_is_refused(server: TestServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(module, "BODY_BYTES", 1 << 20)
 
     assert await answer_to(server, "x" * (1 << 20), 3) == (400, "the body is larger than 1 MiB")

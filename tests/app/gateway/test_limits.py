@@ -2,8 +2,9 @@
 
 import pytest
 
-from app.gateway.limits import JSON_PARTS, check_json
+from app.gateway.json_input import check_json
 from app.gateway.problem import Problem
+from app.listening.limits import JSON_PARTS
 
 
 @pytest.mark.parametrize("part", [b",", b"[", b"{"])

@@ -1,17 +1,18 @@
-"""The gateway's connections: how many there may be, of one address too, and an end to those that are too slow."""
+"""A server's connections: how many there may be, of one address too, and an end to those that are too slow."""
 
 import asyncio
 import logging
 import resource
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
 
-from app.access.failures import network
-from app.gateway.limits import SERVER
-from app.gateway.protocol import ClientConnection
-from app.gateway.refusals import cut_off
+from app.listening.limits import server_options
+from app.listening.network import network
+from app.listening.protocol import ClientConnection
+from app.listening.refusal import Refusals
 from app.process.fatal import end_process
 from app.process.tasks import telling
 
@@ -22,22 +23,34 @@ _LOOK_S: Final = 1.0
 _OTHER_FILES: Final = 1_000
 
 
-class Server(web.Server):
-    """Makes connections, as many as there may be.
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many connections a server has, how many of one address, and how many bytes one of its headers may have.
 
-    Beyond that, the one that has been idle for longest makes room; if all are busy, the new one is not taken.
+    Beyond that, the connection that has been idle for longest makes room. If all are busy, a server that lets
+    `newest_in` ends the oldest one of the address that has most; another does not take the new one.
     """
 
-    def __init__(self, most: int, most_of_one: int, *arguments: Any, **options: Any) -> None:
-        """Have at most so many, and so many of one address (of one /64, for IPv6)."""
+    most: int
+    most_of_one: int
+    header_bytes: int
+    newest_in: bool = False
+
+
+class Server(web.Server):
+    """Makes connections, within its bounds."""
+
+    def __init__(self, bounds: Bounds, refusals: Refusals, *arguments: Any, **options: Any) -> None:
+        """Make connections within `bounds`, which answer and count as `refusals` says."""
         super().__init__(*arguments, **options)
-        self._most, self._most_of_one = most, most_of_one
+        self._bounds, self._refusals = bounds, refusals
+        self._most = _open_files(bounds.most)
         self._addresses: dict[ClientConnection, str] = {}
         self._by_address = Counter[str]()
 
     def __call__(self) -> web.RequestHandler:
         """Return a new connection."""
-        return ClientConnection(self, loop=self._loop, **self._kwargs)
+        return ClientConnection(self._refusals, self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Take a connection, or end it."""
@@ -45,12 +58,12 @@ class Server(web.Server):
         assert isinstance(handler, ClientConnection), "they are made here"
         peer = transport.get_extra_info("peername")
         address = network(peer[0] if isinstance(peer, tuple) else None)
+        if self._by_address[address] >= self._bounds.most_of_one:
+            self._make_room(transport, "address", address)
+        elif len(self._addresses) >= self._most:
+            self._make_room(transport, "many", None)
         self._addresses[handler] = address
         self._by_address[address] += 1
-        if self._by_address[address] > self._most_of_one:
-            self._make_room(transport, "address", address)
-        elif len(self._addresses) > self._most:
-            self._make_room(transport, "many", None)
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         """Forget a connection."""
@@ -62,14 +75,27 @@ class Server(web.Server):
                 del self._by_address[address]
 
     def _make_room(self, new: asyncio.Transport, reason: str, address: str | None) -> None:
-        """End the oldest idle connection, of one address if there are too many of that; or else the new one."""
-        cut_off(reason)
+        """End one connection before a new one is added, of one address if there are too many of that."""
+        self._refusals.cut_off(reason)
+        oldest = self._oldest(address, only_idle=True)
+        if oldest is None and self._bounds.newest_in:
+            oldest = self._oldest(address or max(self._by_address, key=self._by_address.__getitem__), only_idle=False)
+        if oldest is not None:
+            oldest.abort()
+        else:
+            self._loop.call_soon(
+                new.abort
+            )  # aiohttp begins with a connection behind this, and asserts that it is there
+
+    def _oldest(self, address: str | None, *, only_idle: bool) -> asyncio.Transport | None:
+        """Return the oldest connection, of one address if that is given."""
         for handler, other in self._addresses.items():
             transport = self._connections.get(handler)
-            if address in (None, other) and handler.idle and transport is not None and not transport.is_closing():
-                transport.abort()
-                return
-        new.abort()
+            if address in (None, other) and (handler.idle or not only_idle) and transport is not None:
+                if transport.is_closing():
+                    continue
+                return transport
+        return None
 
     async def watch(self) -> None:
         """End what is too slow, until cancelled."""
@@ -79,26 +105,25 @@ class Server(web.Server):
             for handler in list(self._addresses):
                 too_slow = handler.look(now_s)
                 if too_slow is not None:
-                    cut_off(too_slow)
+                    self._refusals.cut_off(too_slow)
 
 
 class Runner(web.AppRunner):
-    """Runs an application with the gateway's connections."""
+    """Runs an application with bounded connections."""
 
-    def __init__(self, web_app: web.Application, most: int, most_of_one: int, **options: Any) -> None:
-        """Have at most so many connections."""
-        super().__init__(web_app, access_log=None, **(SERVER | options))
-        self._bounds = most, most_of_one
+    def __init__(self, web_app: web.Application, refusals: Refusals, bounds: Bounds, **options: Any) -> None:
+        """Serve `web_app` within `bounds`; `refusals` answers and counts what is beyond."""
+        super().__init__(web_app, access_log=None, **(server_options(bounds.header_bytes) | options))
+        self._refusals, self._bounds = refusals, bounds
         self._watching: asyncio.Task[None] | None = None
 
-    __slots__ = ("_bounds", "_watching")
+    __slots__ = ("_bounds", "_refusals", "_watching")
 
     async def _make_server(self) -> web.Server:
         usual = await super()._make_server()
-        most, most_of_one = self._bounds
         server = Server(
-            _open_files(most),
-            most_of_one,
+            self._bounds,
+            self._refusals,
             usual.request_handler,
             request_factory=usual.request_factory,
             loop=asyncio.get_running_loop(),
@@ -122,7 +147,7 @@ def _open_files(wanted: int) -> int:
     if soft < most:
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft < most:
+    if soft < most and soft // 2 < wanted:
         log.warning("this process may open %d files (ulimit -n): it takes %d connections", soft, soft // 2)
-        return min(wanted, soft // 2)
+        return soft // 2
     return wanted

@@ -1,0 +1,48 @@
+"""How much a client may take of a server: anything beyond is refused or cut off."""
+
+from typing import Any, Final
+
+#: Connections that the system has made and the server has not taken yet: beyond, clients try again after a second.
+BACKLOG: Final = 1_024
+#: A request's head must be complete within this time of its first byte.
+HEAD_S: Final = 10.0
+#: A body must be complete within this time of its head, plus one second for each so many bytes of it.
+BODY_S, BODY_BYTES_PER_S = 15.0, 1_024
+#: A client that takes nothing of its answer for this long is cut off.
+ANSWER_S: Final = 60.0
+#: Connections without a request are kept for this long: longer than load balancers keep theirs, a minute as a rule.
+_IDLE_S: Final = 75.0
+#: The rest of a refused body is read and dropped for this long, so that the client gets to see the answer.
+_LINGER_S: Final = 2.0
+#: A connection's body is read ahead by at most twice this.
+_READ_AHEAD: Final = 64 << 10
+#: Headers of one request.
+_HEADERS: Final = 64
+#: JSON of many small parts takes 25 times its size, so there is a maximum of parts.
+JSON_PARTS: Final = 100_000
+_SLICE: Final = 64 << 10
+
+
+def server_options(header_bytes: int) -> dict[str, Any]:
+    """Return the options of aiohttp's server, with the maximum bytes of one header."""
+    return {
+        "keepalive_timeout": _IDLE_S,
+        "lingering_time": _LINGER_S,
+        "max_headers": _HEADERS,
+        "max_field_size": header_bytes,
+        "max_line_size": 8_190,
+        "read_bufsize": _READ_AHEAD,
+        # Packed bodies are refused, and a refused body must not be unpacked only to be dropped: one mebibyte may
+        # become a gibibyte, which stops everything else on the event loop for seconds.
+        "auto_decompress": False,
+    }
+
+
+def has_too_many_parts(raw: bytes) -> bool:
+    """Return whether JSON has more parts than are unpacked here, wherever its commas and brackets are."""
+    count = 0
+    for begin in range(0, len(raw), _SLICE):  # counting costs as much as there is to count, so it ends early
+        count += sum(raw.count(part, begin, begin + _SLICE) for part in (b",", b"[", b"{"))
+        if count > JSON_PARTS:
+            return True
+    return False
