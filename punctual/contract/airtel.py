@@ -5,6 +5,8 @@ Key, value and headers of the delivery are those of the JSON; of the record's ow
 """
 
 import contextlib
+import math
+from fractions import Fraction
 from typing import Final
 
 import msgspec
@@ -12,14 +14,14 @@ import msgspec
 from punctual.contract import beside, native
 from punctual.contract import headers as names
 from punctual.contract.beside import Own
-from punctual.contract.json_body import Reader, content
+from punctual.contract.json_body import Reader, content, number
 from punctual.contract.message import Message
 from punctual.contract.native import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
 from punctual.contract.words import Words
 
 WORDS: Final = Words(to="`$.topic`", due="`$.postTime`", on_failure="`$.failurePostCallbackUrl`")
-_LATEST_MS = 10**15
+_DIGITS: Final = 15
 #: Seconds have ten digits from 2001 to 2286, and nine before. The example that senders go by has eleven.
 _SECONDS = range(10**8, 10**10)
 
@@ -29,7 +31,7 @@ class _Body(msgspec.Struct, rename="camel"):
     key: str | None = None
     value: msgspec.Raw = msgspec.Raw()
     headers: dict[str, str | None] | None = None
-    post_time: int | None = None
+    post_time: msgspec.Raw = msgspec.Raw()
     failure_post_callback_url: str | None = None
 
 
@@ -85,7 +87,7 @@ def returned(message: Message, due_ms: int) -> bytes | None:
                 None if message.key is None else message.key.decode(),
                 _json(message.value or b""),
                 {name: None if value is None else value.decode() for name, value in message.headers},
-                due_ms,
+                msgspec.Raw(b"%d" % due_ms),
                 message.on_failure,
             )
         )
@@ -101,12 +103,19 @@ def _json(value: bytes) -> msgspec.Raw:
     return msgspec.Raw(_encode(value.decode()))
 
 
-def _due_ms(post_time: int | None) -> int | None:
-    if post_time is None:
-        return None
-    if not 0 <= post_time < _LATEST_MS:
-        sentence = "`$.postTime` must be epoch milliseconds: from 0 on, and of up to 15 digits."
-        raise Refusal(Reason.MALFORMED, sentence)
+def _due_ms(raw: msgspec.Raw) -> int | None:
+    """Return the post time, a fraction of a millisecond rounded up; None if there is none. Raises Refusal."""
+    text = bytes(raw)
+    if text.isdigit() and len(text) <= _DIGITS:  # as most are
+        post_time = int(text)
+    else:
+        found = number(raw, "$.postTime")
+        if found is None:
+            return None
+        if found < 0 or (found and found.adjusted() >= _DIGITS):
+            sentence = f"`$.postTime` is {found}, and it must be epoch milliseconds: 0 or more, and at most 15 digits."
+            raise Refusal(Reason.MALFORMED, sentence)
+        post_time = math.ceil(Fraction(found)) if found.adjusted() >= 0 else bool(found)
     if post_time in _SECONDS:
         sentence = f"`$.postTime` is {post_time}, which looks like seconds: epoch milliseconds are needed."
         raise Refusal(Reason.MALFORMED, sentence)

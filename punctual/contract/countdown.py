@@ -1,7 +1,6 @@
 """The dialect of JSON with a countdown: `{"topic", "message", "countdown"}`, in seconds from the record's timestamp."""
 
 import math
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Final
 
@@ -9,14 +8,12 @@ import msgspec
 
 from punctual.contract import beside
 from punctual.contract.beside import Own
-from punctual.contract.json_body import Reader, content
+from punctual.contract.json_body import Reader, content, number
 from punctual.contract.native import Record
 from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.words import Words
 
 WORDS: Final = Words(to="`$.topic`", due="`$.countdown`")
-#: Exact arithmetic with a megabyte of digits takes minutes.
-_DIGITS = 64
 #: Durations are below 10^15 ms; what is below 10^-30 s is as good as nothing, and rounds up.
 _MOST, _LEAST = 12, -30
 
@@ -36,28 +33,23 @@ def decode(record: Record) -> Request:
     if beside.is_command(said):
         return beside.request(record, WORDS, said, Own(), None, None, users)
     body = _body.read(record)
-    span_ms = _span_ms(bytes(body.countdown).decode())
+    span_ms = _span_ms(body.countdown)
     own = Own(to=body.topic, due_ms=None if span_ms is None else record.timestamp + span_ms)
     return beside.request(record, WORDS, said, own, record.key, content(body.message, "$.message"), users)
 
 
-def _span_ms(text: str) -> int | None:
+def _span_ms(raw: msgspec.Raw) -> int | None:
     """Return seconds in milliseconds, rounded up; None if they are not there. Raises Refusal."""
-    if text in ("", "null"):
-        return None
+    text = bytes(raw)
     if len(text) <= _MOST and text.isdigit():  # as most are
         return int(text) * 1000
-    if len(text) > _DIGITS:
-        raise Refusal(Reason.MALFORMED, f"`$.countdown` has more than {_DIGITS} digits. Round it.")
-    try:
-        seconds = Decimal(text)
-    except InvalidOperation as error:
-        sentence = f"`$.countdown` is {text[:64]}, it must be a number of seconds."
-        raise Refusal(Reason.MALFORMED, sentence) from error
+    seconds = number(raw, "$.countdown")
+    if seconds is None:
+        return None
     if seconds < 0:
-        raise Refusal(Reason.MALFORMED, f"`$.countdown` is {text[:64]}, it must not be negative.")
+        raise Refusal(Reason.MALFORMED, f"`$.countdown` is {seconds}, and it must not be negative.")
     if seconds and seconds.adjusted() >= _MOST:
-        raise Refusal(Reason.MALFORMED, f"`$.countdown` is {text[:64]}, more than 31,000 years: these are seconds.")
+        raise Refusal(Reason.MALFORMED, f"`$.countdown` is {seconds}, more than 31,000 years: it is in seconds.")
     if seconds and seconds.adjusted() < _LEAST:
         return 1
     return math.ceil(Fraction(seconds) * 1000)

@@ -1,7 +1,9 @@
 """JSON values of other dialects: read with the path of what is wrong, and content that keeps its digits."""
 
 import json
-from typing import Generic, TypeVar
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -11,6 +13,20 @@ from punctual.contract.request import Reason, Refusal
 T = TypeVar("T", bound=msgspec.Struct)
 
 _text = msgspec.json.Decoder(str).decode
+#: Exact arithmetic with a megabyte of digits takes minutes.
+_DIGITS: Final = 64
+_BYTE: Final = re.compile(r"\(byte (\d+)\)")
+_EXPECTED: Final = re.compile(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `([^`]*)`)?")
+#: What msgspec calls the types of JSON, and what their senders call them.
+_TYPES: Final = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number with a fraction",
+    "object": "a JSON object",
+    "array": "a list",
+    "bool": "true or false",
+    "null": "null",
+}
 
 
 class Reader(Generic[T]):
@@ -35,7 +51,7 @@ class Reader(Generic[T]):
         except UnicodeDecodeError as error:
             raise Refusal(Reason.MALFORMED, f"the value is not UTF-8, and it must be JSON: {error}.") from error
         except msgspec.MsgspecError as error:
-            raise Refusal(Reason.MALFORMED, f"the value is not the JSON object that it must be: {error}.") from error
+            raise Refusal(Reason.MALFORMED, _in_words(error)) from error
         except RecursionError as error:
             raise Refusal(Reason.MALFORMED, "the value is JSON in too many layers.") from error
         return body
@@ -50,6 +66,42 @@ class Reader(Generic[T]):
                 raise Refusal(reason, f"`$.{name}` is there twice. Send it once.")
 
 
+def number(raw: msgspec.Raw, path: str) -> Decimal | None:
+    """Return the number at `path`, written as a number or as text, as some languages do; None if nothing is there.
+
+    Raises Refusal.
+    """
+    text = bytes(raw).decode()
+    if text.startswith('"'):
+        text = _text(text).strip()
+    if text in ("", "null"):
+        return None
+    if len(text) > _DIGITS:
+        raise Refusal(Reason.MALFORMED, f"`{path}` has more than {_DIGITS} digits. Round it.")
+    try:
+        found = Decimal(text) if text.isascii() and "_" not in text else None
+    except InvalidOperation:
+        found = None
+    if found is None or not found.is_finite():
+        raise Refusal(Reason.MALFORMED, f"`{path}` is {text[:64]}, and it must be a number.")
+    return found
+
+
+def _in_words(error: msgspec.MsgspecError) -> str:
+    """Return a sentence for what msgspec finds wrong with a value."""
+    said = str(error)
+    mismatch = _EXPECTED.search(said)
+    if mismatch is not None:
+        expected, got, path = mismatch.groups()
+        wanted = " or ".join(_TYPES.get(kind, kind) for kind in expected.split(" | "))
+        what = "the value" if path is None else f"a part of `{path[:-5]}`" if path.endswith("[...]") else f"`{path}`"
+        return f"{what} is {_TYPES.get(got, got)}, and it must be {wanted}."
+    if "truncated" in said:
+        return "the value is not valid JSON: it ends too early."
+    place = _BYTE.search(said)
+    return f"the value is not valid JSON{f': byte {place[1]} does not belong there' if place else ''}."
+
+
 def content(raw: msgspec.Raw, path: str) -> bytes:
     """Return what is delivered of JSON: a string's UTF-8, anything else as compact JSON with the digits it came with.
 
@@ -62,4 +114,4 @@ def content(raw: msgspec.Raw, path: str) -> bytes:
         # Not through float: that would change digits.
         return _text(text).encode() if text.startswith(b'"') else msgspec.json.format(text, indent=-1)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Refusal(Reason.MALFORMED, f"`{path}` cannot be delivered: {error}.") from error
+        raise Refusal(Reason.MALFORMED, f"`{path}` cannot be delivered: it is not valid JSON.") from error

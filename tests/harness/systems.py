@@ -1,5 +1,6 @@
 """Other systems, by dialect: how one is asked for a message, and what it would deliver of a record on its topic."""
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -86,7 +87,8 @@ def airtel(number: int, to: str, due_ms: int) -> Asked:
         "value": f"text {number}",
         "headers": {"b": "é", "a": "", "c": None},
     }
-    body = {**content, "postTime": due_ms, "failurePostCallbackUrl": ""}
+    written = (due_ms, str(due_ms), due_ms - 0.25)[number % 3]  # as Java, JavaScript and PHP have it
+    body = {**content, "postTime": written, "failurePostCallbackUrl": ""}
     return Asked([("own", b"1")], None, msgspec.json.encode(body))
 
 
@@ -95,7 +97,8 @@ def _posted(asked: Record) -> Delivery:
     to = msgspec.json.decode(body.get("key", b"null"), type=str | None)
     headers = msgspec.json.decode(body["headers"], type=dict[str, str | None] | None) or {}
     left: Headers = [(name, None if text is None else text.encode()) for name, text in headers.items()]
-    return Delivery(int(bytes(body["postTime"])), None if to is None else to.encode(), _content(body["value"]), left)
+    due_ms = math.ceil(float(bytes(body["postTime"]).strip(b'"')))
+    return Delivery(due_ms, None if to is None else to.encode(), _content(body["value"]), left)
 
 
 def etf1(number: int, to: str, due_ms: int) -> Asked:

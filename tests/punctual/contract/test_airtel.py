@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from punctual.contract.dialects import dialect_of
-from tests.punctual.contract.foreign import AIRTEL, CONTENTS, DUE, beside, decode
+from tests.punctual.contract.foreign import AIRTEL, CONTENTS, DUE, beside, decode, refusal_of
 from tests.punctual.contract.records import NOW, FakeRecord
 
 NAME = "airtel"
@@ -25,6 +25,36 @@ def test_what_is_delivered_is_in_the_json_alone() -> None:
 
     assert (asked.due_ms, asked.key, asked.on_failure) == (DUE, None, "https://a")
     assert asked.headers == [("b", b"1"), ("a", "é".encode()), ("c", None)]
+
+
+@pytest.mark.parametrize(
+    ("written", "due_ms"),
+    [
+        (f'"{DUE}"', DUE), (f"{DUE}.0", DUE), (f"{DUE}.25", DUE + 1), (f'"{DUE}.25"', DUE + 1),
+        ("1.7959493151235E+12", 1_795_949_315_124), ('" 1795949315123 "', 1_795_949_315_123), ("0.1", 1), ("0.0", 0),
+        ("0e-999999999", 0),
+    ],
+)  # fmt: skip
+def test_a_post_time_may_be_written_as_text_or_with_a_fraction(written: str, due_ms: int) -> None:
+    record = replace(AIRTEL, value=f'{{"topic":"t","value":1,"postTime":{written}}}'.encode())
+    assert decode(NAME, record).due_ms == due_ms
+
+
+@pytest.mark.parametrize("written", ['""', "null"])
+def test_an_empty_post_time_is_none(written: str) -> None:
+    record = replace(AIRTEL, value=f'{{"topic":"t","value":1,"postTime":{written}}}'.encode())
+    assert decode(NAME, beside(record, delay_after=b"7")).due_ms == NOW + 7
+
+
+@pytest.mark.parametrize(
+    "written", ["1893456000.5", '"1893456000"', "1e-999999999", "9e99", '"٣"', '"1_0"', "true", '"NaN"', "[]"]
+)
+def test_other_post_times_are_refused_or_small_at_no_cost(written: str) -> None:
+    record = replace(AIRTEL, value=f'{{"topic":"t","value":1,"postTime":{written}}}'.encode())
+    if written.startswith("1e-"):
+        assert decode(NAME, record).due_ms == 1
+    else:
+        assert refusal_of(NAME, record).reason == "malformed"
 
 
 @pytest.mark.parametrize(
