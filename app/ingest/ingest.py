@@ -4,7 +4,7 @@ No I/O but reads of the local store: the step that comes out is what happens.
 """
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -76,8 +76,13 @@ class Ingest:
             self._move_on(step, last, last.offset + 1, before, stamp_ms)
         return taken
 
-    def read(self, step: Step, records: Sequence[Record]) -> list[Read]:
-        """Decode `records`, all of one topic and in order, but for those before the topic's position."""
+    def read(
+        self, step: Step, records: Sequence[Record], each: Callable[[Sequence[Record]], Iterable[Record]] = iter
+    ) -> list[Read]:
+        """Decode `records`, all of one topic and in order, but for those before the topic's position.
+
+        It goes through `each` of them, which may end earlier.
+        """
         topic = records[0].topic
         position = self._position(step, topic)
         start, base = position.offset, position.base
@@ -90,7 +95,7 @@ class Ingest:
             decode = self._rates.limited(decode, topic, self._number, start + base, latest_ms)
         found: list[Read] = []
         append = found.append
-        for record in records:
+        for record in each(records):
             if record.offset < start:
                 continue
             if base:

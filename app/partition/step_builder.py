@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from app.ingest.ingest import Ingest
@@ -18,6 +18,9 @@ from tables import Changes, compiled
 
 #: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
 _SLICE = 200
+#: A slice ends earlier once it has taken this long: some records cost a hundred times as much as others. The time is
+#: read after every few records.
+_SLICE_S, _FEW = 0.004, 4
 #: Usual ones take a fifth of that with the kernel, and two fifths without.
 _MANY = 1_000 if compiled.kernel else 500
 STEP_BYTES = 512 * 1024
@@ -27,10 +30,29 @@ _SHORTER = 4
 #: as many records, or a few records: removals, which make room, do not wait for many.
 _TIMES, _LEAST_BYTES = 3, 32 * 1024
 _STEP_OUTCOMES = 20_000
+#: A step takes no more outcomes once those that it has have cost this long, whatever became of them.
+_OUTCOMES_S = 0.02
 #: So much is forgotten with a step, of a kind; and so much of it, whatever the ids: it has its place in the batch.
 _EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
 
 Chunk = tuple[Sequence[Record], "asyncio.Future[None]"]
+
+
+class _Slice:
+    """Goes through records until their time is over."""
+
+    def __init__(self, time: Callable[[], float], seconds: float) -> None:
+        self._time, self._seconds = time, seconds
+        #: How many records it has gone through.
+        self.taken = 0
+
+    def __call__(self, records: Sequence[Record]) -> Iterator[Record]:
+        until = self._time() + self._seconds
+        for self.taken in range(_FEW, len(records) + _FEW, _FEW):
+            yield from records[self.taken - _FEW : self.taken]
+            if self._time() >= until:
+                break
+        self.taken = min(self.taken, len(records))
 
 
 class StepBuilder:
@@ -72,9 +94,11 @@ class StepBuilder:
         Calls `again` if there is more for another step. The bounds are closer while the partition is `full`.
         """
         self._context.cold.settle_debts(step)
+        time = asyncio.get_running_loop().time
+        until = time() + _OUTCOMES_S
         for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
             self._apply(step, self._outcomes.popleft())
-            if step.size >= STEP_BYTES:
+            if step.size >= STEP_BYTES or time() >= until:
                 break
         done, self._most = [], max(_LEAST_BYTES, _TIMES * step.size) if full else STEP_BYTES
         while self._inbox and step.size < self._limit:
@@ -99,6 +123,7 @@ class StepBuilder:
     async def _ingest_records(self, step: Step, records: Sequence[Record]) -> int:
         """Ingest records in slices that leave time for deliveries; return how many fit into the step."""
         begin, forwarded = 0, records[0].topic == self._context.settings.forwards
+        time = asyncio.get_running_loop().time
         while begin < len(records):
             limit, many = self._limit, min(begin + min(self._many, _MANY // self._shorter), len(records))
             usual = self._ingest.take_usual(step, records, begin, many, self._topics.partitions, limit)
@@ -111,7 +136,9 @@ class StepBuilder:
                 if begin == many:
                     continue
             end = min(begin + (compiled.OTHERS if usual else _SLICE // self._shorter), len(records))
-            found = self._ingest.read(step, records[begin:end])
+            each = _Slice(time, _SLICE_S / self._shorter)
+            found = self._ingest.read(step, records[begin:end], each)
+            end = begin + each.taken
             # Few are different, so that this is looked at once for many.
             wanted = {
                 (asked.cluster, asked.to, asked.partition or 0)

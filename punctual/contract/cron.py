@@ -1,12 +1,12 @@
 """Cron schedules in time zones (docs/reference/records.md#recurring-messages; docs/decisions/0015)."""
 
-from copy import copy
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from cronsim import CronSim, CronSimError
+from cronsim import CronSimError
 
+from punctual.contract.calendar import DAY_S, Calendar, NeverMatches
 from punctual.contract.zones import stretch_at
 
 #: Names for what most ask for.
@@ -19,29 +19,27 @@ NAMED: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-#: The first second that no schedule has: datetime ends with the year 9999, and CronSim looks 50 years ahead.
+#: The first second that no schedule has: datetime ends with the year 9999, and a calendar looks 41 years ahead.
 END_S: Final = int(datetime.fromisoformat("9900-01-01T00:00:00Z").timestamp())
 
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - what a clock on the wall shows has no zone
-_SECOND: Final = timedelta(seconds=1)
 #: More than any two clocks differ by: what is further off is not changed by what is here.
-_FAR_S: Final = 2 * 86_400
+_FAR_S: Final = 2 * DAY_S
 _FIELDS: Final = (5, 6)
-_LETTERS: Final = 256
+#: No expression is longer.
+LETTERS: Final = 256
 
 
 class Schedule:
     """The times of a cron expression in a zone, in epoch seconds.
 
-    CronSim goes through the calendar alone. What becomes of its times where clocks are changed is decided here: with
-    a wildcard in hours or minutes a time of the schedule is whenever the clocks show it. Without, each time of the
-    calendar has one moment: the first at which clocks show it or, if it is skipped, something later.
+    Its calendar knows no zones. This class decides when its times are where clocks are changed: with a wildcard in
+    hours or minutes a time of the schedule is whenever the clocks show it. Without, each time of the calendar has one
+    moment: the first at which clocks show it or, if it is skipped, something later.
     """
 
     def __init__(self, text: str, zone: str) -> None:
         """Take an expression that `parse` has returned."""
-        self._calendar = CronSim(text, _EPOCH)
-        self._zone = zone
+        self._next, self._zone = _calendar(text).after, zone
         minute, hour = text.split()[-5:-3]
         self._wild = minute.startswith("*") or hour.startswith("*")
 
@@ -69,13 +67,6 @@ class Schedule:
                 wall = self._next(base)
         return None
 
-    def _next(self, wall: int) -> int | None:
-        """Return the first time of the calendar after `wall`: seconds that a clock shows that is never changed."""
-        calendar = copy(self._calendar)
-        calendar.dt = _EPOCH + timedelta(seconds=wall)
-        found = next(calendar, None)
-        return None if found is None else (found - _EPOCH) // _SECOND
-
 
 @lru_cache(maxsize=2048)
 def schedule(text: str, zone: str) -> Schedule:
@@ -83,32 +74,66 @@ def schedule(text: str, zone: str) -> Schedule:
     return Schedule(text, zone)
 
 
+class _Verdict(NamedTuple):
+    """What a text says: the fields of a schedule, or in `refusal` why it is none."""
+
+    fields: str
+    refusal: str = ""
+
+
 def parse(text: str) -> str:
-    """Return the 5 or 6 fields of a cron expression or of its name. Raises ValueError with a sentence."""
+    """Return the 5 or 6 fields of a cron expression or of its name.
+
+    Raises ValueError with a sentence, also for an expression that never matches. Refusals are kept as schedules are.
+    """
+    if len(text) > LETTERS or not text.isascii():
+        raise ValueError(_no_schedule(text))
+    verdict = _judge(text)
+    if verdict.refusal:
+        raise ValueError(verdict.refusal)
+    return verdict.fields
+
+
+@lru_cache(maxsize=2048)
+def _judge(text: str) -> _Verdict:
     if text.startswith("@") and text not in NAMED:
-        msg = f"{text[:64]!r} is no name of a schedule. There are {', '.join(NAMED)}"
-        raise ValueError(msg)
+        return _Verdict("", f"{text[:64]!r} is no name of a schedule. There are {', '.join(NAMED)}")
     fields = NAMED.get(text, text).split()
-    if len(fields) not in _FIELDS or len(text) > _LETTERS or not text.isascii():
-        msg = (
-            f"{text[:64]!r} is no schedule. Write 5 fields, minute, hour, day of month, month and day of week, or 6, "
-            "with the second before them: 30 2 * * *"
-        )
-        raise ValueError(msg)
+    if len(fields) not in _FIELDS:
+        return _Verdict("", _no_schedule(text))
     try:
-        CronSim(" ".join(fields), _EPOCH)
+        _calendar(" ".join(fields))
+    except NeverMatches:
+        return _Verdict("", _never(text))
     except CronSimError as error:
         field = str(error).removeprefix("Bad ")
-        msg = f"{text[:64]!r} is no schedule: its {field} cannot be. See docs/reference/records.md#recurring-messages"
+        # For CronSim a day that its months do not have is one that cannot be.
         if field == "day-of-month" and _is_possible([*fields[:-2], "*", fields[-1]]):
-            msg = f"{text[:64]!r} has no occurrence: its months have no such day"
-        raise ValueError(msg) from error
-    return " ".join(fields)
+            return _Verdict("", _never(text))
+        sentence = f"{text[:64]!r} is no schedule: its {field} cannot be. See docs/reference/records.md"
+        return _Verdict("", f"{sentence}#recurring-messages")
+    return _Verdict(" ".join(fields))
+
+
+@lru_cache(maxsize=2048)
+def _calendar(fields: str) -> Calendar:
+    return Calendar(fields)
 
 
 def _is_possible(fields: list[str]) -> bool:
     try:
-        CronSim(" ".join(fields), _EPOCH)
+        Calendar(" ".join(fields))
     except CronSimError:
         return False
     return True
+
+
+def _never(text: str) -> str:
+    return f"{text[:64]!r} has no occurrence: its months have no such day"
+
+
+def _no_schedule(text: str) -> str:
+    return (
+        f"{text[:64]!r} is no schedule. Write 5 fields, minute, hour, day of month, month and day of week, or 6, with "
+        "the second before them: 30 2 * * *"
+    )

@@ -5,6 +5,8 @@ from collections.abc import Collection
 from murmurhash2 import murmurhash2
 
 _SEED = 0x9747B28C  # Kafka's: org.apache.kafka.common.utils.Utils.murmur2
+#: No id has more bytes, and int() takes no more than some thousand digits.
+_LONGEST = 256
 _POSITIVE = 0x7FFFFFFF  # Kafka drops the sign bit before it takes the remainder: Utils.toPositive
 
 
@@ -21,7 +23,7 @@ def home_partition(message_id: bytes | str, inputs: Collection[str], partitions:
     below `partitions` lives in that partition. Every other id lives where Kafka's key hash puts it.
     """
     raw = message_id.encode() if isinstance(message_id, str) else message_id
-    if raw.count(b"-") > 1:
+    if raw.count(b"-") > 1 and len(raw) <= _LONGEST:
         topic, partition, offset = raw.rsplit(b"-", 2)
         # bytes.isdigit accepts ASCII digits only, so that no other script's digits make a partition.
         if partition.isdigit() and offset.isdigit():

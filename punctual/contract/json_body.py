@@ -1,6 +1,5 @@
 """JSON values of other dialects: read with the path of what is wrong, and content that keeps its digits."""
 
-import json
 import re
 from decimal import Decimal, InvalidOperation
 from typing import Final, Generic, TypeVar
@@ -13,6 +12,7 @@ from punctual.contract.request import Reason, Refusal
 T = TypeVar("T", bound=msgspec.Struct)
 
 _text = msgspec.json.Decoder(str).decode
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 #: Exact arithmetic with a megabyte of digits takes minutes.
 _DIGITS: Final = 64
 _BYTE: Final = re.compile(r"\(byte (\d+)\)")
@@ -58,10 +58,9 @@ class Reader(Generic[T]):
 
     def _check_once(self, raw: bytes) -> None:
         """Refuse an object that has a field twice, of which msgspec takes the last. Raises Refusal."""
-        pairs: list[tuple[str, object]] = json.loads(raw, object_pairs_hook=list, parse_int=str, parse_float=str)
-        given = [name for name, _ in pairs]
-        for name in self._names:
-            if given.count(name) > 1:
+        values = [bytes(value) for value in _fields(raw).values()]
+        for name, quoted in zip(self._names, self._quoted, strict=True):
+            if raw.count(quoted) - sum(value.count(quoted) for value in values) > 1:
                 reason = Reason.AMBIGUOUS_DUE if name == self._due else Reason.MALFORMED
                 raise Refusal(reason, f"`$.{name}` is there twice. Send it once.")
 

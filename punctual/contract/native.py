@@ -284,7 +284,7 @@ def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+    return len(text) <= MAX_DIGITS and text.isascii() and text.isdigit()
 
 
 def _number(said: dict[str, str], name: str) -> int | None:

@@ -7,7 +7,7 @@ schedule has made it, that this one is over, and how long the message is to live
 import re
 from typing import Final
 
-from punctual.contract import beside
+from punctual.contract import beside, nats_cron
 from punctual.contract import headers as names
 from punctual.contract.beside import Own
 from punctual.contract.fields import fields, parsed
@@ -35,6 +35,8 @@ _NAMES = {names.EVERY: SCHEDULE, names.CRON: SCHEDULE, names.ZONE: ZONE, names.U
 _STRIPPED = ("nats-schedule", "nats-expected-", "nats-msg-id", "nats-ttl", "nats-rollup")
 _LIFE = re.compile(r"never|\d{1,18}|(?:\d{1,18}(?:\.\d{1,9})?(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
 _PART = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)", re.ASCII)
+#: More than any duration needs.
+_LETTERS = 128
 _UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 #: What cannot be had here, and why.
 _IMPOSSIBLE = {SOURCE: "the last message of another subject cannot be looked up: send the body itself"}
@@ -105,7 +107,7 @@ def _series(given: dict[str, str], stamp_ms: int) -> dict[str, str]:
             raise Refusal(Reason.MALFORMED, f"{ZONE}: it is for cron. Leave it out.")
         asked = {names.EVERY: str(parsed(SCHEDULE, schedule.removeprefix("@every "), _span_ms))}
     else:
-        asked = {names.CRON: schedule}
+        asked = {names.CRON: nats_cron.native(schedule)}
         if ZONE.lower() in given:
             asked[names.ZONE] = given[ZONE.lower()]
     life = _get(given, LIVES)
@@ -116,7 +118,7 @@ def _series(given: dict[str, str], stamp_ms: int) -> dict[str, str]:
 
 def _span_ms(text: str) -> int:
     """Return the milliseconds of a duration as Go writes it, such as 1h30m. Raises ValueError with a sentence."""
-    parts = _PART.findall(text)
+    parts = _PART.findall(text) if len(text) <= _LETTERS else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         msg = f"{text[:64]!r} is no duration, such as 90s or 1h30m"
         raise ValueError(msg)
@@ -130,7 +132,7 @@ def _travelling(record: Record, given: dict[str, str], users: Headers, *, again:
         made.append((NEXT, PURGE.encode()))
     life, rollup = _get(given, TTL), _get(given, ROLLUP)
     if life is not None:
-        if not _LIFE.fullmatch(life):
+        if len(life) > _LETTERS or not _LIFE.fullmatch(life):
             sentence = f"{TTL} is {life[:64]!r}, it can be seconds, a duration such as 5m, or never."
             raise Refusal(Reason.MALFORMED, sentence)
         made.append((LIVES, life.encode()))

@@ -11,6 +11,8 @@ Misfire = Literal["catch-up", "catch-up-last"]
 
 #: No interval is shorter, and cron has no smaller unit.
 SHORTEST_MS: Final = 1_000
+#: How far a search for the last occurrence looks back at first, and how many times as far each time.
+_BACK_MS, _FURTHER = 60_000, 8
 
 
 class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -51,12 +53,22 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def last_before(self, after_ms: int, now_ms: int) -> int | None:
         """Return the latest planned time after `after_ms` and not after `now_ms`, None if there is none.
 
-        It halves the time that is left with each step: 25 of them for a year.
+        It looks back from `now_ms`, each time eight times as far, until it finds one, and halves what is left: some 25
+        steps in all.
         """
         last = self.after(after_ms)
         if last is None or last > now_ms:
             return None
-        none_after = now_ms
+        none_after, back_ms = now_ms, _BACK_MS
+        while now_ms - back_ms > last:
+            planned = self.after(now_ms - back_ms)
+            if planned is not None and planned <= now_ms:
+                last = planned
+                break
+            none_after, back_ms = now_ms - back_ms, back_ms * _FURTHER
+        planned = self.after(last)
+        if planned is None or planned > now_ms:  # so it is for what is rare
+            return last
         while last + SHORTEST_MS <= none_after:
             middle = (last + none_after) // 2
             planned = self.after(middle)

@@ -20,6 +20,8 @@ _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_40
 _SHORT: Final = re.compile(rf"(\d{{1,15}})({'|'.join(_UNITS_MS)})", re.ASCII)
 _FACTOR: Final = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
+#: No backoff needs more.
+_LETTERS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ def parse_backoff(text: str) -> Backoff:
 
     Raises ValueError with a sentence.
     """
-    kind, *words = text.split(" ")
+    kind, *words = text[: _LETTERS + 1].split(" ")
     jitter = words[3:] == ["jitter"]
-    if kind != "exponential" or len(words) != 3 + jitter or not _FACTOR.fullmatch(words[1]):
+    if len(text) > _LETTERS or kind != "exponential" or len(words) != 3 + jitter or not _FACTOR.fullmatch(words[1]):
         msg = f"{text[:64]!r} is no backoff. Write exponential, base, factor, max, and jitter or not: {EXAMPLE}"
         raise ValueError(msg)
     backoff = Backoff(parse_span(words[0]), float(words[1]), parse_span(words[2]), jitter)

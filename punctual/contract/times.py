@@ -14,7 +14,7 @@ MAX_DIGITS = 15
 LONGEST_MS = 10**MAX_DIGITS - 1
 #: Milliseconds have had 12 digits since 1973, seconds have 9 to 11 of them between 1973 and the year 5138.
 DIGITS_OF_SECONDS = range(9, 12)
-#: More than any duration below 10^15 ms needs, and few enough for int() to take.
+#: More than any duration below 10^15 ms needs. A longer text is not even looked at.
 _MAX_LETTERS = 128
 
 
@@ -81,6 +81,8 @@ def parse_duration(text: str) -> int:
     """
     if text.isascii() and text.isdigit():
         return _digits(text)
+    if len(text) > _MAX_LETTERS and text.startswith("P"):
+        return bounded(10**MAX_DIGITS, text)
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         msg = (
@@ -88,8 +90,6 @@ def parse_duration(text: str) -> int:
             "varies: PT15M, P30D"
         )
         raise ValueError(msg)
-    if len(text) > _MAX_LETTERS:
-        return bounded(10**MAX_DIGITS, text)
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:5])
     whole = (((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds
     return bounded(whole * 1000 + _milliseconds(match[6]), text)

@@ -14,14 +14,16 @@ UTC: Final = "UTC"
 
 #: What is looked at in one go: 2^25 seconds, 388 days.
 _SPAN_BITS: Final = 25
-#: No zone has changed twice within six days since 1970 (tzdata 2026f), so a look a day finds each change.
-_STEP_S: Final = 86_400
+#: No zone has changed twice within six days since 1970 (tzdata 2026f), so looks five days apart find each change.
+_STEP_S: Final = 5 * 86_400
 _SECOND: Final = timedelta(seconds=1)
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 #: There on some machines: the machine's own zone, no zone, and others with leap seconds.
 _NO_ZONE: Final = re.compile(r"localtime|posixrules|Factory|(posix|right)/.*", re.IGNORECASE)
-#: The longest name has 32 letters; what is longer is not compared.
+#: The longest name has 32 letters. A longer text is refused unread.
 _LETTERS: Final = 40
+#: Offsets as people write them. The names of zones with a fixed offset have the opposite sign: Etc/GMT-5 is UTC+5.
+_OFFSET: Final = re.compile(r"(?:(?:etc/)?(?:gmt|utc))?([+-])0?(\d{1,2})(?::?(\d\d))?", re.IGNORECASE | re.ASCII)
 
 
 class Stretch(NamedTuple):
@@ -78,13 +80,15 @@ def _change(clock: ZoneInfo, before: int, after: int) -> int:
 
 def parse_zone(text: str) -> str:
     """Return the zone of an IANA name. Raises ValueError with a sentence that names the nearest that is known."""
-    if _NAME.fullmatch(text) and not _NO_ZONE.fullmatch(text):
-        try:
-            return ZoneInfo(text).key
-        except (ValueError, OSError, LookupError):
-            pass
-    near = _near(text) if len(text) <= _LETTERS else None
-    hint = f"; the nearest is {near}" if near else ""
+    hint = ""
+    if len(text) <= _LETTERS:
+        if _NAME.fullmatch(text) and not _NO_ZONE.fullmatch(text):
+            try:
+                return ZoneInfo(text).key
+            except (ValueError, OSError, LookupError):
+                pass
+        near = _near(text)
+        hint = f"; the nearest is {near}" if near else ""
     msg = f"{text[:64]!r} is no zone that is known{hint}. Write an IANA name such as Europe/Berlin, or UTC"
     raise ValueError(msg)
 
@@ -92,14 +96,23 @@ def parse_zone(text: str) -> str:
 @lru_cache(maxsize=1024)
 def _near(text: str) -> str | None:
     """Return the name of a zone that is the same but for capitals, has the same city, or is written alike."""
+    offset = _OFFSET.fullmatch(text)
+    if offset is not None:
+        sign, hours, minutes = offset.groups()
+        name = f"Etc/GMT{'-' if sign == '+' else '+'}{hours}"
+        is_known = name.casefold() in _names() and int(minutes or 0) == 0 != int(hours)
+        return f"{name}, which is UTC{sign}{hours}" if is_known else None
     wanted = text.casefold().replace(" ", "_")
-    cities = {name.rpartition("/")[2]: name for name in _names() if "/" in name}
-    city = wanted.rpartition("/")[2]
+    cities, city = _cities(), wanted.rpartition("/")[2]
     if wanted in _names():
         return _names()[wanted]
     if city in cities:
         return _names()[cities[city]]
-    alike = get_close_matches(wanted, _names() if "/" in wanted else cities, 1, 0.8)
+    # Those that begin with the same letter alone: to compare a text with all names takes a millisecond.
+    among = [name for name in (_names() if "/" in wanted else cities) if name[0] == wanted[:1]]
+    if "/" in wanted:
+        among = [name for name in among if name[:2] == wanted[:2]]
+    alike = get_close_matches(wanted, among, 1, 0.8)
     return _names()[cities.get(alike[0], alike[0])] if alike else None
 
 
@@ -107,3 +120,8 @@ def _near(text: str) -> str | None:
 def _names() -> dict[str, str]:
     names = (files("tzdata") / "zones").read_text().split()
     return {name.casefold(): name for name in names if not _NO_ZONE.fullmatch(name)}
+
+
+@lru_cache(maxsize=1)
+def _cities() -> dict[str, str]:
+    return {name.rpartition("/")[2]: name for name in _names() if "/" in name}

@@ -69,7 +69,13 @@ def test_no_occurrence_is_missing_or_doubled_when_the_worker_is_killed(installat
 def test_a_series_is_paused_resumed_run_now_and_ended(installation: Installation) -> None:
     to = installation.topic()
     every_second(installation, "digest", to)
+    for number in range(50):
+        never = {"delay-id": f"never-{number}", "delay-to": to, "delay-cron": "* * * */27,2-28 */1 1#5" + " " * number}
+        installation.requests.send(never, f"{number}".encode(), b"")
     installation.requests.flush()
+    letters = installation.dead_letters(50).values()
+    assert {letter.header("delay-reason") for letter in letters} == {"malformed"}
+    assert all("has no occurrence" in letter.header("delay-error") for letter in letters)
     eventually(lambda: len(of(installation, to, "digest")) >= 2)
     installation.requests.command("pause", "digest")
     installation.requests.flush()

@@ -15,6 +15,7 @@ from app.ownership.recovery import StoreRecovery
 from app.partition.state import State
 from app.reports.row_version import RowVersion
 from app.steps.step import Step
+from punctual.contract import native
 from tables import Changes, Orders, Position, compiled, keys
 from tables.changes import RememberedDelivery
 from tables.entry import decode
@@ -463,3 +464,62 @@ async def test_the_loop_fires_nothing_while_the_clock_is_suspect(tmp_path: Path)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_records_that_are_dear_are_taken_in_shorter_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others get their turn after a few records that cost a millisecond each; each record is read once."""
+    loop, spent, turns = asyncio.get_running_loop(), [0.0], list[int]()
+    async with Stage(tmp_path) as stage:
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + spent[0])
+        builder = stage.partition._builder
+        decode = native.decode
+        decoded = list[int]()
+
+        def dear(record: Any) -> Any:
+            spent[0] += 0.001
+            decoded.append(record.offset)
+            return decode(record)
+
+        monkeypatch.setattr(builder._ingest, "_dialect", lambda _: SimpleNamespace(decode=dear))
+        read = builder._ingest.read
+
+        def counted(*given: Any) -> Any:
+            found = read(*given)
+            turns.append(len(found))
+            return found
+
+        monkeypatch.setattr(builder._ingest, "read", counted)
+        records = [
+            stage.logs[0].record(NOW, delay_id=f"{number}", delay_to="orders", delay_after="PT1H", delay_jitter="1")
+            for number in range(50)
+        ]
+        await stage.partition.offer(records)
+
+        assert decoded == [record.offset for record in records]
+        assert max(turns) <= 8
+        assert stage.stores[0].counts.total == 50
+
+
+async def test_outcomes_that_are_dear_are_taken_in_several_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, spent = asyncio.get_running_loop(), [0.0]
+    async with Stage(tmp_path) as stage:
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + spent[0])
+        builder, applied = stage.partition._builder, list[int]()
+
+        def dear(_step: Step, outcome: Any) -> None:
+            spent[0] += 0.01
+            applied.append(outcome)
+
+        monkeypatch.setattr(builder, "_apply", dear)
+        builder._outcomes.extend(cast("Any", range(7)))
+        again = list[bool]()
+        await builder.build(Step(NOW, NOW), lambda: again.append(True))
+
+        assert applied == [0, 1]
+        assert again

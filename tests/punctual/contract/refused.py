@@ -197,6 +197,8 @@ REFUSED: dict[str, dict[str, Case]] = {
         "an interval that is none": Case("malformed", "is no duration", but(NATS, Nats_Schedule=b"@every day")),
         "a short interval": Case("malformed", "Nats-Schedule: ", but(NATS, Nats_Schedule=b"@every 500ms")),
         "no cron": Case("malformed", "Nats-Schedule: ", but(NATS, Nats_Schedule=b"0 0 25 * * *")),
+        "cron that never matches": Case("malformed", "has no occurrence", but(NATS, Nats_Schedule=b"0 * * 30 2 ?")),
+        "a long duration": Case("malformed", "is no duration", but(NATS, Nats_Schedule=b"@every " + b"1s" * 1_000)),
         "an unknown zone": Case(
             "malformed",
             "Nats-Schedule-Time-Zone: ",

@@ -75,3 +75,39 @@ def test_a_schedule_that_goes_on_has_a_zone_and_an_end() -> None:
 
     assert asked.recurrence == Recurrence(None, "0 * * * * *", 0, "Europe/Berlin", NOW + 3_600_000)
     assert "Nats-TTL" in dict(asked.headers)  # that of the deliveries
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        # A day of month and a weekday mean either of them unless one has a wildcard without a step.
+        (b"0 0 9 */2 * 1", "0 0 9 1-31/2 * 1"),
+        (b"0 0 9 1 * */2", "0 0 9 1 * 0-6/2"),
+        (b"0 0 9 */1 * 1", "0 0 9 * * 1"),
+        (b"0 0 9 1,* * 1", "0 0 9 * * 1"),
+        (b"0 0 9 */2,5 * *", "0 0 9 1-31/2,5 * *"),
+        # Weekdays are 0 to 6, so that Sunday is not the last day of a week of eight.
+        (b"0 0 9 * * 1/2", "0 0 9 * * 1-6/2"),
+        (b"0 0 9 * * mon/3", "0 0 9 * * mon-6/3"),
+        (b"0 0 9 * * 1-5/2", "0 0 9 * * 1-5/2"),
+        # A question mark is a star, wherever it is.
+        (b"0 0 9 ? * 1", "0 0 9 * * 1"),
+        (b"0 ?/15 9 1 * ?", "0 */15 9 1 * *"),
+        (b"0 0 9 ?/2 * 1", "0 0 9 1-31/2 * 1"),
+        (b"0 */15 9-17/2 1 1/3 *", "0 */15 9-17/2 1 1/3 *"),
+    ],
+)
+def test_cron_means_what_the_server_takes_it_for(theirs: bytes, ours: str) -> None:
+    asked = decode(NAME, but(NATS, Nats_Schedule=theirs))
+
+    assert asked.recurrence == Recurrence(None, ours)
+
+
+def test_either_day_is_enough_where_the_server_takes_either() -> None:
+    """2026-01-01 is a Thursday: odd days of the month, and Mondays."""
+    asked = decode(NAME, but(NATS, Nats_Schedule=b"0 0 0 */2 * 1"))
+
+    assert asked.recurrence is not None
+    planned = asked.recurrence.following(1_767_225_600_000 - 1, 6)
+    assert [(at - 1_767_225_600_000) // 86_400_000 + 1 for at in planned] == [1, 3, 5, 7, 9, 11]
+    assert 12 in [(at - 1_767_225_600_000) // 86_400_000 + 1 for at in asked.recurrence.following(planned[-1], 1)]

@@ -99,7 +99,10 @@ def test_utc_needs_no_zone() -> None:
             {"cron": "@daily", "zone": "Europe/Berln"},
             "delay-zone: 'Europe/Berln' is no zone that is known; the nearest is Europe/Berlin. Write an IANA name ",
         ),
-        ({"cron": "@daily", "zone": "+02:00"}, "delay-zone: '+02:00' is no zone that is known. Write an IANA name"),
+        (
+            {"cron": "@daily", "zone": "+02:00"},
+            "delay-zone: '+02:00' is no zone that is known; the nearest is Etc/GMT-2, which is UTC+2. Write",
+        ),
         ({"cron": "@daily", "until": "soon"}, "delay-until: 'soon' is no time. Write epoch milliseconds, or RFC 3339"),
         (
             {"cron": "@daily", "until": "2026-01-01T23:59:59Z"},

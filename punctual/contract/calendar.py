@@ -1,0 +1,152 @@
+"""The calendar of a cron expression: its times on a clock that never changes (docs/decisions/0015)."""
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import Final, NamedTuple
+
+from cronsim import CronSim, CronSimError
+
+DAY_S: Final = 86_400
+#: The longest time between two occurrences: 29 February falls on a given weekday every 40 years at most.
+_YEARS: Final = 41
+_LAST_YEAR: Final = 9999
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - this clock has no zone
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_FEBRUARY: Final = 2
+_LENGTHS: Final = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+#: Bit d of these masks is day d of a month: the days of one weekday in a month that begins with it.
+_WEEKLY: Final = sum(1 << day for day in range(1, 32, 7))
+_SUNDAY: Final = 6
+
+
+class _Days(NamedTuple):
+    """The days that one weekday of an expression has in a month: bits of `weekly`, and the `last` one or not."""
+
+    weekday: int
+    weekly: int
+    last: bool
+
+
+class Calendar:
+    """Finds the times of a cron expression.
+
+    The days of a month follow from its length and the weekday that it begins with, so that a month is one step and a
+    day costs none. Months in which the expression has no day are left out, so each search ends within 41 years.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Read an expression of 5 or 6 fields. Raises CronSimError, or NeverMatches if it has no times."""
+        parts = CronSim(" ".join(",".join(dict.fromkeys(field.split(","))) for field in text.split()), _EPOCH)
+        self._seconds, self._minutes, self._hours = map(sorted, (parts.seconds, parts.minutes, parts.hours))
+        self._days = sum(1 << day for day in parts.days if day > 0)
+        self._last, self._last_workday = CronSim.LAST in parts.days, CronSim.LAST_WEEKDAY in parts.days
+        self._weekdays = list(_weekdays(parts.weekdays))
+        self._both = parts.day_and
+        self._masks: dict[tuple[int, int], int] = {}
+        self._months = [month for month in sorted(parts.months) if self._is_possible(month)]
+        if not self._months:
+            raise NeverMatches
+
+    def after(self, wall: int) -> int | None:
+        """Return the first time after `wall`, in seconds since 1970 as this clock shows them; None after the year 9999.
+
+        It takes some microseconds, and at most 41 years of months.
+        """
+        day, second = divmod(wall + 1, DAY_S)
+        found = self._day_from(day)
+        if found == day:
+            time = self._time_from(second)
+            if time is not None:
+                return day * DAY_S + time
+            found = self._day_from(day + 1)
+        if found is None:
+            return None
+        return found * DAY_S + (self._hours[0] * 60 + self._minutes[0]) * 60 + self._seconds[0]
+
+    def _day_from(self, day: int) -> int | None:
+        """Return the first day of the expression that is not before `day`, in days since 1970."""
+        begin = date.fromordinal(_EPOCH_DAY + day)
+        for year in range(begin.year, min(begin.year + _YEARS, _LAST_YEAR) + 1):
+            for month in self._months:
+                if year == begin.year and month < begin.month:
+                    continue
+                first = date(year, month, 1)
+                mask = self._mask(_length(year, month), first.weekday())
+                if year == begin.year and month == begin.month:
+                    mask = mask >> begin.day << begin.day
+                if mask:
+                    return first.toordinal() - _EPOCH_DAY + (mask & -mask).bit_length() - 2
+        return None
+
+    def _time_from(self, second: int) -> int | None:
+        """Return the first time of a day that is not before its `second`."""
+        hours, minutes, seconds = self._hours, self._minutes, self._seconds
+        hour, minute, second = second // 3600, second // 60 % 60, second % 60
+        at = bisect_left(seconds, second)
+        carry = at == len(seconds)
+        second = seconds[0 if carry else at]
+        at = bisect_left(minutes, minute + carry)
+        carry = at == len(minutes)
+        later = carry or minutes[at] > minute
+        minute = minutes[0 if carry else at]
+        at = bisect_left(hours, hour + carry)
+        if at == len(hours):
+            return None
+        if hours[at] > hour:
+            minute, later = minutes[0], True
+        return (hours[at] * 60 + minute) * 60 + (seconds[0] if later else second)
+
+    def _is_possible(self, month: int) -> bool:
+        """Return whether the expression has a day in this month of some year."""
+        lengths = (28, 29) if month == _FEBRUARY else (_LENGTHS[month],)
+        return any(self._mask(length, first) for length in lengths for first in range(7))
+
+    def _mask(self, length: int, first: int) -> int:
+        """Return the days that the expression has in a month of this length whose day 1 is the weekday `first`."""
+        kept = self._masks.get((length, first))
+        if kept is None:
+            of_month, of_week = self._of_month(length, first), self._of_week(length, first)
+            kept = (of_month & of_week if self._both else of_month | of_week) & ((2 << length) - 2)
+            self._masks[length, first] = kept
+        return kept
+
+    def _of_month(self, length: int, first: int) -> int:
+        mask = self._days
+        if self._last:
+            mask |= 1 << length
+        if self._last_workday:
+            mask |= 1 << length - max(0, (first + length - 1) % 7 - 4)
+        return mask
+
+    def _of_week(self, length: int, first: int) -> int:
+        mask = 0
+        for weekday, weekly, last in self._weekdays:
+            shift = (weekday - first) % 7
+            mask |= weekly << shift
+            if last:
+                mask |= 1 << 29 + shift - (7 if 29 + shift > length else 0)
+        return mask
+
+
+class NeverMatches(CronSimError):
+    """No month has a day of the expression."""
+
+
+def _weekdays(items: Iterable[int | tuple[int, int]]) -> Iterable[_Days]:
+    """Yield the days of each weekday that a field of the day of week has; Monday is 0."""
+    weekly, last = dict[int, int](), set[int]()
+    for item in items:
+        number, nth = item if isinstance(item, tuple) else (item, 0)
+        weekday = (number - 1) % 7
+        if nth == CronSim.LAST:
+            last.add(weekday)
+        else:
+            weekly[weekday] = weekly.get(weekday, 0) | (1 << 7 * nth - 6 if nth else _WEEKLY)
+    for weekday in weekly.keys() | last:
+        yield _Days(weekday, weekly.get(weekday, 0), weekday in last)
+
+
+def _length(year: int, month: int) -> int:
+    is_leap = month == _FEBRUARY and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return _LENGTHS[month] + is_leap
