@@ -1,6 +1,7 @@
 """Texts of a megabyte: what cannot be right is refused by its length, before anything looks for more in it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,8 @@ from punctual.contract.request import Refusal
 from punctual.contract.retry import parse_backoff, parse_span
 from punctual.contract.times import parse_duration, parse_time
 from punctual.contract.zones import parse_zone
-from tests.punctual.contract.foreign import AIRTEL, COUNTDOWN, NATS, but, decode, replace
+from tests.punctual.contract.foreign import AIRTEL, COUNTDOWN, NATS, but, decode
+from tests.punctual.contract.records import FakeRecord
 from tests.punctual.contract.test_calendar import calls
 
 _DIGITS = "1" * 1_000_000
@@ -57,7 +59,7 @@ def test_a_name_inside_a_body_is_not_taken_for_a_field_that_is_there_twice() -> 
             decode(_name(base), replace(base, value=twice.encode()))
 
 
-def _name(base: object) -> str:
+def _name(base: FakeRecord) -> str:
     return "countdown" if base is COUNTDOWN else "airtel"
 
 
