@@ -12,8 +12,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from app.http.addresses import Address
 
-#: So many names are asked for at the same time.
-_AT_ONCE = 64
+#: How many names are looked up at the same time, and how many more that took at most `_QUICK_S` the last time: names
+#: whose servers do not answer never take the room of names that are found.
+_AT_ONCE, _KEPT, _QUICK_S = 64, 64, 1.0
+_REMEMBERED = 10_000
 
 
 class AddressRefused(OSError):
@@ -54,7 +56,8 @@ class SystemResolver(AbstractResolver):
     def __init__(self) -> None:
         """Ask nobody yet."""
         self._asking: dict[str, asyncio.Task[list[Any]]] = {}
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._room, self._kept = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_KEPT)
+        self._quick: dict[str, None] = {}
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -90,9 +93,19 @@ class SystemResolver(AbstractResolver):
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
                 loop.call_soon_threadsafe(lambda: answer.done() or end(said))
 
-        async with self._room:
+        async with self._kept if host in self._quick else self._room:
+            self._quick.pop(host, None)
+            began = loop.time()
             threading.Thread(target=ask, daemon=True, name="names").start()
-            return await answer
+            found = await answer
+            if loop.time() - began <= _QUICK_S:
+                self._note_quick(host)
+            return found
+
+    def _note_quick(self, host: str) -> None:
+        if len(self._quick) >= _REMEMBERED:
+            del self._quick[next(iter(self._quick))]
+        self._quick[host] = None
 
     def _answered(self, host: str, asking: "asyncio.Task[list[Any]]") -> None:
         del self._asking[host]

@@ -4,10 +4,12 @@ import email.utils
 import itertools
 import json
 import os
+import socket
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -189,6 +191,49 @@ def test_what_may_not_be_asked_for_is_refused(installation: Installation, receiv
         key: reason for key, (_, reason) in wrong.items()
     }
     assert not receiver.of(path_of(receiver, url))
+
+
+@contextmanager
+def endless(piece: bytes) -> Iterator[str]:
+    """A host that answers every request with the same piece for ever; its origin."""
+    listening, over = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            while not over.is_set():
+                connection.sendall(piece)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=talk, args=(listening.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        over.set()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+
+
+def test_a_receiver_that_never_ends_its_answer_holds_up_nobody(installation: Installation, receiver: Receiver) -> None:
+    with endless(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 2_000) as origin:
+        bad, good = [installation.new_id() for _ in range(4)], [installation.new_id() for _ in range(20)]
+        for id_ in bad:
+            ask(installation, id_, f"{origin}/{id_}")
+        for place, id_ in enumerate(good):
+            ask(installation, id_, url_of(receiver, installation, "204"), after_ms=300 + 50 * place)
+        late = [event["late"] for event in installation.await_event("delivered", *good).values()]
+        why = installation.await_event("attempted", *bad)
+        for id_ in bad:
+            installation.requests.send({"delay-op": "cancel", "delay-id": id_}, None, b"")
+        installation.requests.flush()
+        installation.await_event("cancelled", *bad)
+
+    assert {event["reason"] for event in why.values()} == {"too many interim answers"}
+    assert max(late) < 1_500
 
 
 def test_tries_survive_kill_9(installation: Installation, receiver: Receiver) -> None:

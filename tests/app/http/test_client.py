@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from app.http import answer_reader
 from app.http import client as module
 from app.http.allow_list import AllowList
 from app.http.answers import Answer, Meaning
@@ -74,6 +75,59 @@ class Drip(Peer):
         for byte in b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1_000:
             writer.write(bytes([byte]))
             await asyncio.sleep(0.02)
+
+
+class Pieces(Peer):
+    """Answers a few bytes at a time."""
+
+    def __init__(self, answer: bytes, piece: int) -> None:
+        """Answer in pieces of so many bytes."""
+        super().__init__(answer)
+        self._piece = piece
+
+    async def say(self, writer: asyncio.StreamWriter) -> None:
+        for start in range(0, len(self.answer), self._piece):
+            writer.write(self.answer[start : start + self._piece])
+            await asyncio.sleep(0.001)
+
+
+class Endless(Peer):
+    """Begins an answer, and never ends it."""
+
+    def __init__(self, first: bytes, rest: bytes) -> None:
+        """Say the first once, and the rest for ever."""
+        super().__init__()
+        self._first, self._rest = first, rest
+
+    async def say(self, writer: asyncio.StreamWriter) -> None:
+        writer.write(self._first)
+        while True:
+            writer.write(self._rest)
+            self.sent += len(self._rest)
+            await writer.drain()
+
+
+class Apart:
+    """A peer on a loop of its own, which the test's does not hold up."""
+
+    def __init__(self, peer: Peer) -> None:
+        """Serve nothing yet."""
+        self._peer, self._ready, self._ended = peer, threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    async def _serve(self) -> None:
+        async with listening(self._peer):
+            self._ready.set()
+            await asyncio.to_thread(self._ended.wait, 20)
+
+    def __enter__(self) -> int:
+        self._thread.start()
+        self._ready.wait(5)
+        return self._peer.port
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
 
 
 class Open(Peer):
@@ -145,22 +199,145 @@ async def test_cookies_are_not_kept_and_redirects_not_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "why"),
     [
-        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
-        b"HTTP/1.1 200 " + b"x" * 100_000 + b"\r\n\r\n",
-        b"not HTTP at all\r\n\r\n",
-        b"HTTP/1.1 abc\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", "answer's head too large"),
+        (b"HTTP/1.1 200 " + b"x" * 100_000 + b"\r\n\r\n", "answer's head too large"),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 20_000 + b"\r\n", "answer's head too large"),
+        (b"\r\n" * 40_000 + b"HTTP/1.1 200 OK\r\n\r\n", "answer's head too large"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 9 + b"HTTP/1.1 200 OK\r\n\r\n", "too many interim answers"),
+        (b"not HTTP at all\r\n\r\n", "no HTTP answer"),
+        (b"HTTP/1.1 abc\r\n\r\n", "no HTTP answer"),
+        (b"HTTP/1.1 2000 OK\r\n\r\n", "no HTTP answer"),
+        (b"HTTP/2 200 OK\r\n\r\n", "no HTTP answer"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "timeout"),
     ],
 )
-async def test_what_is_no_answer_is_none(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_no_answer_says_why(said: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMEOUT_S", 1)
     async with listening(Peer(said)) as peer:
         answer = await post(peer)
-    assert (answer.meaning, answer.why) in {(Meaning.AGAIN, "no HTTP answer"), (Meaning.AGAIN, "timeout")}
-    assert "x" * 20 not in answer.why
+    assert (answer.meaning, answer.why) == (Meaning.AGAIN, why)
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        OK + b"X: " + b"x" * 50_000 + b"\r\n\r\n",
+        OK + b"a: b\r\n" * 1_000 + b"Content-Length: 0\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" * 8 + OK + b"Content-Length: 0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 204 No Content\r\n\r\nhello",
+        OK + b"Content-Length: -1\r\n\r\nhello",
+        OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        OK + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello",
+        OK + b"Transfer-Encoding: gzip, chunked\r\n\r\nhello",
+        OK + b"Transfer-Encoding: chunked\r\n\r\nhello",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello, world\r\n0\r\n\r\n",
+        OK + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello",
+        OK + b"Duplicate\r\n: nameless\r\nx: \x00\r\n\r\n",
+        b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+        b"HTTP/1.0 202 Accepted\r\n\r\nhello",
+    ],
+)
+async def test_a_2xx_counts_however_its_body_is_framed(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BODY_S", 0.1)
+    async with listening(Peer(said)) as peer:
+        assert (await post(peer)).meaning is Meaning.TAKEN
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [
+        (b"", b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" * 100),
+        (b"", b"X: y\r\n" * 1_000),
+        (OK, b"X: y\r\n" * 1_000),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 1_000),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n1;", b"x" * 10_000),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X: y\r\n" * 1_000),
+        (OK + b"Content-Encoding: gzip\r\n\r\n", b"\x1f\x8b" * 5_000),
+    ],
+)
+async def test_what_never_ends_is_cut_off_early(first: bytes, rest: bytes) -> None:
+    async with listening(Endless(first, rest)) as peer:
+        async with asyncio.timeout(5):
+            await post(peer)
+            await peer.closed.wait()
+    assert peer.sent < 32 << 20  # what was under way
+
+
+async def test_an_answer_in_many_pieces_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_reader, "PIECES", 10)
+    async with listening(Drip()) as peer:
+        assert await post(peer) == Answer(Meaning.AGAIN, "answer in too many pieces")
+
+
+class Twice(Peer):
+    """Answers the first request twice, the second time when the connection is idle."""
+
+    async def say(self, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        await asyncio.sleep(0.05)
+        if len(self.heads) == 1:
+            writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+
+
+async def stall(seconds: float) -> None:
+    """Hold the loop up."""
+    time.sleep(seconds)  # noqa: ASYNC251 - it is what a busy worker does
+
+
+@pytest.mark.parametrize("wait", [asyncio.sleep, stall])
+async def test_an_answer_that_nobody_asked_for_answers_no_request(wait: Callable[[float], Awaitable[None]]) -> None:
+    """Also where the loop was busy, so that the answer was not read when the next request is sent."""
+    peer = Twice()
+    with Apart(peer) as port:
+        posts = HttpClient(lambda: 0)
+        allowed = AllowList(["http://127.0.0.1:*"]).allowed(f"http://127.0.0.1:{port}/")
+        first = await posts.post(allowed, b"1", [])
+        await wait(0.3)
+        second = await posts.post(allowed, b"2", [])
+        await posts.stop()
+    assert (first.status, second.status) == (200, 200)
+    assert (len(peer.heads), peer.connections) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 201 Created\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 20",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 20",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+async def test_a_connection_with_more_than_an_answer_is_not_used_again(said: bytes) -> None:
+    async with listening(Peer(said)) as peer:
+        await post(peer, times=2)
+    assert (len(peer.heads), peer.connections) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 503 Busy\r\nContent-Length: 2\r\n\r\nno",
+        b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 5\r\n\r\nhello",
+    ],
+)
+@pytest.mark.parametrize("piece", [1, 7, 1_000])
+async def test_a_connection_with_a_whole_answer_is_used_again(said: bytes, piece: int) -> None:
+    peer = Pieces(said, piece)
+    async with listening(peer):
+        await post(peer, times=3)
+    assert (len(peer.heads), peer.connections) == (3, 1)
 
 
 async def test_an_answer_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,3 +448,22 @@ async def test_whoever_stops_waiting_for_a_name_leaves_it_to_others(monkeypatch:
     await asyncio.sleep(0)
     go.set()
     assert len(await asyncio.wait_for(second, 5)) == 1
+
+
+async def test_names_that_were_found_quickly_have_room_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+
+    def getaddrinfo(host: str, *_: Any, **__: Any) -> list[Any]:
+        if host.startswith("slow"):
+            go.wait(10)
+            raise socket.gaierror(-2, "unknown")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    resolver = SystemResolver()
+    await resolver.resolve("known.test", 443)
+    waiting = [asyncio.create_task(resolver.resolve(f"slow-{number}.test", 443)) for number in range(200)]
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(resolver.resolve("known.test", 443), 5)
+    go.set()
+    assert all(isinstance(result, OSError) for result in await asyncio.gather(*waiting, return_exceptions=True))
