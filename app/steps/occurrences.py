@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import msgspec
 
-from punctual.contract.jitter import spread
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.zones import parse_zone
 from tables import Command, Entry, Series, keys
@@ -48,7 +47,7 @@ def begun(rule: Recurrence, planned_ms: int) -> Series:
 
 def due_of(rule: Recurrence, id_: str, planned_ms: int) -> int:
     """Return when an occurrence is due that is planned then: its jitter may be later."""
-    return planned_ms if rule.jitter_ms is None else spread(id_, planned_ms, rule.jitter_ms)
+    return rule.due(id_, planned_ms)
 
 
 def is_as_planned(series: Series, id_: str, due_ms: int) -> bool:
@@ -154,7 +153,7 @@ def _is_last(rule: Recurrence, series: Series) -> bool:
 
 def _after(rule: Recurrence, series: Series, due_ms: int) -> int:
     """Return the time after which the next occurrence is planned: one that was put off takes the place of others."""
-    latest_ms = series.planned_ms + (rule.jitter_ms or 0)
+    latest_ms = series.planned_ms + rule.jitter_at(series.planned_ms)
     return due_ms if due_ms > latest_ms else series.planned_ms
 
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from punctual.contract import headers as names
 from punctual.contract import native, recurring
-from punctual.contract.jitter import spread
 from punctual.contract.native import Record
 from punctual.contract.request import ID_BYTES, Headers, Op, Reason, Refusal, Request
 from punctual.contract.words import Words
@@ -92,7 +91,7 @@ def request(
         else:
             asked.due_ms = _due(said, words, own, op, record.timestamp)
         if asked.jitter_ms:
-            asked.due_ms = spread(asked.id, asked.due_ms, asked.jitter_ms)
+            asked.due_ms = native.spread_of(asked, asked.jitter_ms)
     return asked
 
 

@@ -99,8 +99,15 @@ def _decode(record: Record) -> Request:
     elif op in ("schedule", "reschedule"):
         request.due_ms = due_of(said, users, stamp_ms)
     if rare and request.jitter_ms:
-        request.due_ms = spread(request.id, request.due_ms, request.jitter_ms)
+        request.due_ms = spread_of(request, request.jitter_ms)
     return request
+
+
+def spread_of(request: Request, jitter_ms: int) -> int:
+    """Return when a request is due that may be later by `jitter_ms`; an occurrence is due before the next one is."""
+    if request.recurrence is not None and request.op == "schedule":
+        return request.recurrence.due(request.id, request.due_ms)
+    return spread(request.id, request.due_ms, jitter_ms)
 
 
 def delivery(message: Message, due_ms: int) -> Headers:

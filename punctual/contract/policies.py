@@ -9,8 +9,7 @@ import msgspec
 
 from punctual.contract import headers as names
 from punctual.contract.dialects import Dialect
-from punctual.contract.jitter import spread
-from punctual.contract.native import LATE_POLICIES, Record
+from punctual.contract.native import LATE_POLICIES, Record, spread_of
 from punctual.contract.request import Request
 from punctual.contract.times import LONGEST_MS, parse_duration
 
@@ -81,9 +80,9 @@ def _decode(decode: Callable[[Record], Request], policies: Policies, record: Rec
 def _add(asked: Request, policies: Policies) -> None:
     if policies.jitter_ms and asked.jitter_ms is None and asked.op in ("schedule", "reschedule"):
         asked.jitter_ms = policies.jitter_ms
-        asked.due_ms = spread(asked.id, asked.due_ms, policies.jitter_ms)
         if asked.recurrence is not None:
             asked.recurrence = msgspec.structs.replace(asked.recurrence, jitter_ms=policies.jitter_ms)
+        asked.due_ms = spread_of(asked, policies.jitter_ms)
     if asked.op != "schedule":
         return
     if asked.max_late_ms is None:

@@ -5,6 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from punctual.contract import cron
+from punctual.contract.jitter import spread
 from punctual.contract.zones import UTC
 
 Misfire = Literal["catch-up", "catch-up-last"]
@@ -21,7 +22,7 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
     Either `every_ms` is set, an interval that is counted from `anchor_ms`, the first occurrence, or `cron`, 5 or 6
     fields, in `zone`, an IANA name (None: UTC). Nothing is planned after `until_ms`, and no more than `count`
     occurrences. An occurrence that is later than `window_ms` is not delivered (None: however late). Each is due at a
-    random moment within `jitter_ms` after its planned time.
+    random moment within `jitter_ms` after its planned time, and before the next planned time.
 
     It travels as msgpack in rows and through the forwards topic, so fields are only ever added at the end.
     """
@@ -49,6 +50,23 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
         until = cron.END_S if self.until_ms is None else self.until_ms // 1000
         found = cron.schedule(self.cron, self.zone or UTC).after(ms // 1000, until)
         return None if found is None else found * 1000
+
+    def due(self, id_: str, planned_ms: int) -> int:
+        """Return when an occurrence is due that is planned then: before the next one is planned, whatever the jitter.
+
+        A series waits as one message, so an occurrence that was due later would take the place of others.
+        """
+        if not self.jitter_ms:
+            return planned_ms
+        return spread(id_, planned_ms, self.jitter_at(planned_ms))
+
+    def jitter_at(self, planned_ms: int) -> int:
+        """Return the most by which the occurrence that is planned then is due after its planned time."""
+        jitter_ms = self.jitter_ms or 0
+        if jitter_ms < SHORTEST_MS or (self.every_ms is not None and jitter_ms < self.every_ms):
+            return jitter_ms
+        following_ms = self.after(planned_ms)
+        return jitter_ms if following_ms is None else min(jitter_ms, following_ms - 1 - planned_ms)
 
     def last_before(self, after_ms: int, now_ms: int) -> int | None:
         """Return the latest planned time after `after_ms` and not after `now_ms`, None if there is none.

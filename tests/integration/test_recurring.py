@@ -134,6 +134,11 @@ def test_large_messages_that_recur_all_at_once_go_on_in_steps_that_a_broker_take
     for number in range(series):
         headers = {"delay-id": f"large-{number}", "delay-to": to, **recurs}
         installation.requests.send(headers, f"{number}".encode(), bytes(100_000))
+    jittered = installation.topic()
+    every_second(installation, "jittered", jittered, jitter="PT10S", count="8", misfire="catch-up")
     installation.requests.flush()
 
     eventually(lambda: len({r.header("delay-id") for r in read(installation.bootstrap, to)}) == 2 * series, 40)
+    eventually(lambda: len(of(installation, jittered, "jittered")) == 8, what="what is spread over its interval")
+    dues = [int(record.header("delay-due")) for record in of(installation, jittered, "jittered")]
+    assert all(later - due < 2 * _EVERY_MS for due, later in itertools.pairwise(dues))

@@ -307,6 +307,19 @@ def test_jitter_moves_each_occurrence_and_not_the_plan(bench: Workbench) -> None
     assert all(due % MINUTE <= 20_000 for due in dues)
 
 
+def test_jitter_longer_than_the_interval_drops_no_occurrence(bench: Workbench) -> None:
+    every(bench, delay_jitter="PT10M")
+    dues = []
+    for number in range(1, 20):
+        row = bench.claim("weekly")
+        dues.append(keys.due_of(row))
+        assert not is_missed(bench.claims[row], row, dues[-1])
+        assert NOW + number * MINUTE <= dues[-1] < NOW + (number + 1) * MINUTE
+        bench.now_ms = max(bench.now_ms, dues[-1])
+        assert [event["event"] for event in bench.run(bench.delivered(row))] == ["delivered", "accepted"]
+    assert len({due % MINUTE for due in dues}) > 15
+
+
 def test_older_workers_in_the_installation_are_no_place_for_it(bench: Workbench) -> None:
     record = bench.log.record(NOW, delay_id="weekly", delay_to="orders", delay_every="PT1M")
     step = Step(NOW, version=3)

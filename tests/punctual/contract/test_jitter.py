@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from punctual.contract import native
+from punctual.contract.dialects import NATIVE
 from punctual.contract.jitter import spread
+from punctual.contract.policies import Policies, with_policies
 from punctual.contract.request import Reason, Refusal
 from tests.punctual.contract.records import NOW, Log
 
@@ -57,3 +59,13 @@ def test_what_is_no_duration_is_refused_by_its_name(name: str) -> None:
         native.decode(Log().record(delay_to="orders", delay_at=str(NOW), **{name: "1s"}))
 
     assert raised.value.reason is Reason.MALFORMED
+
+
+def test_the_first_occurrence_is_spread_as_all_others_are() -> None:
+    said = {"delay_to": "a", "delay_id": "a", "delay_every": "PT1M"}
+    own = native.decode(Log().record(**said, delay_jitter="PT1H"))
+    of_input = with_policies(NATIVE, Policies(jitter_ms=3_600_000)).decode(Log().record(**said))
+
+    for asked in (own, of_input):
+        assert asked.recurrence is not None
+        assert asked.due_ms == asked.recurrence.due("a", NOW + 60_000) < NOW + 120_000

@@ -248,6 +248,20 @@ def test_an_interval_does_not_drift_and_does_not_begin_before_its_first_time() -
     assert recurrence.after(NOW + 700_001) == NOW + 707_000
 
 
+@pytest.mark.parametrize(
+    "recurrence",
+    [Recurrence(HOUR, None, NOW, jitter_ms=5 * HOUR), Recurrence(None, "0 * * * *", jitter_ms=5 * HOUR)],
+)
+def test_an_occurrence_is_due_before_the_next_one_is_planned_whatever_the_jitter(recurrence: Recurrence) -> None:
+    planned = recurrence.following(NOW, 50)
+    dues = [recurrence.due("a", one) for one in planned]
+
+    assert all(one <= due < one + HOUR for one, due in zip(planned, dues, strict=True))
+    assert max(due - one for one, due in zip(planned, dues, strict=True)) > HOUR // 2
+    last = msgspec.structs.replace(recurrence, until_ms=planned[-1])
+    assert last.jitter_at(planned[-1]) == 5 * HOUR
+
+
 def test_rows_and_forwards_have_it_in_few_bytes_that_never_change() -> None:
     encode = msgspec.msgpack.Encoder().encode
     plain = Recurrence(60_000, None, NOW)
