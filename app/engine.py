@@ -23,7 +23,9 @@ from app.kafka import Cluster, Sender
 from app.ownership.arrivals import Arrivals
 from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
+from app.ownership.changelog_guard import ChangelogGuard
 from app.ownership.input_logs import InputLogs
+from app.ownership.internal_logs import InternalLogs
 from app.ownership.recovery import StoreRecovery
 from app.partition.fetched import has_ingested
 from app.partition.partition import Partition
@@ -45,7 +47,7 @@ from app.route import HTTP, name_of, named
 from app.settings import Settings
 from app.throttle.controls import Controls
 from app.throttle.throttle import Throttle
-from app.topics import TopicLimits, ensure
+from app.topics import TopicLimits, check_again, ensure
 from app.traces.on import traces_of
 from app.version import VERSION
 from app.web.measures import Measures
@@ -107,6 +109,8 @@ class Engine:
         self._intake = intake = GroupIntake(self._app)
         partitions = dict[int, Partition]()
         logs = InputLogs(settings, self.cluster, self.clock)
+        internal = InternalLogs(settings, self.cluster, cold=self.limits.cold)
+        guard = ChangelogGuard(settings, self.table, self.journal, internal.changelog_id, internal.committed)
         liveness = InputLiveness(intake, logs.topics)
         self.controls = Controls(settings, self.cluster)
         self._queues = Queues(settings, self.cluster, self.clock.wall_ms)
@@ -147,7 +151,7 @@ class Engine:
             self.table,
             self.cluster,
             Stages(
-                StoreRecovery(settings, self.clock, self.table, self.journal, self.limits.tombstones_ms),
+                StoreRecovery(settings, self.clock, self.table, self.journal, guard, self.limits.tombstones_ms),
                 logs,
                 watermark,
                 intake,
@@ -169,6 +173,7 @@ class Engine:
             watermark.run(),
             self.controls.run(),
             self._queues.run(),
+            internal.run(lambda: check_again(settings)),
             Housekeeping(self, self._app, self._lock, agreement).run(),
             Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat}).run(),
         ):

@@ -81,6 +81,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
     row_version: int = setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
     accept_recreated: tuple[str, ...] = setting("DELAY_ACCEPT_RECREATED", "", words)
+    accept_loss: tuple[str, ...] = setting("DELAY_ACCEPT_LOSS", "", words)
     skip_records: tuple[str, ...] = setting("DELAY_SKIP_RECORDS", "", words)
     max_destinations: int = setting("DELAY_MAX_DESTINATIONS", "10000", whole(1))
     worker_url: str = setting("WORKER_URL", "")

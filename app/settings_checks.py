@@ -37,6 +37,10 @@ def check(settings: "Settings") -> None:
             f"it cannot be above DELAY_REPLICATION_FACTOR ({settings.replication_factor})",
         )
     _check_rates(settings)
+    for name in settings.accept_loss:
+        if not re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}})?", name):
+            why = f"a partition of the changelog is named {settings.changelog}-<partition>"
+            raise SettingInvalid("DELAY_ACCEPT_LOSS", name, why)
     for record in settings.skip_records:
         if not re.fullmatch(rf"{re.escape(settings.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
             why = f"a record of the changelog is named {settings.changelog}-<partition>-<offset>"

@@ -25,6 +25,11 @@ INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
 _BESIDE_BYTES = _MIB * 3 // 4
 TOMBSTONES_MS = 7 * 86_400_000
 _LOOKS, _LOOK_S = 100, 0.1
+_COORDINATOR_ERRORS = (
+    aiokafka.errors.CoordinatorLoadInProgressError,
+    aiokafka.errors.CoordinatorNotAvailableError,
+    aiokafka.errors.NotCoordinatorError,
+)
 _DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
 #: Receipts spread over a few brokers. Their keys are known for a day; the rest is for those that come late.
 _RECEIPT_PARTITIONS, _HOURS_30 = 4, str(30 * 3_600_000)
@@ -108,6 +113,7 @@ async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitab
         if assure_layout is not None and topic_names.layout(settings.app_id) in there:
             await assure_layout(settings)
         _assure_changelog(settings, there)
+        await _assure_unused(admin, settings, there)
         # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
         cold = bool(settings.horizon_ms) or settings.cold in there
         configs = await _settled(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
@@ -178,6 +184,25 @@ async def _ensure(settings: Settings, topic: str) -> int:
         await admin.close()
 
 
+async def check_again(settings: Settings) -> None:
+    """Log an error for each setting of a topic that would lose messages, as far as topics are there.
+
+    Raises aiokafka.errors.KafkaError if no broker answers.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    await admin.start()
+    try:
+        there = await partitions_by_topic(admin)
+        wanted = plan(settings, cold=settings.cold in there)
+        configs = await _configs(admin, [topic for topic in wanted if topic in there])
+    finally:
+        await admin.close()
+    for topic, config in configs.items():
+        partitions, needed = wanted[topic]
+        for sentence in mismatches(settings, topic, partitions, partitions, config, needed):
+            log.error("%s", sentence, extra={"topic": topic})
+
+
 def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
     """See that no empty changelog is made where another has what is pending."""
     if settings.changelog in there:
@@ -190,6 +215,42 @@ def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
             f"that DELAY_PARTITIONS and DELAY_REPARTITIONED are right: there is {', '.join(others) or 'no other'}."
         )
         raise TopicMismatch(msg)
+
+
+async def _assure_unused(admin: AIOKafkaAdminClient, settings: Settings, there: Collection[str]) -> None:
+    """Check that an installation without a changelog is a new one. Raises TopicMismatch with what to do."""
+    if settings.changelog in there or settings.changelog in settings.accept_recreated:
+        return
+    if await _has_databases(admin, settings) or await _has_read(admin, settings, there):
+        msg = (
+            f"topic {settings.changelog} is missing, and this installation has worked before: an empty one would have "
+            "none of its pending messages, and all requests would be read and delivered again. Restore the topic, or "
+            f"set DELAY_ACCEPT_RECREATED={settings.changelog} for all workers and restart them: each writes its "
+            "databases to a new changelog. Keep all data directories: they hold the only copy of the pending messages."
+        )
+        raise TopicMismatch(msg)
+
+
+async def _has_databases(admin: AIOKafkaAdminClient, settings: Settings) -> bool:
+    """Return whether the data directory is this installation's and holds databases."""
+    cluster_id = (await admin.describe_cluster()).get("cluster_id") or ""
+    theirs = settings.data_path / "installation"
+    said = theirs.read_text().strip() if theirs.is_file() else ""
+    ours = said.startswith(f"{settings.app_id} on cluster ") and said.endswith(cluster_id)
+    return ours and any(settings.data_path.rglob("delays-*.db"))
+
+
+async def _has_read(admin: AIOKafkaAdminClient, settings: Settings, there: Collection[str]) -> bool:
+    """Return whether the group has read records of inputs that are there; brokers forget those of deleted topics."""
+    for look in range(_LOOKS):
+        try:
+            read = await admin.list_consumer_group_offsets(settings.app_id)
+            break
+        except _COORDINATOR_ERRORS:  # a new cluster makes its coordinators when they are first asked for
+            if look == _LOOKS - 1:
+                raise
+            await asyncio.sleep(_LOOK_S)
+    return any(tp.topic in there and found.offset > 0 for tp, found in read.items() if tp.topic in settings.inputs)
 
 
 async def partitions_by_topic(admin: AIOKafkaAdminClient) -> dict[str, int]:

@@ -18,6 +18,8 @@ MAX_DUE_MS = (1 << 55) - 1
 
 #: Kinds that live in the changelog and in the database.
 DELIVERED, ORDERS, ORIGIN, POSITION, SEAL, TOLD, WRITER = b"d", b"c", b"o", b"p", b"s", b"t", b"w"
+#: The position without a topic: from which offset of the changelog on everything that counts is in it.
+HEAD = POSITION
 #: Kinds that live in the database alone: they are rebuilt from the others.
 BUCKET, EXPIRY, ID, META, COUNT, SHARE = b"b", b"e", b"i", b"m", b"n", b"s"
 

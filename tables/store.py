@@ -28,6 +28,7 @@ from tables.database import Database
 from tables.entry import VERSION, Entry, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
 from tables.expiring_index import ExpiringIndex
+from tables.followed import Followed, decode_followed, followed_bytes
 from tables.foreign_writes import ForeignWrites
 from tables.id_index import IdIndex
 from tables.orders import Orders, decode_orders
@@ -39,11 +40,17 @@ from tables.step_numbers import StepNumbers
 
 _META_FORMAT, _META_OFFSET = keys.META + b"format", keys.META + b"offset"
 _META_SEEN, _META_WRITER = keys.META + b"seen", keys.META + b"writer"
+_META_LOG = keys.META + b"log"
 
 #: The layout of the database, its keys and what they mean; a newer one is not read but restored. 2: what the cold tier
 #: was told. From 3 on: rows of the version that is so much less; written with the first of them.
 _LAYOUTS = 1
 FORMAT = VERSION + _LAYOUTS
+#: Where keys lie that the changelog has too, in order; a seal is left out.
+_LOGGED = (
+    (b"\x00", keys.ROWS_END),
+    *map(keys.span, sorted((keys.DELIVERED, keys.ORDERS, keys.ORIGIN, keys.POSITION, keys.TOLD))),
+)
 
 
 class PartitionStore:
@@ -82,6 +89,12 @@ class PartitionStore:
         self.positions: dict[str, Position] = {
             key[1:].decode(): decode_position(value) for key, value in self._scan(keys.POSITION)
         }
+        #: What the changelog says of its own beginning (tables/followed.py), None if it has never lost anything.
+        self.head = self.positions.pop("", None)
+        raw = self._db.get(_META_LOG)
+        #: Which changelog this database is a copy of.
+        self.followed = Followed() if raw is None else decode_followed(raw)
+        self._followed_written = self.followed
         self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
         self.orders: ExpiringIndex[Orders] = ExpiringIndex(self._db, keys.ORDERS, decode_orders)
         self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(self._db, keys.DELIVERED, decode_delivered)
@@ -173,6 +186,14 @@ class PartitionStore:
         for kind in (keys.ORDERS, keys.DELIVERED, keys.TOLD):
             yield from self._scan(kind)
 
+    def image(self, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+        """Return the next `limit` records that a changelog has of this database, by key from `start` on."""
+        found: list[tuple[bytes, bytes]] = []
+        for begin, end in _LOGGED:
+            if start < end and len(found) < limit:
+                found += itertools.islice(self._db.items(max(start, begin), end), limit - len(found))
+        return found
+
     @property
     def clashes(self) -> set[bytes]:
         """Rows found in recovery whose id has a later row: what is left of them is replaced."""
@@ -193,7 +214,7 @@ class PartitionStore:
             self.shares.apply(changes)
         for topic, position in changes.positions.items():
             batch.put(keys.POSITION + topic.encode(), position_bytes(position))
-            self.positions[topic] = position
+            self._note_position(topic, position)
         for key, number in changes.origins.items():
             batch.put(key, keys.long_bytes(number))
             self.origins[key] = number
@@ -264,9 +285,15 @@ class PartitionStore:
         else:
             batch.put(key, value)
             if kind == keys.POSITION:
-                self.positions[key[1:].decode()] = decode_position(value)
+                self._note_position(key[1:].decode(), decode_position(value))
             else:
                 self.origins[key] = int.from_bytes(value, "big")
+
+    def _note_position(self, topic: str, position: Position) -> None:
+        if topic:
+            self.positions[topic] = position
+        else:
+            self.head = position
 
     def _replay_seal(self, batch: rocksdict.WriteBatch, value: bytes | None) -> None:
         if value is None:
@@ -274,6 +301,11 @@ class PartitionStore:
         else:
             batch.put(keys.SEAL, value)
         self.sealed = value
+
+    def follow(self, followed: Followed, offset: int | None = None) -> None:
+        """Be a copy of another changelog, or of another range of it; `offset` is where it goes on, if that changes."""
+        self.followed = followed
+        self.apply(Changes(), self.offset if offset is None else offset, self.writer, self.seen_ms)
 
     def holds_version(self, version: int) -> None:
         """Write down that no row of a newer version is left: workers before that can open it from now on."""
@@ -290,6 +322,9 @@ class PartitionStore:
         if self.format != needed:
             batch.put(_META_FORMAT, keys.long_bytes(needed))
         batch.put(_META_OFFSET, keys.long_bytes(offset))
+        if self.followed is not self._followed_written:
+            batch.put(_META_LOG, followed_bytes(self.followed))
+            self._followed_written = self.followed
         self._steps.write(batch)
         batch.put(_META_SEEN, keys.long_bytes(now_ms))
         batch.put(_META_WRITER, keys.long_bytes(writer))

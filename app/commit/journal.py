@@ -7,7 +7,7 @@ again: duplicates, never losses.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from app.commit.tally import Tally
 from app.errors import NotOwner, PartitionStopped
@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 #: Larger than any step: a step's changelog records are exactly one batch, which a broker appends whole or not at all.
 WHOLE = 1 << 28
+#: Records of a database that are read at a time when it is written to its changelog: about 20 ms.
+_IMAGE = 2_000
 
 
 class Journal:
@@ -110,7 +112,7 @@ class Journal:
             msg = (
                 f"{name} says that epoch {epoch - 1} is taken, after which there is none: nobody counts so far, so a "
                 "record is forged. See who may write to this topic, find the record with key 'w' that says so, set "
-                f"DELAY_SKIP_RECORDS={name}-<its offset>, remove the partition's database under DATADIR and restart."
+                f"DELAY_SKIP_RECORDS={name}-<its offset>, move the partition's database out of DATADIR and restart."
             )
             raise PartitionStopped(msg)
         return epoch
@@ -139,6 +141,30 @@ class Journal:
                 size += len(value or b"") + 32
                 batch.append(now_ms, key, value)
             await self._append(partition, batch, now_ms, last=not waiting)
+
+    async def write_image(self, partition: int, now_ms: int) -> int:
+        """Write everything that a partition's database holds to the changelog again; return how many records.
+
+        Each is as it is when it is written, so that the changelog ends up the same wherever this is cut off.
+        """
+        store, start, written = self._table.stores[partition], b"", 0
+        while found := store.image(start, _IMAGE):
+            start, written = found[-1][0] + b"\x00", written + len(found)
+            for batch in self._batches_of(found, store.writer, now_ms):
+                await self._append(partition, batch, now_ms, last=False)
+        return written
+
+    def _batches_of(self, records: Sequence[tuple[bytes, bytes]], writer: int, now_ms: int) -> Iterator[Batch]:
+        """Put records into batches of this writer, as large as steps are."""
+        batch, size = self.new_batch(WHOLE), 0
+        for number, (key, value) in enumerate(records):
+            if not size:
+                batch.append(now_ms, keys.WRITER, keys.long_bytes(writer))
+            batch.append(now_ms, key, value)
+            size += len(key) + len(value) + 32
+            if size >= TARGET_BYTES or number == len(records) - 1:
+                yield batch
+                batch, size = self.new_batch(WHOLE), 0
 
     async def put(self, partition: int, batch: Batch) -> None:
         """Append a batch of this partition's writer to its changelog as it is: nothing of it is applied here."""

@@ -5,10 +5,12 @@ import logging
 from app.clock import Clock
 from app.commit.journal import Journal
 from app.errors import PartitionStopped
+from app.ownership.changelog_guard import ChangelogGuard
 from app.settings import Settings
 from app.steps.step import Step
 from app.steps.transitions import ended
 from tables import Inspection, PartitionStore, RecordsGarbled, Stores, keys
+from tables.followed import whole_from
 
 log = logging.getLogger(__name__)
 
@@ -16,15 +18,27 @@ log = logging.getLogger(__name__)
 class StoreRecovery:
     """Restores the partitions of one worker."""
 
-    def __init__(self, settings: Settings, clock: Clock, table: Stores, journal: Journal, tombstones_ms: int) -> None:
-        """Restore stores of `table`; the changelog keeps tombstones for `tombstones_ms`."""
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        table: Stores,
+        journal: Journal,
+        guard: ChangelogGuard,
+        tombstones_ms: int,
+    ) -> None:
+        """Restore stores of `table`; the changelog keeps tombstones for `tombstones_ms`.
+
+        `guard` checks that it is whole.
+        """
         self._settings, self._clock, self._table, self._journal = settings, clock, table, journal
-        self._tombstones_ms = tombstones_ms
+        self._guard, self._tombstones_ms = guard, tombstones_ms
 
     async def restore(self, number: int) -> PartitionStore:
         """Restore to the changelog's end and become the only writer.
 
-        Raises RecordUnreadable if a record cannot be read; RecordsGarbled if such ones keep coming meanwhile.
+        Raises PartitionStopped if the changelog is not whole, RecordUnreadable if a record cannot be read,
+        RecordsGarbled if such ones keep coming meanwhile.
         """
         try:
             return await self._take_over(number)
@@ -71,27 +85,23 @@ class StoreRecovery:
             sentence = "partition %d: %d keys that a zombie wrote are set right"
             log.warning(sentence, number, len(store.foreign.keys), extra={"partition": number})
             await self._journal.rewrite(number, self._clock.wall_ms())
+        await self._guard.settle(number, store, self._clock.wall_ms())
         return store
 
     async def _read(self, number: int, *, looked_at: bool) -> PartitionStore:
         name = f"{self._settings.changelog}-{number}"
         skip = self._settings.skipped(name)
-        now = self._clock.wall_ms()
-        store = self._table.open(number, now - self._tombstones_ms // 2)
+        # However old it is: it may be all that is left.
+        store = self._table.open(number, 0)
         reader = self._journal.reader(number, store.offset)
         begin, end = await reader.begin(), await reader.end()
-        if store.offset > end:
-            log.error(
-                "partition %d: the local database is at offset %d of a changelog that ends at %d: it was emptied "
-                "or recreated. The changelog is the truth: the local database is dropped.",
-                number,
-                store.offset,
-                end,
-                extra={"topic": self._settings.changelog, "partition": number, "offset": store.offset},
-            )
-            store = self._table.renew(number)
+        store = await self._guard.before(number, store, begin, end)
+        if not store.followed.writing and begin <= whole_from(store.head):
+            young = self._table.open(number, self._clock.wall_ms() - self._tombstones_ms // 2)
+            store = store if young is store else await self._guard.before(number, young, begin, end)
         reader = self._journal.reader(number, max(begin, store.offset))
         await self._table.restore(number, reader, skip, Inspection(name, skip) if looked_at else None)
+        await self._guard.after(number, store)
         return store
 
 

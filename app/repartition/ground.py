@@ -11,6 +11,8 @@ from app.clock import Clock
 from app.commit.journal import Journal
 from app.commit.transactional_journal import TransactionalJournal
 from app.kafka import Cluster, Sender
+from app.ownership.changelog_guard import ChangelogGuard
+from app.ownership.internal_logs import InternalLogs
 from app.ownership.recovery import StoreRecovery
 from app.process.datadir import claim
 from app.repartition.topics import Topics
@@ -31,7 +33,9 @@ class Side:
         self.settings, self._directory = settings, directory
         self.table = Stores(directory, Clock.wall_ms, Clock.monotonic_ms)
         self.journal = _journal(settings, cluster, sender, self.table)
-        self.recovery = StoreRecovery(settings, Clock(), self.table, self.journal, TOMBSTONES_MS)
+        logs = InternalLogs(settings, cluster)
+        guard = ChangelogGuard(settings, self.table, self.journal, logs.changelog_id, _nothing_read)
+        self.recovery = StoreRecovery(settings, Clock(), self.table, self.journal, guard, TOMBSTONES_MS)
 
     @property
     def numbers(self) -> range:
@@ -131,6 +135,11 @@ async def ground(settings: Settings, after: int) -> AsyncIterator[Ground]:
         await cluster.stop()
         await topics.close()
         lock.close()
+
+
+async def _nothing_read(*_: object) -> dict[str, int]:
+    """Return nothing: the new changelog does not say yet how far inputs are read."""
+    return {}
 
 
 def _journal(settings: Settings, cluster: Cluster, sender: Sender, table: Stores) -> Journal:

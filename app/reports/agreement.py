@@ -25,6 +25,7 @@ OF_A_WORKER = frozenset(
         "DELAY_HTTP_SECRETS_FILE",
         "DELAY_LOG_FORMAT",
         "DELAY_MIN_FREE_DISK",
+        "DELAY_ACCEPT_LOSS",
         "DELAY_ACCEPT_RECREATED",
         "DELAY_PROCESSES",
         "DELAY_ROW_VERSION",

@@ -71,6 +71,7 @@ GOOD = {
     "DELAY_RATES": ("emails=20/s burst 100", {"emails": Rate(20.0, 100)}),
     "DELAY_CATCH_UP_RATE": ("500/s", Rate(500.0)),
     "DELAY_MIN_FREE_DISK": ("0", 0),
+    "DELAY_ACCEPT_LOSS": ("delay-delays-changelog-3", ("delay-delays-changelog-3",)),
     "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
     "DELAY_SKIP_RECORDS": ("delay-delays-changelog-3-17,", ("delay-delays-changelog-3-17",)),
     "DELAY_MAX_DESTINATIONS": ("5", 5),

@@ -89,6 +89,10 @@ class Broker:
         self.network = Network(loop, seed, self.serve, world)
         self.logs: dict[str, list[Log]] = {}
         self.leaders: dict[TopicPartition, int] = {}
+        #: Another one for each life of a topic.
+        self.ids: dict[str, str] = {}
+        #: How far the group has read inputs, as it has committed when all was settled.
+        self.committed: dict[TopicPartition, int] = {}
         rnd = random.Random(f"{seed}-coordinator")  # noqa: S311
         self.coordinator = Coordinator(
             loop,
@@ -129,6 +133,7 @@ class Broker:
 
     def create(self, topic: str, partitions: int, *, append_time: bool = True) -> None:
         """Create a topic."""
+        self.ids[topic] = f"{topic} of {self._loop.time()}"
         self.logs[topic] = [Log(topic, number, append_time=append_time) for number in range(partitions)]
         for number in range(partitions):
             self.leaders[topic, number] = NODES[(len(self.logs) + number) % len(NODES)]
@@ -184,7 +189,7 @@ class Broker:
         if self.leaders.get((topic, number)) != call.node:
             return Topics([(topic, [(number, _NOT_LEADER, -1, -1, 0, None, b"")])]), 0.0
         log = self.logs[topic][number]
-        if offset > log.end:
+        if not log.begin <= offset <= log.end:
             return Topics([(topic, [(number, _OUT_OF_RANGE, -1, -1, 0, None, b"")])]), 0.0
         committed = call.request._isolation_level == _COMMITTED
         if (log.stable_end if committed else log.end) > offset:
@@ -210,7 +215,7 @@ class Broker:
                     continue
                 log = self.logs[topic][number]
                 end = log.stable_end if committed else log.end
-                answers.append((number, _NONE, -1, 0 if which == _EARLIEST else end))
+                answers.append((number, _NONE, -1, log.begin if which == _EARLIEST else end))
             topics.append((topic, answers))
         return Topics(topics), 0.0
 

@@ -114,7 +114,7 @@ class Log:
         self.topic, self.partition, self._append_time = topic, partition, append_time
         self.batches: list[Batch] = []
         self._bases: list[int] = []
-        self.end = 0
+        self.begin = self.end = 0
         self._producers: dict[int, _Producer] = {}
         #: First offsets of transactions that have not ended, by producer.
         self.ongoing: dict[int, int] = {}
@@ -156,6 +156,12 @@ class Log:
         self._bases.append(batch.base)
         self.end = batch.end
         self._tell()
+
+    def lose_head(self) -> None:
+        """Delete all records that there are."""
+        self.begin = self.end
+        self.batches.clear()
+        self._bases.clear()
 
     def _tell(self) -> None:
         for watcher in self.watchers:

@@ -19,6 +19,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
 from app.ownership import arrivals, destination_end
 from app.ownership.catching_up import CatchingUp
+from app.ownership.changelog_guard import ChangelogGuard
 from app.ownership.destination_end import DestinationEnd
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
@@ -32,7 +33,7 @@ from app.throttle.allowance import Allowance
 from app.throttle.controls import Controls
 from punctual.contract import forward, jitter
 from punctual.contract.native import Copy
-from tables import Bound, Changes, Entry, Order, keys
+from tables import Bound, Changes, Entry, Order, PartitionStore, followed, keys
 from tables.restore import StaleFilter
 from tables.row_writes import RowWrites
 from tests.simulation import planted_teams
@@ -275,6 +276,21 @@ def _by_id(copy_of: Any) -> Any:
     return planted
 
 
+def _restored_from_what_is_there(_: Any) -> Any:
+    async def planted(self: ChangelogGuard, number: int, store: PartitionStore, found: Any, **_: Any) -> PartitionStore:
+        found.trusted = False
+        return self._anew(number, store, found)
+
+    return planted
+
+
+def _wholly_written_at_once(mark: Any) -> Any:
+    async def planted(self: ChangelogGuard, number: int, changes: Changes, head: Any, now_ms: int) -> None:
+        await mark(self, number, changes, followed.head_at(head.offset, followed.WHOLE), now_ms)
+
+    return planted
+
+
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
@@ -316,6 +332,13 @@ BUGS: dict[str, list[Bug]] = {
     "the callbacks of a series have one name": [(occurrences, "source_of", _one_name)],
     "a callback that is not taken is forgotten": [(Outcomes, "_uncalled", _given_up_at_once)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
+    "a changelog that has lost its head is restored silently": [(ChangelogGuard, "after", _nothing)],
+    "a changelog that has lost its head is not written again": [(ChangelogGuard, "settle", _nothing)],
+    "a changelog that was deleted takes its database with it": [
+        (ChangelogGuard, "_apart", _restored_from_what_is_there),
+        (ChangelogGuard, "after", _nothing),
+    ],
+    "a changelog that is being written again counts as whole": [(ChangelogGuard, "_mark", _wholly_written_at_once)],
     **planted_teams.BUGS,
 }
 

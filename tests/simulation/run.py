@@ -80,9 +80,18 @@ def run(seed: int, *, trace: bool = False) -> Result:
             result.troubles.append(str(stuck))
         else:
             _judge(world, result)
+            _lose_changelog(world, result)
     result.troubles = world.troubles + result.troubles
     result.workers, result.crashes, result.trace = len(world.workers), world.crashes, world.broker.trace or []
     return result
+
+
+def _lose_changelog(world: World, result: Result) -> None:
+    try:
+        if not result.troubles:
+            world.run_on()
+    except Stuck as stuck:
+        result.troubles.append(f"after the changelog was lost, {stuck}")
 
 
 def _judge(world: World, result: Result) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from app.kafka.transactions.coordinator import Fenced
 from app.ownership.arrivals import Arrivals
 from app.ownership.assignment import Ownership, Stages
 from app.ownership.catching_up import CatchingUp
+from app.ownership.changelog_guard import ChangelogGuard
 from app.ownership.input_logs import InputLogs
 from app.ownership.recovery import StoreRecovery
 from app.partition.partition import Partition
@@ -218,6 +219,7 @@ class Worker:
         partitions: dict[int, Partition] = {}
         self.consumer = Consumer(self, self._broker, self._rnd)
         logs = InputLogs(settings, self.cluster, clock)
+        guard = ChangelogGuard(settings, self.table, journal, self._changelog_id, self._committed)
         self.controls = Controls(settings, self.cluster)
         posts = Posts(settings, clock, "simulated", self.web.client(self))
         throttle = Throttle(settings, clock, self.controls.known)
@@ -236,7 +238,7 @@ class Worker:
             self.table,
             self.cluster,
             Stages(
-                StoreRecovery(settings, clock, self.table, journal, limits.tombstones_ms),
+                StoreRecovery(settings, clock, self.table, journal, guard, limits.tombstones_ms),
                 logs,
                 watermark,
                 self.consumer,
@@ -255,6 +257,13 @@ class Worker:
         if settings.quotas:
             self._work.append(self.spawn(following.run()))
         self.ready = True
+
+    async def _changelog_id(self) -> str:
+        return self._broker.ids[self._settings.changelog]
+
+    async def _committed(self, number: int, topics: Collection[str]) -> dict[str, int]:
+        committed = self._broker.committed
+        return {topic: committed[topic, number] for topic in topics if (topic, number) in committed}
 
     def _noting(self, partition: Partition) -> Partition:
         """Note when rows of a partition are claimed, and when claims are abandoned."""

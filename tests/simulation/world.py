@@ -1,6 +1,7 @@
 """One run: a workload, workers, faults, and what has come of it."""
 
 import asyncio
+import dataclasses
 import random
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from tests.simulation.faults import Fault, Plan, plan
 from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
+from tests.simulation.own_logs import OwnLogs
 from tests.simulation.retries import settings_of_retries, with_retries
 from tests.simulation.series import series
 from tests.simulation.teams import settings_of_teams, teams
@@ -99,6 +101,7 @@ class World:
             seed,
             self.destinations,
         )
+        self.settings = dataclasses.replace(self.settings, accept_recreated=(self.settings.changelog,))
         self.controls = controls(seed, self.plan.span_s, self.destinations)
         self.exact = self.settings.guarantee == "exactly_once"
         asks = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
@@ -119,7 +122,7 @@ class World:
         self.fates: dict[str, Fault] = {}
         self.troubles: list[str] = []
         self.crashes = 0
-        self._calm = False
+        self._calm = self.over = False
         #: What each order was taken to have been given at; several, if it was read again after a crash.
         self.stamps: dict[str, set[int]] = defaultdict(set)
 
@@ -132,6 +135,16 @@ class World:
         random.seed(self.seed)
         self.loop.run(self._run(), self.process, _LATEST_S)
         self.troubles += [f"an error that nobody expects: {error!r}" for error in self.loop.errors]
+
+    def run_on(self) -> None:
+        """Lose the changelog when all is over, in some runs, and have workers start again.
+
+        Raises Stuck if that does not come to an end.
+        """
+        own_logs = OwnLogs(self)
+        if self.over and own_logs.happens and not self.troubles:
+            self.loop.run(own_logs.lose(), self.process, 2 * _LATEST_S)
+            self.troubles += [f"an error that nobody expects: {error!r}" for error in self.loop.errors]
 
     async def _run(self) -> None:
         self._set_up()
@@ -151,15 +164,16 @@ class World:
         self.web.calm = True
         for slot in list(self.slots):
             self.start_again(slot)
-        await self._settled()
-        rows = self._rows()
+        await self.settled()
+        rows = self.rows()
         await self._begin_anew()
         if self.settings.row_version in (1, 2) and self.web.posts:
             return  # such rows do not say when the next try is, and it is made then
-        if self._delivered_by(_LAST):
+        if self.delivered_by(_LAST):
             self.troubles.append("a worker that read everything anew has delivered what was dealt with")
-        if self._rows() != rows:
+        if self.rows() != rows:
             self.troubles.append("a worker that read everything anew has other rows")
+        self.over = True
 
     def _set_up(self) -> None:
         settings, broker = self.settings, self.broker
@@ -256,9 +270,9 @@ class World:
                 worker.end()
         self.slots.clear()
         self.start(_LAST)
-        await self._settled()
+        await self.settled()
 
-    async def _settled(self) -> None:
+    async def settled(self) -> None:
         """Wait until everything is dealt with."""
         while not self.troubles and (len(self.owned()) < self.settings.partitions or self._transacting()):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
@@ -288,10 +302,10 @@ class World:
     def _transacting(self) -> bool:
         return any(log.ongoing for logs in self.broker.logs.values() for log in logs)
 
-    def _rows(self) -> dict[int, dict[bytes, Entry]]:
+    def rows(self) -> dict[int, dict[bytes, Entry]]:
         return {number: dict(store.rows()) for number, store in self.owned().items()}
 
-    def _delivered_by(self, slot: str) -> bool:
+    def delivered_by(self, slot: str) -> bool:
         """Return whether the workers of a slot have written to the destinations.
 
         Others still may when everything is dealt with: at least once, a zombie that has just come to itself sends what

@@ -8,6 +8,7 @@ import pytest
 from app.clock import Clock
 from app.errors import PartitionStopped
 from app.kafka.metadata.reader import Stored
+from app.ownership.changelog_guard import ChangelogGuard
 from app.ownership.recovery import StoreRecovery
 from app.settings import Settings
 from tables import Changes, Stores, keys
@@ -63,7 +64,17 @@ class FakeJournal:
 def recovery(directory: Path, log: list[tuple[bytes, bytes | None]], *, meanwhile: bool = False) -> StoreRecovery:
     stores = Stores(directory, Clock.wall_ms, Clock.monotonic_ms)
     journal = cast("Journal", FakeJournal(stores, log, meanwhile))
-    return StoreRecovery(Settings.from_env({}), Clock(), stores, journal, 86_400_000)
+    settings = Settings.from_env({})
+    guard = ChangelogGuard(settings, stores, journal, _no_id, _nothing_read)
+    return StoreRecovery(settings, Clock(), stores, journal, guard, 86_400_000)
+
+
+async def _no_id() -> str:
+    return ""
+
+
+async def _nothing_read(*_: object) -> dict[str, int]:
+    return {}
 
 
 async def test_a_sealed_changelog_stops_its_partition(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.tables.rows import apply, assert_sound, entry, key, put
 
 if TYPE_CHECKING:
     from app.commit.journal import Journal
+    from app.ownership.changelog_guard import ChangelogGuard
     from app.reports.latest import Reports
     from tables import DelayTable
 
@@ -411,7 +412,8 @@ async def test_rows_that_a_later_one_had_replaced_end_before_the_work_begins(tmp
         apply(store, changes)
         store.clashes.update({key(5, 1), key(7, 2)})
         journal, table = cast("Journal", stage.journal), cast("DelayTable", None)
-        await StoreRecovery(stage.settings, stage.clock, table, journal, 0).end_replaced(0, store)
+        guard = cast("ChangelogGuard", None)
+        await StoreRecovery(stage.settings, stage.clock, table, journal, guard, 0).end_replaced(0, store)
 
         assert stage.told() == ["replaced a"]
         assert (store.find("a"), store.find("b"), store.clashes) == (key(3, 3), key(7, 2), set())

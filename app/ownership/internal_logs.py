@@ -1,0 +1,96 @@
+"""Punctual's own topics while a worker runs: one that is deleted, created again, or given partitions ends the worker.
+
+A worker that went on would write to a topic that lacks what the last one had, or wait for ever for what it never reads.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
+
+import aiokafka.errors
+
+from app.errors import LogChanged
+from app.kafka import Cluster
+from app.kafka.metadata.committed import committed
+from app.kafka.metadata.topic_ids import topic_ids
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_EVERY_S = 2.0
+_AGAIN_S = 0.1
+#: So many looks in a row must find a topic missing: a broker that has just started may not know all of them.
+_LOOKS = 2
+#: How often settings of topics are compared with those that they need.
+_SETTINGS_S = 60.0
+
+
+class InternalLogs:
+    """Looks at the topics of one installation: those that hold messages, commands or pauses, and no one else has."""
+
+    def __init__(self, settings: Settings, cluster: Cluster, *, cold: bool = False) -> None:
+        """Look by `cluster`; with `cold` the cold topic is one of them."""
+        self._settings, self._cluster = settings, cluster
+        #: Topics of which nobody else notices that they are gone (app/faust_host/handover.py does of the others).
+        self._own = (settings.changelog, settings.controls, *((settings.cold,) if cold else ()))
+        self._topics = (*settings.inputs, settings.forwards, *self._own)
+        self._known = dict[str, str]()
+        self._missing = 0
+
+    async def changelog_id(self) -> str:
+        """Return the changelog's topic id, "" on brokers that have none."""
+        found = await _persist(lambda: topic_ids(self._cluster, [self._settings.changelog]))
+        return found.get(self._settings.changelog, ("", 0))[0]
+
+    async def committed(self, number: int, topics: Collection[str]) -> Mapping[str, int]:
+        """Return up to where a partition of topics was read, as the group has committed it."""
+        if not topics:
+            return {}
+        return await _persist(lambda: committed(self._cluster, self._settings.app_id, topics, number))
+
+    async def run(self, check_settings: Callable[[], Awaitable[None]]) -> None:
+        """Look until cancelled; `check_settings` compares the topics' settings now and then.
+
+        Raises LogChanged with what to do if a topic is not the one that it was at the start.
+        """
+        now = asyncio.get_running_loop().time
+        checked = now()
+        while True:
+            try:
+                await self.look()
+                if now() - checked > _SETTINGS_S:
+                    checked = now()
+                    await check_settings()
+            except aiokafka.errors.KafkaError as error:
+                log.debug("topics: no metadata: %r", error)
+            await asyncio.sleep(_EVERY_S)
+
+    async def look(self) -> None:
+        """Look once. Raises LogChanged, or aiokafka.errors.KafkaError if no broker answers."""
+        found = await topic_ids(self._cluster, self._topics)
+        gone = [topic for topic in self._own if topic not in found]
+        self._missing = self._missing + 1 if gone else 0
+        if self._missing >= _LOOKS:
+            raise LogChanged(f"{', '.join(gone)}: deleted while this worker was using it")
+        for topic, (id_, partitions) in found.items():
+            if self._known.setdefault(topic, id_) != id_ and topic in self._own:
+                raise LogChanged(f"{topic}: deleted and created again while this worker was using it")
+            wanted = 1 if topic == self._settings.controls else self._settings.partitions
+            if partitions != wanted:
+                raise LogChanged(
+                    f"{topic} has {partitions} partitions now, {wanted} when this worker started: nobody reads the "
+                    "others. Kafka cannot take partitions away"
+                )
+
+
+async def _persist(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask until brokers answer."""
+    while True:
+        try:
+            return await ask()
+        except aiokafka.errors.KafkaError as error:
+            log.debug("no answer: %r", error)
+            await asyncio.sleep(_AGAIN_S)
