@@ -12,6 +12,7 @@ PunctualError
 ├── TopicMismatch         a topic is there with settings that would lose messages
 ├── PartitionStopped      a partition cannot go on safely; the others do
 ├── InputGone             a topic that was being read is gone, or has begun anew
+├── LogChanged            an internal topic or an input is not the one that it was at the start
 ├── TransactionForbidden  the brokers do not let this worker use its transactional ids
 ├── GroupLost             the consumer group is no longer minded
 └── NotOwner              another worker owns the partition now
@@ -64,8 +65,7 @@ class DataDirectoryForeign(PunctualError):
         """Name the directory, the installation that it belongs to and the one that is served here."""
         super().__init__(
             f"the data directory {path} belongs to {theirs}, this worker serves {ours}. Give it a data directory of "
-            "its own (DATADIR or PORT). If the other one is no more, remove this directory: it is only a copy of the "
-            "changelog."
+            "its own (DATADIR or PORT). If the other one does not exist any more, move this directory away."
         )
 
 
@@ -130,6 +130,17 @@ class InputGone(PunctualError):
         super().__init__(
             f"{', '.join(sorted(topics))}: deleted, or deleted and created again, while this worker was reading it. "
             "This process ends, for nothing is skipped silently. Start it again: its readiness says what to do."
+        )
+
+
+class LogChanged(PunctualError):
+    """An internal topic or an input is not the one that it was when the worker started."""
+
+    def __init__(self, what: str) -> None:
+        """Say what has changed."""
+        super().__init__(
+            f"{what}. This process ends, because nothing may be lost silently. Keep its data directory and start it "
+            "again: it says what to do."
         )
 
 

@@ -17,17 +17,20 @@ def mismatches(
     if there != partitions:
         yield _other_number(settings, topic, there, partitions)
     policy, kept = config["cleanup.policy"], (settings.changelog, settings.progress)
-    if topic in kept and policy != "compact":
+    if topic == settings.changelog and policy != "compact":
         yield (
-            f"topic {topic} has cleanup.policy={policy}, which deletes messages that still wait. "
-            f"Set cleanup.policy=compact."
+            f"topic {topic} has cleanup.policy={policy}, which deletes pending messages. Set cleanup.policy=compact, "
+            "and keep all data directories: records may be deleted already, and workers write their databases to the "
+            "changelog again."
         )
+    if topic == settings.progress and policy != "compact":
+        yield f"topic {topic} has cleanup.policy={policy}, which deletes reports. Set cleanup.policy=compact."
     if topic in (settings.forwards, settings.cold):
         yield from compacted(topic, config, wanted)
     if topic == settings.controls and policy != "compact":
         yield (
-            f"topic {topic} has cleanup.policy={policy}, which forgets pauses that still hold. Set "
-            "cleanup.policy=compact."
+            f"topic {topic} has cleanup.policy={policy}, which deletes pauses and rates that are in force. Set "
+            "cleanup.policy=compact, and see that all of them are still there."
         )
     if topic in kept and config["message.timestamp.type"] != "LogAppendTime":
         yield (
@@ -65,14 +68,27 @@ def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
 
 
 def _other_number(settings: Settings, topic: str, there: int, partitions: int) -> str:
-    """Return a sentence about a topic that has another number of partitions."""
-    msg = f"topic {topic} has {there} partitions, {partitions} are needed (DELAY_PARTITIONS)."
+    """Return a sentence about a topic that has another number of partitions: none that loses what it holds."""
+    has = f"topic {topic} has {there} partitions, {partitions} are needed"
+    if topic in (settings.progress, settings.controls):
+        holds = "pauses and rates, which have to be set again" if topic == settings.controls else "reports"
+        return (
+            f"{has}. It holds nothing but {holds}: stop all workers, delete it, and start them. They create it with "
+            "one partition."
+        )
+    msg = f"{has} (DELAY_PARTITIONS)."
+    keep = "Do not delete the topic: pending messages, or requests that are not read yet, are in it."
+    if topic in settings.inputs and there > partitions:
+        return (
+            f"{msg} Kafka cannot take partitions away. Set DELAY_PARTITIONS={there} if that is what it was, or stop "
+            f"all workers and run `faust -A app repartition --to {there}`, which moves pending messages. {keep}"
+        )
     if topic in settings.inputs and topic != settings.requests:
         return (
             f"{msg} If it is another system's, copy it into an input of its own (docs/how-to/foreign-topics.md); "
             f"a new installation can also have DELAY_PARTITIONS={there}."
         )
     return (
-        f"{msg} Only `faust -A app repartition` changes it: set DELAY_PARTITIONS={there} if that is what it was, or "
-        f"recreate the topic."
+        f"{msg} Set DELAY_PARTITIONS={there} if that is what it was: only `faust -A app repartition` changes it "
+        f"(docs/how-to/repartition.md). {keep}"
     )

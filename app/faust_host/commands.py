@@ -29,8 +29,8 @@ _WORKER_HELP = """Run a worker until SIGTERM or Ctrl-C.
 #: Options that other things say here: the environment, or nothing.
 _HIDDEN = {"with_web", "web_port", "web_bind", "web_host", "web_transport", "datadir", "json", "loop", "console_port"}
 _INSTEAD = {
-    "reset": "To begin with an empty data directory, stop the worker and remove it (DATADIR says where it is): it is "
-    "only a copy of the changelog.",
+    "reset": "To begin with an empty data directory, stop the worker and move it away (DATADIR says where it is). Keep "
+    "it until the worker is ready again: it is a copy of the changelog, and all that is left if that has lost records.",
 }
 _SEE = "What a worker holds is on its page (docs/how-to/see-what-is-pending.md)."
 

@@ -71,7 +71,8 @@ async def assure_topics(ground: Ground, layout: Layout | None) -> None:
     if settings.cold in there or settings.horizon_ms:
         msg = (
             f"the cold tier is in use ({settings.cold}), and what it holds cannot follow yet. Let it run empty, stop "
-            "it, delete the topic and set no DELAY_HORIZON; or start a second installation (docs/how-to/operate.md)."
+            "it, see that it holds nothing any more, delete the topic and set no DELAY_HORIZON; or start a second "
+            "installation (docs/how-to/operate.md)."
         )
         raise NotReady(msg)
     for topic in (settings.changelog, settings.forwards, *grown(settings)):

@@ -69,8 +69,8 @@ def test_a_directory_belongs_to_the_installation_that_used_it_first(tmp_path: Pa
             belongs(tmp_path, app_id, cluster_id, FIRST)
         assert str(raised.value) == (
             f"the data directory {tmp_path} belongs to delay on cluster cluster-1, this worker serves {app_id} on "
-            f"cluster {cluster_id}. Give it a data directory of its own (DATADIR or PORT). If the other one is no "
-            "more, remove this directory: it is only a copy of the changelog."
+            f"cluster {cluster_id}. Give it a data directory of its own (DATADIR or PORT). If the other one does not "
+            "exist any more, move this directory away."
         )
 
 
