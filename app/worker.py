@@ -33,7 +33,7 @@ from app.gateway.command import gateway
 from app.ingest.quotas import whose
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections
-from app.kafka.wire import connection
+from app.kafka.wire import connection, live_client
 from app.process import parent
 from app.process.datadir import member_id
 from app.process.environment import doubts
@@ -74,6 +74,7 @@ class Worker(faust.Worker):
         asyncio.set_event_loop(loop)
         lost_connections.install()
         connection.install()
+        live_client.install()
         super().__init__(*args, loop=loop, **kwargs)
 
     def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:

@@ -34,8 +34,10 @@ def gateway(loglevel: str) -> None:
 
     from app.gateway.gateway import serve  # noqa: PLC0415
     from app.kafka.patches import lost_connections  # noqa: PLC0415
+    from app.kafka.wire import connection, live_client  # noqa: PLC0415
 
-    lost_connections.install()
+    for module in (lost_connections, connection, live_client):
+        module.install()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings))

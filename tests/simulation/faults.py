@@ -24,6 +24,8 @@ _KINDS = {
     "clock": 3,
     "lag": 2,
 }
+#: How many runs have a broker that never comes back.
+_AWAY = 0.08
 _DISKS = {"same": 6, "wiped": 2, "short": 3, "old": 2}
 _REFUSALS = (19, 7, 6)
 _WEATHERS = (
@@ -122,6 +124,14 @@ def plan(rnd: random.Random) -> Plan:
         )
     made.faults.sort(key=lambda fault: fault.at_s)
     return made
+
+
+def away(seed: int, span_s: float) -> list[Fault]:
+    """Return the fault of a broker that never comes back, which a few runs have; others lead its partitions."""
+    rnd = random.Random(f"{seed}-away")  # noqa: S311 - apart, so that the other faults of a seed stay what they are
+    if rnd.random() >= _AWAY:
+        return []
+    return [Fault(rnd.uniform(0.0, span_s), "node away", 0, rnd.uniform(0.1, 1.0), 0, "same")]
 
 
 def refusal(fault: Fault) -> int:

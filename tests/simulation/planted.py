@@ -291,6 +291,14 @@ def _wholly_written_at_once(mark: Any) -> Any:
     return planted
 
 
+def _asked_again(_: Any) -> Any:
+    async def planted(self: PartitionReader) -> None:
+        if self._cluster.leader(self._topic, self._partition) is None:
+            await self._cluster.refresh([self._topic])
+
+    return planted
+
+
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
@@ -325,6 +333,7 @@ BUGS: dict[str, list[Bug]] = {
     "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
     "exactly once, the local write comes before the commit": [(TransactionalJournal, "_append_step", _local_first)],
     "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
+    "a broker that is gone is asked again and again": [(PartitionReader, "_look_for_leader", _asked_again)],
     "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
     "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],
     "a series ends with its first occurrence": [(occurrences, "following", _forgetful)],

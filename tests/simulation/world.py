@@ -25,7 +25,7 @@ from tests.simulation.broker import NODES, Broker
 from tests.simulation.callbacks import call_back
 from tests.simulation.controls import Said, controls, settings_of
 from tests.simulation.disk import Disks
-from tests.simulation.faults import Fault, Plan, plan
+from tests.simulation.faults import Fault, Plan, away, plan
 from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
@@ -93,6 +93,7 @@ class World:
         self.seed = seed
         rnd = random.Random(seed)  # noqa: S311 - the same run for the same seed
         self.plan: Plan = plan(rnd)
+        self.plan.faults = sorted(self.plan.faults + away(seed, self.plan.span_s), key=lambda fault: fault.at_s)
         self.loop, self.disks = Loop(), Disks()
         self.web = Web(seed, self.loop)
         self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}

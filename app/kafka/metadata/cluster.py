@@ -3,13 +3,13 @@
 import asyncio
 import logging
 import random
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import aiokafka.errors
-from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.protocol.metadata import MetadataRequest
 
@@ -18,6 +18,7 @@ from app.kafka.metadata.request_coalescer import RequestCoalescer
 from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.coordinators import Coordinators
 from app.kafka.wire.connection import QuickConnection
+from app.kafka.wire.live_client import LiveClient, first_answer
 
 log = logging.getLogger(__name__)
 
@@ -26,30 +27,19 @@ NO_ID = "unknown"
 _AGAIN_S = 0.1
 
 
-class _Client(AIOKafkaClient):
-    """Tells of connections that end in the midst of use; opens each without waiting for another.
-
-    aiokafka opens one at a time (client.py, _get_conn): a broker that has gone without a word would hold up all others
-    for as long as nobody answers there.
-    """
-
-    _get_conn_lock = nullcontext()
+class _Client(LiveClient):
+    """Tells of connections that end in the midst of use."""
 
     def __init__(self, lose: Callable[[int], None], **options: Any) -> None:
         """Tell `lose` which broker they were to."""
         super().__init__(**options)
         self._lose = lose
-        self._opening = defaultdict[Hashable, asyncio.Lock](asyncio.Lock)
 
     def _on_connection_closed(self, conn: Any, reason: Any) -> None:
         if reason is not CloseReason.IDLE_DROP:
             for node in {node for (node, _), known in self._conns.items() if known is conn}:
                 self._lose(node)
         super()._on_connection_closed(conn, reason)
-
-    async def _get_conn(self, node_id: int, *, group: Any = ConnectionGroup.DEFAULT, **how: Any) -> Any:
-        async with self._opening[node_id, group]:
-            return await super()._get_conn(node_id, group=group, **how)
 
     def begin(self, node_id: int, request: Any, *, group: Any) -> "asyncio.Future[Any]":
         """Send a request; the future gives the answer, or raises aiokafka.errors.KafkaError."""
@@ -216,13 +206,18 @@ class Cluster:
             await self.client.bootstrap()
         nodes = [broker.nodeId for broker in self.client.cluster.brokers()]
         random.shuffle(nodes)
-        nodes.sort(key=self._away.__contains__)  # one that does not answer costs a timeout
-        for node in nodes:
-            try:
-                response = await self.client.send(node, request)
-            except aiokafka.errors.KafkaError as error:
-                log.warning("broker %s does not answer: %r", node, error)
-            else:
-                self._away.discard(node)
-                return response
-        raise aiokafka.errors.KafkaConnectionError("no broker answers; is KAFKA_BOOTSTRAP_SERVERS right?")
+        nodes.sort(key=self._away.__contains__)  # one that does not answer costs time
+        try:
+            return await first_answer([partial(self._ask_one, node, request) for node in nodes])
+        except aiokafka.errors.KafkaError as error:
+            msg = "no broker answers; is KAFKA_BOOTSTRAP_SERVERS right?"
+            raise aiokafka.errors.KafkaConnectionError(msg) from error
+
+    async def _ask_one(self, node: int, request: Any) -> Any:
+        try:
+            response = await self.client.send(node, request)
+        except aiokafka.errors.KafkaError as error:
+            log.warning("broker %s does not answer: %r", node, error)
+            raise
+        self._away.discard(node)
+        return response

@@ -1,6 +1,7 @@
 """Reads one partition directly, committed records only: for recovery and for looking at single records."""
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
@@ -152,29 +153,38 @@ class PartitionReader:
         return answer.offset
 
     async def _ask(self, ask: Callable[[int], Awaitable[T]], error_of: Callable[[T], int]) -> T:
-        """Ask the partition's leader until it answers.
+        """Ask the partition's leader until it answers; after each failure it is looked for again.
 
         Raises aiokafka's OffsetOutOfRangeError.
         """
         while True:
+            if self._cluster.leader(self._topic, self._partition) is None:
+                await self._look_for_leader()
             leader = self._cluster.leader(self._topic, self._partition)
-            try:
-                if leader is None:
-                    await self._cluster.refresh([self._topic])
-                    leader = self._cluster.leader(self._topic, self._partition)
-                if leader is not None:
-                    response = await ask(leader)
-                    error = kafka.for_code(error_of(response))
-                    if error is kafka.NoError:
-                        return response
-                    if issubclass(error, self._final):
-                        raise error(f"{self._topic}-{self._partition}: {self._next_fetch}")
-                    await self._cluster.refresh([self._topic])
-            except self._final:
-                raise
-            except kafka.KafkaError:
-                pass  # the broker is away: its connection says so in the log
+            if leader is not None:
+                answer = await self._once(leader, ask, error_of)
+                if answer is not None:
+                    return answer
+                # Whether it has refused or not answered: nothing else may tell that another broker leads by now.
+                await self._look_for_leader()
             await asyncio.sleep(_BACKOFF_S)
+
+    async def _once(self, leader: int, ask: Callable[[int], Awaitable[T]], error_of: Callable[[T], int]) -> T | None:
+        """Ask a leader once; return None if it does not answer, or another try may succeed."""
+        try:
+            response = await ask(leader)
+        except kafka.KafkaError as failure:
+            if isinstance(failure, self._final):
+                raise
+            return None  # the broker is away: its connection says so in the log
+        error = kafka.for_code(error_of(response))
+        if issubclass(error, self._final):
+            raise error(f"{self._topic}-{self._partition}: {self._next_fetch}")
+        return response if error is kafka.NoError else None
+
+    async def _look_for_leader(self) -> None:
+        with contextlib.suppress(kafka.KafkaError):  # no broker answers: it is asked again
+            await self._cluster.refresh([self._topic])
 
 
 class ForeignReader(PartitionReader):

@@ -248,10 +248,8 @@ class Sender:
         if failure is not None:
             self._fail(queue, failure)
             return
-        error = kafka.for_code(code)
-        self._retry(queue, error.__name__)
-        if getattr(error, "invalid_metadata", False):
-            self._spawn(self._leaders.learn({queue.topic}))
+        self._retry(queue, kafka.for_code(code).__name__)
+        self._spawn(self._leaders.learn({queue.topic}))  # whatever it was: another broker may lead by now
 
     def _unanswered(self, queues: list[PartitionQueue], topics: set[str], why: str) -> None:
         for queue in queues:

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.transactions.connection_group import ConnectionGroup
 from app.kafka.transactions.coordinator import Fenced, Stuck
 from app.kafka.transactions.hanging import HangingTransactions
-from app.kafka.transactions.transaction import ConnectionGroup, Transactions, Untaken
+from app.kafka.transactions.transaction import Transactions, Untaken
 
 log = logging.getLogger(__name__)
 

@@ -5,11 +5,10 @@ destination that does not take its batch fails the transaction, so that others n
 """
 
 import asyncio
-import itertools
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import aiokafka.errors as kafka
@@ -21,6 +20,7 @@ from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.produce.batch import Ack, Batch, PartitionBatch
 from app.kafka.produce.partition_queue import SEQUENCES
 from app.kafka.transactions.completion import CompletedId
+from app.kafka.transactions.connection_group import ConnectionGroup, late_of
 from app.kafka.transactions.coordinator import BACKOFF_S, FENCED, SLOWLY_S, TIMEOUT_MS, Fenced
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,10 @@ _ACKS_ALL = -1
 _SHORT = {kafka.NotEnoughReplicasError.__name__, kafka.NotEnoughReplicasAfterAppendError.__name__}
 #: Markers usually take milliseconds.
 _STUCK_S = 0.3
+#: A batch that is not answered for so long is sent again by another connection. Its leader may be waiting for a
+#: coordinator that has gone since, whether the transaction is under way (KIP-890): for 30 s, and the transaction is
+#: aborted after 15. The coordinator that it has by now answers at once.
+_AGAIN_S = 3.0
 
 
 class Untaken(Exception):
@@ -42,27 +46,6 @@ class Untaken(Exception):
         super().__init__(f"{topic}-{partition}: {why}")
         self.topic, self.partition, self.batch, self.error = topic, partition, batch, error
         self.short = why in _SHORT
-
-
-class ConnectionGroup:
-    """The connections by which batches go: a broker answers what comes by one in order, however long it takes."""
-
-    def __init__(self, name: str) -> None:
-        """Begin with the first."""
-        self._name, self._number = name, 0
-        #: What has no answer yet, by the number of the connections that it went by.
-        self._late: dict[int, set[asyncio.Task[Any]]] = {}
-
-    @property
-    def group(self) -> Hashable:
-        """Name the present connections."""
-        return self._name, self._number
-
-    def leave(self, late: set[asyncio.Task[Any]]) -> None:
-        """Use others from now on, for requests on these have no answer: the first on which none is awaited."""
-        self._late.setdefault(self._number, set()).update(late)
-        self._late = {number: left for number, of in self._late.items() if (left := {t for t in of if not t.done()})}
-        self._number = next(number for number in itertools.count() if number not in self._late)
 
 
 class _Sending:
@@ -238,41 +221,40 @@ class Transactions(CompletedId):
     async def _answers(
         self, requests: dict[int, dict[TopicPartition, Batch]], deadline: float | None
     ) -> list[dict[TopicPartition, tuple[int, int, int]]]:
-        """Send the batches for each leader; return the answers.
+        """Send the batches for each leader; return the answers: no answer is as if another broker led by now.
 
         Raises Untaken, of any of its batches, if one does not come until the `deadline`.
         """
-        if deadline is None and len(requests) == 1:  # as most often: no task and no timer are needed
-            [(leader, of)] = requests.items()
-            return [await self._produce(leader, of)]
-        loop = asyncio.get_running_loop()
-        sent = {loop.create_task(self._produce(leader, of)): of for leader, of in requests.items()}
-        if not sent:
-            return []
-        limit_s = None if deadline is None else max(0.0, deadline - loop.time())
-        _, late = await asyncio.wait(sent, timeout=limit_s)
+        sent = {self._begin(leader, of): of for leader, of in requests.items()}
+        limit_s = _AGAIN_S if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+        late = await late_of(sent, limit_s)
         if late:
             self._connections.leave(late)
-            where, batch = next(iter(next(of for task, of in sent.items() if task in late).items()))
+        if late and deadline is not None:
+            where, batch = next(iter(next(of for answer, of in sent.items() if answer in late).items()))
             raise Untaken(*where, batch, "it does not answer", None)
-        return [task.result() for task in sent]
+        return [self._codes_of(answer, of, late=answer in late) for answer, of in sent.items()]
 
-    async def _produce(
-        self, leader: int, batches: dict[TopicPartition, Batch]
-    ) -> dict[TopicPartition, tuple[int, int, int]]:
+    def _begin(self, leader: int, batches: dict[TopicPartition, Batch]) -> "asyncio.Future[Any]":
+        """Send batches to their leader."""
         topics: dict[str, list[tuple[int, bytes]]] = {}
         for (topic, partition), batch in batches.items():
             raw = batch.build(*self._producer, self._sequences.get((topic, partition), 0))
             topics.setdefault(topic, []).append((partition, raw))
         request = ProduceRequest(self._id, _ACKS_ALL, TIMEOUT_MS, list(topics.items()))
-        try:
-            response = await self._cluster.client.send(leader, request, group=self._connections.group)
-        except kafka.KafkaError as error:
+        return self._cluster.client.begin(leader, request, group=self._connections.group)
+
+    def _codes_of(
+        self, answer: "asyncio.Future[Any]", batches: dict[TopicPartition, Batch], *, late: bool
+    ) -> dict[TopicPartition, tuple[int, int, int]]:
+        """Return what a leader says of each batch: an error code, an offset and a timestamp."""
+        error = kafka.RequestTimedOutError() if late else answer.exception()
+        if isinstance(error, kafka.KafkaError):
             log.warning("transaction %s: %r", self._id, error)
             return dict.fromkeys(batches, (kafka.NotLeaderForPartitionError.errno, -1, -1))
         return {
             (topic, partition): (code, offset, timestamp)
-            for topic, partitions in response.topics
+            for topic, partitions in answer.result().topics
             for partition, code, offset, timestamp, *_ in partitions
         }
 

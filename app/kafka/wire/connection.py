@@ -6,6 +6,7 @@ the socket, and one timer of the connection looks for an answer that is late.
 """
 
 import asyncio
+import math
 import struct
 from collections import deque
 from typing import Any, Final
@@ -78,6 +79,14 @@ class QuickConnection(AIOKafkaConnection):
         self._requests.append((number, reader, answer))
         self._limit(answer)
         return answer
+
+    @property
+    def waits_since_s(self) -> float:
+        """Since when the oldest answer is awaited, by the loop's clock; infinity if none is."""
+        limits = self._limits
+        while limits and limits[0][1].done():
+            limits.popleft()
+        return limits[0][0] - self._request_timeout if limits else math.inf
 
     def _write(self, message: bytes) -> None:
         try:

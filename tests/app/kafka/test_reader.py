@@ -1,12 +1,16 @@
 """Records are read one partition at a time, whatever others have put into them."""
 
+import asyncio
 import struct
+from collections.abc import Collection
 from typing import TYPE_CHECKING, cast
 
+import aiokafka.errors as kafka
 import pytest
 from aiokafka.record.util import calc_crc32c
 
 from app.kafka import Batch
+from app.kafka.metadata.offsets import Answer, Asked
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import Headers
 from tests.harness.raw import HOLE, RawBatch
@@ -50,3 +54,36 @@ def test_a_marker_of_which_compaction_has_left_the_batch_alone_is_passed_over() 
     found = list(reader._records(stored(Batch, 0, NAMED) + bytes(control) + stored(Batch, 6, NAMED), []))
 
     assert [record.offset for record in found] == [0, 1, 2, 6, 7, 8]
+
+
+class MovedLeader:
+    """A cluster whose broker 1 is gone: another one leads by now, which only new metadata says."""
+
+    def __init__(self) -> None:
+        self.leads, self.refreshed, self.asked = 1, 0, list[int]()
+        self.client = self.offsets = self
+
+    def leader(self, _topic: str, _partition: int) -> int:
+        return self.leads
+
+    async def refresh(self, _topics: Collection[str]) -> set[str]:
+        self.refreshed += 1
+        if self.refreshed == 1:
+            raise kafka.KafkaConnectionError("no broker answers")
+        self.leads = 2
+        return set()
+
+    async def ask(self, asked: Asked, _tp: object) -> Answer:
+        self.asked.append(asked.leader)
+        if asked.leader == 1:
+            raise kafka.NodeNotReadyError("broker 1 is gone")
+        return Answer(0, 42)
+
+
+async def test_after_a_leader_that_does_not_answer_the_leader_is_looked_for() -> None:
+    cluster = MovedLeader()
+
+    async with asyncio.timeout(5):
+        assert await PartitionReader(cast("Cluster", cluster), "delay-controls", 0).end() == 42
+
+    assert cluster.asked == [1, 1, 2]

@@ -1,5 +1,6 @@
 """Transactions: what was part of one that was aborted can be part of the next."""
 
+import asyncio
 from collections import defaultdict, deque
 from collections.abc import Hashable
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from app.kafka.errors import BatchRejected, NotAuthorised, TooLarge
 from app.kafka.produce.batch import Ack
 from app.kafka.produce.partition_queue import SEQUENCES
+from app.kafka.transactions import transaction as module
 from app.kafka.transactions.coordinator import Fenced, IdForbidden, Stuck
 from app.kafka.transactions.coordinators import Coordinators, Find
 from app.kafka.transactions.describe import Describe
@@ -71,6 +73,9 @@ class Coordinated:
 
     async def ask_coordinator(self, node: int, request: Any) -> Any:
         return await self.send(node, request, group="coordinator")
+
+    def begin(self, node: int, request: Any, *, group: Hashable) -> "asyncio.Future[Any]":
+        return asyncio.ensure_future(self.send(node, request, group=group))
 
     async def send(self, _node: int, request: Any, *, group: Hashable) -> Any:  # noqa: ARG002 - as aiokafka has it
         if isinstance(request, ProduceRequest):
@@ -181,6 +186,29 @@ async def test_a_batch_that_is_tried_again_within_its_transaction_keeps_its_numb
     await transactions.send([("orders", 0, batch(b"a")), ("orders", 0, batch(b"b"))])
 
     assert cluster.taken["orders"] == [(0, 0, not_leader), (0, 0, 0), (0, 1, 0)]
+
+
+async def test_a_batch_whose_leader_is_silent_is_sent_again_by_another_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The leader may be asking a coordinator that is gone whether the transaction is under way."""
+    monkeypatch.setattr(module, "_AGAIN_S", 0.01)
+    cluster, groups = Coordinated(), list[Hashable]()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    await transactions.send([("orders", 0, batch(b"a"))])
+    begin = cluster.begin
+
+    def silent_once(node: int, request: Any, *, group: Hashable) -> "asyncio.Future[Any]":
+        groups.append(group)
+        return asyncio.get_running_loop().create_future() if len(groups) == 1 else begin(node, request, group=group)
+
+    monkeypatch.setattr(cluster, "begin", silent_once)
+    async with asyncio.timeout(5):
+        await transactions.send([("orders", 0, batch(b"b"))])
+
+    assert groups[0] != groups[1]
+    assert [sequence for _, sequence, _ in cluster.taken["orders"]] == [0, 1]
 
 
 async def test_an_id_that_brokers_forbid_is_said_instead_of_tried_again() -> None:

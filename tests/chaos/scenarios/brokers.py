@@ -12,9 +12,14 @@ from app.embedded import Broker
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.chaos.supervisor import Supervisor
+from tests.harness.kafka import now_ms
 from tests.harness.worker import eventually
 
 _HEALED_S = 60.0
+#: The longest pause that a broker may make that stays away: the brokers' session, 9 s by default and 3 s here, and 3 s;
+#: the rest is what this machine takes. One that answers nothing may hold other brokers up until it goes on.
+_AWAY_MS, _SILENT_MS = 12_000, 32_000
+_SETTLED_S = 5.0
 
 
 @scenario("kill -9 and clean stops of the only broker, again and again", ci=())
@@ -52,6 +57,56 @@ def three_brokers(run: Run) -> None:
             in_sync(run)
         for worker in workers:
             eventually(lambda: worker.ready()[0], _HEALED_S, "a worker's readiness")  # noqa: B023 - called at once
+
+
+@scenario(
+    "one of three brokers killed and away for a minute, then one that answers nothing for 20 s, each in turn",
+    brokers=3,
+    ci=("exactly_once",),
+)
+def broker_away(run: Run) -> None:
+    workers = [run.worker("one").start(), run.worker("two").start()]
+    for worker in workers:
+        worker.wait_ready()
+    run.watch(Supervisor(run, *workers))
+    with run.traffic(100):
+        time.sleep(3)
+        for broker in run.random.sample(run.cluster, run.sizes(1, 3)):
+            with pause_of(run, "kill", _AWAY_MS), down(run, kill, broker):
+                time.sleep(run.sizes(20, 60))
+        for broker in run.random.sample(run.cluster, run.sizes(0, 3)):
+            with pause_of(run, "silence", _SILENT_MS), silent(run, broker):
+                time.sleep(20)
+    for worker in workers:
+        eventually(lambda: worker.ready()[0], _HEALED_S, "a worker's readiness")  # noqa: B023 - called at once
+
+
+@contextmanager
+def pause_of(run: Run, what: str, limit_ms: int) -> Iterator[None]:
+    """Measure the longest pause that a fault makes, and see that it is within a limit."""
+    began_ms = now_ms()
+    yield
+    in_sync(run)
+    time.sleep(_SETTLED_S)
+    ended_ms = now_ms()
+
+    def measure() -> None:
+        longest_ms = run.longest_ms(began_ms, ended_ms)
+        run.measure(f"longest_pause_after_{what}_ms", longest_ms)
+        run.expect(longest_ms <= limit_ms, f"{what}: nothing came for {longest_ms} ms, {limit_ms} are promised")
+
+    run.afterwards.append(measure)
+
+
+@contextmanager
+def silent(run: Run, broker: Broker) -> Iterator[None]:
+    """Stop a broker's process, which goes on to take connections, and let it go on when the block is left."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    run.did("a broker that answers nothing")
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
 
 
 def kill(broker: Broker) -> None:
