@@ -16,6 +16,7 @@ from app.settings_checks import COLD_MEMORY_MS, check
 from app.settings_gateway import GatewaySettings
 from app.settings_kafka import KafkaSettings
 from app.settings_values import (
+    LEAST_FREE_DISK,
     each,
     lower_words,
     one_of,
@@ -78,7 +79,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     rates: dict[str, Rate] = setting("DELAY_RATES", "", rates)
     catch_up_rate: Rate | None = setting("DELAY_CATCH_UP_RATE", "0", optional)
     traces: str = setting("DELAY_TRACES", "off", one_of("off", "on"))
-    min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(0))
+    min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(LEAST_FREE_DISK))
     row_version: int = setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
     accept_recreated: tuple[str, ...] = setting("DELAY_ACCEPT_RECREATED", "", words)
     accept_loss: tuple[str, ...] = setting("DELAY_ACCEPT_LOSS", "", words)

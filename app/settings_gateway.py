@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app.setting import setting
-from app.settings_values import whole
+from app.settings_values import LEAST_FREE_DISK, whole
 from punctual.contract.times import parse_duration
 
 
@@ -18,7 +18,7 @@ class GatewaySettings:
     gateway_spool_age_ms: int = setting("DELAY_GATEWAY_SPOOL_AGE", "PT12H", parse_duration)
     gateway_batch: int = setting("DELAY_GATEWAY_BATCH", "1000", whole(1, 100_000))
     gateway_dedupe_ms: int = setting("DELAY_GATEWAY_DEDUPE", "P1D", parse_duration)
-    gateway_min_free_disk: int = setting("DELAY_GATEWAY_MIN_FREE_DISK", str(256 << 20), whole(0))
+    gateway_min_free_disk: int = setting("DELAY_GATEWAY_MIN_FREE_DISK", str(256 << 20), whole(LEAST_FREE_DISK))
     gateway_tokens_file: str = setting("DELAY_GATEWAY_TOKENS_FILE", "")
     gateway_max_body: int = setting("DELAY_GATEWAY_MAX_BODY", str(4 << 20), whole(1_024, 64 << 20))
     gateway_connections: int = setting("DELAY_GATEWAY_CONNECTIONS", "1000", whole(10, 60_000))

@@ -10,6 +10,10 @@ from typing import Any, Final
 _MOST_PROCESSES: Final = 100
 _CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
+#: RocksDB writes what its buffers held to new files when it is opened again. With less room than they need, a process
+#: that has filled its disk would never start again.
+LEAST_FREE_DISK: Final = 64 << 20
+
 
 def whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
     """Return what reads a whole number from `low` to `high`."""

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from app.clock import Clock
+from app.gateway.disk_room import DiskRoom
 from app.gateway.spool_store import Held, Place, Shelf, SpoolStore, encoded, key_of
 from app.gateway.submission import SpoolFull, Submission
 from app.process.tasks import telling
@@ -21,7 +21,7 @@ _NOTHING: Final = Shelf(0, 0, 0)
 #: What is read at a time: a batch's bytes.
 _READ_COUNT, _READ_BYTES = 1_000, 400 * 1024
 _SHRINK_BYTES: Final = 32 << 20
-_RETRY_AFTER_S, _LOOK_EVERY_S = 5, 1.0
+_RETRY_AFTER_S: Final = 5
 
 
 class _Write(NamedTuple):
@@ -43,7 +43,6 @@ class Spool:
         self._crash = crash
         self._path = settings.gateway_path
         self._most_bytes, self._most_age_ms = settings.gateway_spool_bytes, settings.gateway_spool_age_ms
-        self._min_free = settings.gateway_min_free_disk
         self._store = SpoolStore(self._path)
         self._shelves = self._store.shelves()
         self.bytes = sum(shelf.size for shelf in self._shelves.values())
@@ -52,7 +51,7 @@ class Spool:
         self._gathered: list[_Write] = []
         self._writing: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
-        self._looked_s, self._has_room = -_LOOK_EVERY_S, True
+        self._room = DiskRoom(self._path, settings.gateway_min_free_disk)
 
     # what there is ---------------------------------------------------------------------------------------------------
     def places(self) -> list[Place]:
@@ -81,7 +80,7 @@ class Spool:
             raise SpoolFull(f"the spool has its {self._most_bytes} bytes (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S)
         if self.age_s * 1000 > self._most_age_ms:
             raise SpoolFull("what waits in the spool is too old already (DELAY_GATEWAY_SPOOL_AGE)", _RETRY_AFTER_S)
-        if not self._room():
+        if not self._room.enough():
             raise SpoolFull("the disk is full (DELAY_GATEWAY_MIN_FREE_DISK)", _RETRY_AFTER_S)
 
     def add(self, place: Place, submissions: Sequence[Submission]) -> tuple[list[Held], asyncio.Future[None]]:
@@ -123,21 +122,12 @@ class Spool:
     def _fail(self, group: list[_Write], error: OSError) -> None:
         """Refuse a group of which nothing counts; the next one finds out whether the disk is better."""
         log.error("the spool in %s cannot be written: %s. Nothing is taken into it until it can.", self._path, error)
-        self._has_room = False
+        self._room.exhaust()
         for write in group:
             place = write.records[0][0]
             self._count(place, -len(write.records), -write.size, None)
             if not write.written.done():
                 write.written.set_exception(SpoolFull(f"the disk does not take it: {error}", _RETRY_AFTER_S))
-
-    def _room(self) -> bool:
-        """Return whether the disk has room, as of a second ago at most."""
-        now = asyncio.get_running_loop().time()
-        if now - self._looked_s >= _LOOK_EVERY_S:
-            self._looked_s = now
-            disk = os.statvfs(self._path)
-            self._has_room = disk.f_bavail * disk.f_frsize > self._min_free
-        return self._has_room
 
     # out -------------------------------------------------------------------------------------------------------------
     async def read(self, place: Place) -> list[Held]:

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import shutil
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 import rocksdict
 
 from app.errors import DataDirectoryTaken, DataDirectoryUnusable
+from app.gateway.disk_room import can_reopen
 from app.gateway.errors import SpoolTaken, SpoolUnusable
 from app.gateway.submission import Submission
 from app.process.datadir import claim
@@ -24,8 +24,6 @@ Place = tuple[str, int]
 
 _FORMAT: Final = b"1"
 _META, _RECORDS, _END = b"\x00format", b"r", b"s"
-#: What a database needs beside its log when it is opened.
-_SPARE: Final = 1 << 20
 _TAIL: Final = struct.Struct(">IQ")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Submission).decode
@@ -118,8 +116,7 @@ class SpoolStore:
         """
         if not self._broken:
             return
-        needed = sum(log.stat().st_size for log in (self._path / "spool").glob("*.log")) + _SPARE
-        if shutil.disk_usage(self._path).free < needed:
+        if not can_reopen(self._path / "spool"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
         self._close()
         self._database = Database(self._path / "spool", _options())

@@ -70,7 +70,7 @@ GOOD = {
     "DELAY_GIVE_UP": ("PT1H", 3_600_000),
     "DELAY_RATES": ("emails=20/s burst 100", {"emails": Rate(20.0, 100)}),
     "DELAY_CATCH_UP_RATE": ("500/s", Rate(500.0)),
-    "DELAY_MIN_FREE_DISK": ("0", 0),
+    "DELAY_MIN_FREE_DISK": ("67108864", 64 << 20),
     "DELAY_ACCEPT_LOSS": ("delay-delays-changelog-3", ("delay-delays-changelog-3",)),
     "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
     "DELAY_SKIP_RECORDS": ("delay-delays-changelog-3-17,", ("delay-delays-changelog-3-17",)),
@@ -103,7 +103,7 @@ GOOD = {
     "DELAY_GATEWAY_MAX_BODY": ("1000000", 1_000_000),
     "DELAY_GATEWAY_CONNECTIONS": ("5000", 5_000),
     "DELAY_GATEWAY_CONNECTIONS_OF_ONE": ("5000", 5_000),
-    "DELAY_GATEWAY_MIN_FREE_DISK": ("0", 0),
+    "DELAY_GATEWAY_MIN_FREE_DISK": ("67108864", 64 << 20),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
@@ -137,7 +137,7 @@ BAD = {
     "DELAY_GIVE_UP": ("never", "'never' is no duration."),
     "DELAY_RATES": ("emails=500", "'500' is no rate. Write messages by second, minute or hour: 500/s, 20/m"),
     "DELAY_CATCH_UP_RATE": ("fast", "'fast' is no rate."),
-    "DELAY_MIN_FREE_DISK": ("1GB", "a whole number from 0 to"),
+    "DELAY_MIN_FREE_DISK": ("67108863", "a whole number from 67108864 to"),
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),

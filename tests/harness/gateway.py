@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from app.settings_values import LEAST_FREE_DISK
 from tests.harness.ports import free_port
 from tests.harness.program import Program
 from tests.harness.worker import eventually
@@ -40,7 +41,7 @@ class GatewayProcess:
             "DELAY_DESTINATIONS": "*",
             "DELAY_GATEWAY_PORT": str(self.port),
             "DELAY_GATEWAY_DATADIR": str(data),
-            "DELAY_GATEWAY_MIN_FREE_DISK": "0",
+            "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
             **(env or {}),
         }
         words = [sys.executable, "-m", "faust", "-A", "app", "gateway"]
@@ -53,6 +54,11 @@ class GatewayProcess:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._program.pid
 
     @property
     def url(self) -> str:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import resource
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -100,3 +101,43 @@ def test_what_a_killed_gateway_has_begun_is_one_message_with_the_first_due_time(
     installation.wait_for(to, 1)
     time.sleep(1)
     assert [record.value for record in read(bootstrap, to)] == [b"once"]
+
+
+def test_a_disk_that_takes_no_more_answers_503_and_takes_keys_again_later(
+    installation: Installation, tmp_path: Path
+) -> None:
+    to, bootstrap, app_id = installation.topic(), installation.bootstrap, installation.app_id
+    answers, unready = list[int](), list[str]()
+    with GatewayProcess(bootstrap, app_id, tmp_path / "full", largest_file=120_000) as gateway:
+        while 503 not in answers or answers[-1] != 201:
+            assert len(answers) < 2_000
+            status, body = send(gateway, f"disk-{len(answers)}", {"to": to, "after": 0, "value": f"{len(answers)}"})
+            answers.append(status)
+            if status == 503:
+                assert "spool-full" in body
+                assert "cannot keep keys on its disk" in body
+                unready.append(str(gateway.ready().get("missing")))
+                if answers.count(503) == 20:  # the disk gets room
+                    resource.prlimit(
+                        gateway.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+                    )
+                time.sleep(0.02)
+        again = send(gateway, "disk-0", {"to": to, "after": 0, "value": "0"})
+    assert set(answers) == {201, 503}
+    assert any("Idempotency-Key" in reason for reason in unready)
+    assert again[0] == 201
+    installation.wait_for(to, answers.count(201))
+    delivered = sorted(int(record.value or b"") for record in read(bootstrap, to))
+    assert delivered == [number for number, answer in enumerate(answers) if answer == 201]
+
+
+def test_a_gateway_with_too_little_room_takes_no_key_and_is_not_ready(
+    installation: Installation, tmp_path: Path
+) -> None:
+    to, bootstrap, app_id = installation.topic(), installation.bootstrap, installation.app_id
+    env = {"DELAY_GATEWAY_MIN_FREE_DISK": str(1 << 40)}
+    with GatewayProcess(bootstrap, app_id, tmp_path / "little", env=env) as gateway:
+        eventually(lambda: "DELAY_GATEWAY_MIN_FREE_DISK" in str(gateway.ready().get("missing")))
+        status, body = send(gateway, "key", {"to": to, "after": 0, "value": "v"})
+    assert status == 503
+    assert "DELAY_GATEWAY_MIN_FREE_DISK" in body

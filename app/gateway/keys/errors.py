@@ -4,7 +4,8 @@ KeyRefused
 ├── KeyMalformed   the header is no key
 ├── KeyReused      the key came with another request before
 ├── KeyInProgress  the request of this key is being carried out
-└── KeysUnread     which keys there have been is not known yet
+├── KeysUnread     which keys there have been is not known yet
+└── KeysUnwritable the disk does not take what is known of keys
 """
 
 
@@ -49,3 +50,14 @@ class KeysUnread(KeyRefused):
         """Say when to come again."""
         super().__init__("this gateway has not read yet which keys there have been: ask again, or another gateway")
         self.retry_after_s = retry_after_s
+
+
+class KeysUnwritable(KeyRefused):
+    """The disk does not take what is known of keys."""
+
+    problem = "spool-full"
+    retry_after_s = 5
+
+    def __init__(self, why: object) -> None:
+        """Say why it does not."""
+        super().__init__(f"the gateway cannot keep keys on its disk ({why}): ask again, or another gateway")

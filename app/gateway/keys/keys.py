@@ -14,8 +14,9 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.digests import Asked, key_digest, order_digest
-from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread
+from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread, KeysUnwritable
 from app.gateway.keys.follower import Follower
 from app.gateway.keys.receipt import Answer, Answered, Known, Receipt, encode
 from app.gateway.keys.store import Store
@@ -39,9 +40,11 @@ Submit = Callable[[Asked], Awaitable[tuple[Answer, bool]]]
 class Keys:
     """The keys of one gateway."""
 
-    def __init__(self, gateway: str, store: Store, follower: Follower, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, gateway: str, store: Store, follower: Follower, now_ms: Callable[[], int], room: DiskRoom
+    ) -> None:
         """Know what is in the store; `gateway` is the name of its data directory: what it has begun is ours alone."""
-        self._gateway, self._store, self._follower = gateway, store, follower
+        self._gateway, self._store, self._follower, self._room = gateway, store, follower, room
         self._now_ms = now_ms
         self._writer: ReceiptWriter | None = None
         self._connected = asyncio.Event()
@@ -52,6 +55,13 @@ class Keys:
         follower = self._follower
         down = follower.begun.is_set() and not follower.connected
         return None if follower.caught_up.is_set() or down else "the gateway reads which keys there have been"
+
+    def unwritable(self) -> str | None:
+        """Return why the disk takes no key; None if it does."""
+        if not self._room.enough():
+            return "less of the disk is free than DELAY_GATEWAY_MIN_FREE_DISK: no Idempotency-Key is taken"
+        failed = self._store.failed
+        return f"the disk takes no Idempotency-Key: {failed}" if failed else None
 
     def connected(self, writer: ReceiptWriter) -> None:
         """Write to the topic by a writer from now on."""
@@ -71,6 +81,8 @@ class Keys:
         self._busy.add(digest)
         try:
             first = self._store.known(digest, self._now_ms())
+            if first is None or first.answer is None:
+                self._check_disk()
             if first is None:
                 first = await self._receive(digest, Receipt(request, self._gateway, self._now_ms()))
             self._same(first, request)
@@ -90,9 +102,11 @@ class Keys:
         loop = asyncio.get_running_loop()
         swept_s = loop.time()
         while True:
-            await self.pay()
-            if loop.time() - swept_s > _SWEEP_S and not self._store.forget(self._now_ms()):
-                swept_s = loop.time()
+            if self._store.reopen():
+                with contextlib.suppress(KeysUnwritable):  # the store has said so
+                    await self.pay()
+                    if loop.time() - swept_s > _SWEEP_S and not self._store.forget(self._now_ms()):
+                        swept_s = loop.time()
             await asyncio.sleep(_PAY_S)
 
     async def pay(self) -> int:
@@ -126,6 +140,12 @@ class Keys:
     def _same(first: Known | None, request: bytes) -> None:
         if first is not None and first.request != request:
             raise KeyReused
+
+    def _check_disk(self) -> None:
+        """Refuse a key that the disk would not take before anything is done. Raises KeysUnwritable."""
+        why = self.unwritable()
+        if why is not None:
+            raise KeysUnwritable(why)
 
     def _leave_to_its_gateway(self, first: Known) -> None:
         left_ms = first.since_ms + PENDING_MS - self._now_ms()
@@ -183,6 +203,9 @@ class Keys:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_S):
                     await self._follower.passed(self._at(digest), offset)
-        self._store.answer(digest, answered, owed=offset is None)
-        known = self._store.known(digest, self._now_ms())
+        try:
+            self._store.answer(digest, answered, owed=offset is None)
+            known = self._store.known(digest, self._now_ms())
+        except KeysUnwritable:  # if it comes again, the same message is asked for, which is recognised
+            return answer
         return answer if known is None or known.answer is None else known.answer

@@ -106,7 +106,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
     Raises a TableError or DataDirectoryUnusable if the disk does not do what it is asked.
     """
     service = KeyService(parts.settings, parts.settings.gateway_path, parts.receipts.moment_ms)
-    parts.unready.append(service.keys.unread)
+    parts.unready.extend((service.keys.unread, service.keys.unwritable))
     web_app.middlewares.append(middleware(Once(service.keys, parts.settings)))
 
     async def run(_: web.Application) -> AsyncIterator[None]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.follower import Follower
 from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import Known
@@ -27,9 +28,10 @@ class KeyService:
         """
         self._topic, self._now_ms = settings.receipts, now_ms
         self._store = Store(path / "keys")
+        room = DiskRoom(path, settings.gateway_min_free_disk)
         options: Mapping[str, Any] = {"bootstrap_servers": settings.bootstrap, **settings.kafka_options()}
         self.follower = Follower(self._topic, self._store, lambda: ensure_receipts(settings), options)
-        self.keys = Keys(kept(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms)
+        self.keys = Keys(kept(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms, room)
 
     async def run(self, sender: Awaitable[Sender]) -> None:
         """Follow the topic, and write to it by `sender` as soon as there is one, until cancelled."""

@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 import msgspec
 import rocksdict
 
+from app.gateway.disk_room import can_reopen
+from app.gateway.keys.errors import KeysUnwritable
 from app.gateway.keys.receipt import Answered, Known, Receipt
 from tables.database import Database
-from tables.errors import StoreCorrupt
+from tables.errors import StoreCorrupt, StoreUnusable
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,7 @@ class Store:
 
         Raises a StoreError if the disk does not do what it is asked, or another process has it.
         """
+        self._path, self._failed, self._closed = path, "", False
         try:
             self._db = Database(path, _options())
         except StoreCorrupt as error:
@@ -55,8 +58,38 @@ class Store:
             self._db = Database(path, _options())
 
     def close(self) -> None:
-        """Close it."""
-        self._db.close()
+        """Close it; harmless when that is done."""
+        if not self._closed:
+            self._closed = True
+            self._db.close()
+
+    @property
+    def failed(self) -> str:
+        """Why the last write has failed, empty if it has not."""
+        return self._failed
+
+    def reopen(self) -> bool:
+        """Open the database again if a write has failed, after which RocksDB takes none. Return whether it is open."""
+        if self._failed and can_reopen(self._path):
+            self.close()
+            try:
+                self._db = Database(self._path, _options())
+            except (StoreUnusable, StoreCorrupt) as error:
+                self._failed = str(error.__cause__ or error)
+            else:
+                self._failed, self._closed = "", False
+        return not self._failed
+
+    def _write(self, batch: rocksdict.WriteBatch) -> None:
+        """Write a batch, whole or not at all. Raises KeysUnwritable."""
+        if not self.reopen():
+            raise KeysUnwritable(self._failed)
+        try:
+            self._db.write(batch)
+        except (StoreUnusable, StoreCorrupt) as error:
+            self._failed = str(error.__cause__ or error)
+            log.error("%s cannot be written: %s. No Idempotency-Key is taken until it can.", self._path, self._failed)  # noqa: TRY400 - the sentence has it
+            raise KeysUnwritable(self._failed) from error
 
     # what is known ----------------------------------------------------------------------------------------------------
     def known(self, digest: bytes, now_ms: int) -> Known | None:
@@ -84,7 +117,7 @@ class Store:
                 self._put(batch, record.digest, after, before)
                 changed[record.digest] = after
         batch.put(_NEXT + partition.to_bytes(4, "big"), next_offset.to_bytes(8, "big"))
-        self._db.write(batch)
+        self._write(batch)
 
     # what is taken without the topic ----------------------------------------------------------------------------------
     def accept(self, digest: bytes, receipt: Receipt) -> None:
@@ -93,7 +126,7 @@ class Store:
         known = Known.of(receipt, receipt.asked_ms, local=True)
         self._put(batch, digest, known, self._get(digest))
         batch.put(_OWED + digest, b"")
-        self._db.write(batch)
+        self._write(batch)
 
     def answer(self, digest: bytes, answered: Answered, *, owed: bool) -> None:
         """Take an answer of this gateway's own, which is `owed` to the topic if it could not be written there."""
@@ -104,7 +137,7 @@ class Store:
         self._put(batch, digest, msgspec.structs.replace(before, answer=answered.answer), before)
         if owed:
             batch.put(_OWED + digest, b"")
-        self._db.write(batch)
+        self._write(batch)
 
     def owed(self, limit: int, wanted: Callable[[bytes], bool] = lambda _: True) -> list[tuple[bytes, Known]]:
         """Return up to so many keys of which the topic does not know all, of those that are `wanted`."""
@@ -125,7 +158,7 @@ class Store:
         for digest, written in keys:
             if self._get(digest) == written:
                 batch.delete(_OWED + digest)
-        self._db.write(batch)
+        self._write(batch)
 
     # what is forgotten ------------------------------------------------------------------------------------------------
     def forget(self, now_ms: int, limit: int = _SWEEP) -> int:
@@ -142,7 +175,7 @@ class Store:
             count += 1
             if count == limit:
                 break
-        self._db.write(batch)
+        self._write(batch)
         return count
 
     def _over(self, over_ms: int) -> Iterator[bytes]:
@@ -150,7 +183,12 @@ class Store:
 
     # rows -------------------------------------------------------------------------------------------------------------
     def _get(self, digest: bytes) -> Known | None:
-        raw = self._db.get(_KEY + digest)
+        if self._closed:
+            raise KeysUnwritable(self._failed)
+        try:
+            raw = self._db.get(_KEY + digest)
+        except StoreUnusable as error:
+            raise KeysUnwritable(error.__cause__ or error) from error
         return None if raw is None else _decode(raw)
 
     def _put(self, batch: rocksdict.WriteBatch, digest: bytes, known: Known, before: Known | None) -> None:

@@ -19,6 +19,7 @@ from app.gateway.spool import Spool
 from app.gateway.submission import Submission
 from app.gateway.tally import Tally, TallyCollector
 from app.settings import Settings
+from app.settings_values import LEAST_FREE_DISK
 
 ENV = {
     "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
@@ -28,7 +29,7 @@ ENV = {
     "DELAY_NAMESPACES": "team-a=a,b",
     "DELAY_PARTITIONS": "4",
     "DELAY_GATEWAY_PATIENCE": "0",
-    "DELAY_GATEWAY_MIN_FREE_DISK": "0",
+    "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
     "DELAY_GATEWAY_BATCH": "5",
 }
 

@@ -22,6 +22,7 @@ from app.gateway.spool import Spool
 from app.gateway.tally import Tally
 from app.gateway.token import digest_of
 from app.settings import Settings
+from app.settings_values import LEAST_FREE_DISK
 
 #: As tokens look, and the same in each process of the suite: they name tests.
 SHOP, MAIL, ROOT, OLD, SLOW, SMALL, NOBODY = (f"pgw_{letter * 43}" for letter in "ABCDEFG")
@@ -85,7 +86,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             "DELAY_GATEWAY_DATADIR": str(tmp_path / "data"),
             "DELAY_GATEWAY_TOKENS_FILE": str(tmp_path / "tokens"),
             "DELAY_GATEWAY_PATIENCE": "1",
-            "DELAY_GATEWAY_MIN_FREE_DISK": "0",
+            "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
         }
     )
     connection, spool, tally = Connection(settings), Spool(settings, _crash), Tally()

@@ -14,6 +14,7 @@ from app.gateway.submission import Outcome, Refused, Submission, Taken
 from app.gateway.tally import Tally
 from app.kafka.errors import BatchRejected, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.settings import Settings
+from app.settings_values import LEAST_FREE_DISK
 from tests.app.gateway.scripted_kafka import ScriptedKafka
 
 REQUESTS = ("delay-requests", 0)
@@ -42,7 +43,7 @@ async def open_intake(tmp_path: Path, kafka: ScriptedKafka) -> AsyncIterator[Ope
     def open_(**env: str) -> Intake:
         usual = {
             "DELAY_GATEWAY_DATADIR": str(tmp_path),
-            "DELAY_GATEWAY_MIN_FREE_DISK": "0",
+            "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
             "DELAY_GATEWAY_PATIENCE": str(round(PATIENCE_S * 1000)),
         }
         settings = Settings.from_env({**usual, **env})

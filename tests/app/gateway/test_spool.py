@@ -15,6 +15,7 @@ from app.gateway.spool import Spool
 from app.gateway.spool_store import Place, SpoolStore
 from app.gateway.submission import Submission
 from app.settings import Settings
+from app.settings_values import LEAST_FREE_DISK
 from tables.database import Database
 from tables.errors import StoreUnusable
 
@@ -38,7 +39,7 @@ async def open_spool(tmp_path: Path) -> AsyncIterator[Open]:
     opened: list[Spool] = []
 
     def open_(**env: str) -> Spool:
-        usual = {"DELAY_GATEWAY_DATADIR": str(tmp_path / "data"), "DELAY_GATEWAY_MIN_FREE_DISK": "0"}
+        usual = {"DELAY_GATEWAY_DATADIR": str(tmp_path / "data"), "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK)}
         spool = Spool(Settings.from_env({**usual, **env}), fail)
         opened.append(spool)
         return spool
@@ -169,7 +170,7 @@ async def test_what_a_disk_has_refused_is_nowhere_and_the_rest_is_there(
         with pytest.raises(SpoolFull):
             await written
         assert spool.holds(HERE) == 1
-    monkeypatch.setattr(spool, "_looked_s", -10.0)
+    monkeypatch.setattr(spool._room, "_looked_s", -10.0)
     await put(spool, HERE, "c")
     assert await emptied(spool, HERE) == ["a", "c"]
     await spool.close()
@@ -195,7 +196,7 @@ async def test_what_a_disk_has_refused_is_not_sent_before_it_is_better(
     await spool.remove(HERE, held[:1])
     assert await emptied(spool, HERE) == ["b"]
     assert (spool.places(), spool.count, spool.bytes) == ([], 0, 0)
-    monkeypatch.setattr(spool, "_looked_s", -10.0)
+    monkeypatch.setattr(spool._room, "_looked_s", -10.0)
     await put(spool, HERE, "e")
     assert await emptied(spool, HERE) == ["e"]
 

@@ -21,6 +21,7 @@ from app.gateway.tally import Tally
 from app.listening.connections import Runner
 from app.processes.front import Front
 from app.settings import Settings
+from app.settings_values import LEAST_FREE_DISK
 from app.web import guard
 from app.web.refusals import BOUNDS, WebRefusals, bound_bodies
 from tests.harness.ports import free_port
@@ -28,7 +29,7 @@ from tests.harness.ports import free_port
 GATEWAY = {
     "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
     "DELAY_DESTINATIONS": "*",
-    "DELAY_GATEWAY_MIN_FREE_DISK": "0",
+    "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
     "DELAY_PARTITIONS": "4",
 }
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Self
 
+from app.settings_values import LEAST_FREE_DISK
 from tables import PartitionStore
 from tests.chaos.compaction import compact_soon, configure, wait_forgotten
 from tests.chaos.patient import compare, last_words, start_again
@@ -18,7 +19,7 @@ from tests.harness.kafka import Requests, now_ms, read
 from tests.harness.worker import Worker, eventually
 
 _MIB = 1 << 20
-_MIN_FREE = 48 * _MIB
+_MIN_FREE = LEAST_FREE_DISK
 #: After this long without room no more requests are taken; what came before is on its way through until then.
 _NOTICED_MS = 2_500
 
@@ -38,7 +39,7 @@ def little_disk(run: Run) -> None:
 @scenario("no room on the disk, and a disk that turns read-only, under a running worker", ci=())
 def full_disk(run: Run) -> None:
     volume = run.enter(Volume(run.directory / "one", 384 * _MIB))
-    worker = run.worker("one", env={"DELAY_MIN_FREE_DISK": "0"}).start()
+    worker = run.worker("one", env={"DELAY_MIN_FREE_DISK": str(LEAST_FREE_DISK)}).start()
     worker.wait_ready()
     bulk = Bulk(run)
     with run.traffic(150, far_ms=(9_000, 11_000)):

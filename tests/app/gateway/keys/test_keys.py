@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from app.clock import Clock
+from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.digests import Asked, key_digest, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused
 from app.gateway.keys.keys import Keys
@@ -241,7 +242,7 @@ async def test_a_partition_that_is_down_does_not_keep_the_others_from_being_told
     """Nor does it stop what forgets keys whose day is over."""
     partitions, told, store = 4, list[bytes](), Store(tmp_path / "keys")
     follower, writer = SimpleNamespace(partitions=partitions), SimpleNamespace(down=lambda _: False)
-    keys = Keys("gateway", store, cast("Follower", follower), Clock.wall_ms)
+    keys = Keys("gateway", store, cast("Follower", follower), Clock.wall_ms, DiskRoom(Path("/"), 0))
     digests = [key_digest("scope", f"{number}") for number in range(40)]
     for digest in digests:
         store.accept(digest, Receipt(b"request", "gateway", Clock.wall_ms()))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.digests import Asked, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread
 from app.gateway.keys.keys import PENDING_MS, Keys
@@ -48,7 +49,7 @@ class Side:
         self._topic, self._orders = topic, orders
         self.store = Store(path / name)
         self.partitions, self.connected, self._read = 1, True, 0
-        self.keys = Keys(name, self.store, cast("Follower", self), lambda: topic.now_ms)
+        self.keys = Keys(name, self.store, cast("Follower", self), lambda: topic.now_ms, DiskRoom(Path("/"), 0))
         self.begun = asyncio.Event()
         self.begun.set()
         self.keys.connected(cast("ReceiptWriter", self))
