@@ -101,6 +101,8 @@ class Broker:
             lambda place: place in self.refusing,
             lambda place: self.leaders[place] in self.network.down,
         )
+        #: Nodes that never come back.
+        self.gone = set[int]()
         #: What destinations refuse, by error code, and how long others hold their answers back.
         self.refusing: dict[TopicPartition, int] = {}
         self.holding: dict[TopicPartition, float] = {}
@@ -135,8 +137,9 @@ class Broker:
         """Create a topic."""
         self.ids[topic] = f"{topic} of {self._loop.time()}"
         self.logs[topic] = [Log(topic, number, append_time=append_time) for number in range(partitions)]
+        living = [node for node in NODES if node not in self.gone]
         for number in range(partitions):
-            self.leaders[topic, number] = NODES[(len(self.logs) + number) % len(NODES)]
+            self.leaders[topic, number] = living[(len(self.logs) + number) % len(living)]
 
     def serve(self, node: int, request: Any, sent: Sent, rnd: random.Random) -> tuple[Any, float]:
         """Do what a request asks."""

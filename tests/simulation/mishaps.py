@@ -28,8 +28,6 @@ class Mishaps:
         self._places: list[TopicPartition] = [
             (topic, number) for topic, count in world.destinations.items() for number in range(count)
         ]
-        #: Brokers that never come back.
-        self._gone = set[int]()
         self._to_workers: dict[str, Callable[[Fault, Worker], None]] = {
             "crash": self._crash,
             "crash at a point": self._crash_at_a_point,
@@ -66,7 +64,7 @@ class Mishaps:
         """Let nothing go wrong any more."""
         network = self._broker.network
         network.weather, network.haunting = CALM, 0.0
-        network.down &= self._gone
+        network.down &= self._broker.gone
         self._broker.refusing.clear()
         self._broker.holding.clear()
         self._broker.loading.clear()
@@ -156,13 +154,13 @@ class Mishaps:
         self._loop.call_later(fault.lasts_s / 2, self._come_back, node)
 
     def _come_back(self, node: int) -> None:
-        if node not in self._gone:
+        if node not in self._broker.gone:
             self._broker.network.down.discard(node)
 
     def _go_away(self, fault: Fault) -> None:
         """Let the broker that coordinates nothing go for good; the other one leads everything a moment later."""
         node, network = NODES[-1], self._broker.network
-        self._gone.add(node)
+        self._broker.gone.add(node)
         network.down.add(node)
         network.disconnect(node)
         self._loop.call_later(fault.lasts_s, self._lead_all, NODES[0])
@@ -173,7 +171,7 @@ class Mishaps:
 
     def _move(self, fault: Fault) -> None:
         """Move the leaders of every other partition, or of every third."""
-        if self._gone:
+        if self._broker.gone:
             return
         leaders = self._broker.leaders
         for place in list(leaders)[fault.number % 2 :: 2 + fault.number % 3]:
