@@ -9,10 +9,10 @@ from punctual.client.requests import Request, topic_bytes
 from punctual.client.times import span_ms
 from punctual.client.user_headers import RawHeader
 from punctual.contract import headers as names
-from punctual.contract.retry import Backoff, parse_backoff, parse_span, retry_id
+from punctual.contract.retry import Backoff, names_attempt, parse_backoff, parse_span, retry_id
 
-#: What is said anew with each attempt.
-_ANEW: Final = frozenset({names.TO, names.RETRY, names.MAX_ATTEMPTS, names.ERROR, names.REASON})
+#: What each attempt says again, or what tells the delivery that the record was before.
+_ANEW: Final = names.DELIVERY | {names.TO, names.RETRY, names.MAX_ATTEMPTS, names.ATTEMPT, names.ERROR, names.REASON}
 _ERROR_LETTERS: Final = 1_000
 
 
@@ -74,38 +74,39 @@ def retry(
 ) -> Request:
     """Return the request for another attempt at a record, which goes back `to` its own topic if no other is given.
 
-    Key, value and headers stay. Its id is that of the source and the attempt, as the worker finds it too, so that the
-    request goes home at once. Raises an InvalidRequestError.
+    Key, value and the user's headers stay. The record is identified by where it was read, whatever headers it has: the
+    id of the request says that, so the request goes home at once. Raises an InvalidRequestError.
     """
     check_most(max_attempts)
-    kept = [header for header in _pairs(record.headers) if header[0] not in _ANEW]
-    known = dict(reversed(kept))  # the first of a name counts
+    pairs = _pairs(record.headers)
     where = topic_bytes(record.topic if to is None else to)
-    source = (known.get(names.SOURCE) or b"").decode(errors="replace")
-    if not source:
-        source = f"{record.topic}-{record.partition}-{record.offset}"
-        kept.append((names.SOURCE, source.encode()))
-    ours = [(names.TO, where), (names.RETRY, str(backoff).encode())]
+    source = f"{record.topic}-{record.partition}-{record.offset}"
+    failed = record.attempts if isinstance(record, _Counted) else own_attempt(dict(reversed(pairs)), record.topic)
+    id_ = retry_id(source, failed + 1, where.decode()).encode()
+    ours: list[RawHeader] = [(names.ID, id_), (names.SOURCE, source.encode()), (names.TO, where)]
+    ours.append((names.RETRY, str(backoff).encode()))
+    if failed > 1:
+        ours.append((names.ATTEMPT, b"%d" % failed))
     if max_attempts is not None:
         ours.append((names.MAX_ATTEMPTS, b"%d" % max_attempts))
     if error is not None:
         ours.append((names.ERROR, _sentence(error)))
-    id_ = retry_id(source, attempt_of(known) + 1, where.decode())
-    return Request(record.key, record.value, (*kept, *ours), id_.encode())
+    kept = (header for header in pairs if header[0] not in _ANEW)
+    return Request(record.key, record.value, (*kept, *ours), id_)
 
 
 def counted(record: Received, attempts: int) -> Received:
-    """Return a record as if its headers said that it is the attempt of this number."""
-    headers = [header for header in _pairs(record.headers) if header[0] != names.ATTEMPT]
-    return _Counted(record, [*headers, (names.ATTEMPT, b"%d" % attempts)])
+    """Return a record of which it is known that so many attempts have failed, whatever its headers say."""
+    return _Counted(record, attempts)
 
 
 class _Counted:
-    """A record with other headers."""
+    """A record with its number of failed attempts."""
 
-    def __init__(self, record: Received, headers: list[RawHeader]) -> None:
+    def __init__(self, record: Received, attempts: int) -> None:
         self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
-        self.key, self.value, self.headers = record.key, record.value, headers
+        self.key, self.value, self.headers = record.key, record.value, record.headers
+        self.attempts = attempts
 
 
 def check_most(max_attempts: int | None) -> None:
@@ -119,8 +120,19 @@ def is_count(number: object) -> bool:
     return isinstance(number, int) and number > 0
 
 
+def own_attempt(headers: Mapping[str, bytes | None], topic: str) -> int:
+    """Return which attempt a record of a topic is.
+
+    A count that belongs to another message, whose headers were copied into this record, does not hold: the id of a
+    delivery names its attempt and its topic.
+    """
+    attempt = attempt_of(headers)
+    id_ = (headers.get(names.ID) or b"").decode(errors="replace")
+    return attempt if names.DUE not in headers or names_attempt(id_, attempt, topic) else 1
+
+
 def attempt_of(headers: Mapping[str, bytes | None]) -> int:
-    """Return which attempt a record is: a record that nobody has counted is the first."""
+    """Return which attempt a record's headers say that it is, the first one where they say nothing."""
     text = headers.get(names.ATTEMPT) or b""
     return max(1, int(text)) if text.isdigit() and len(text) < 10 else 1  # noqa: PLR2004 - as many as the contract takes
 

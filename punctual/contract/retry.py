@@ -1,6 +1,6 @@
 """Retries: when a record whose processing failed comes back, and under which id (records.md#retries).
 
-A record that nobody has counted attempts of was the first one; what comes back says in `names.ATTEMPT` which it is.
+A record without a count of its own is the first attempt; what comes back says in `names.ATTEMPT` which one it is.
 """
 
 import hashlib
@@ -22,6 +22,10 @@ _FACTOR: Final = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
 #: No backoff needs more.
 _LETTERS: Final = 256
+#: The longest id of an attempt: a namespace's name fits before it.
+_LONGEST: Final = ID_BYTES - 64
+#: What the id of an attempt ends with: its number and, unless it was too long, the destination.
+_ATTEMPT_ID: Final = re.compile(r"~(\d{1,9})(?:~([^~@]+)(?:@[^~]*)?)?\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +86,38 @@ def parse_span(text: str) -> int:
 
 
 def retry_id(source: str, attempt: int, to: str, cluster: str | None = None) -> str:
-    """Return the id of the attempt of this number at a record, the same for whoever asks for it.
+    """Return the id of the attempt of this number at a record, the same for every client that retries the record.
 
-    `source` is the record's `topic-partition-offset`. The destination is in it, for several groups may each retry what
-    they have read. No other message has such an id.
+    `source` is what identifies the record. The destination is part of the id because several groups may each retry
+    what they have read. No other message has such an id.
     """
     where = to if cluster is None else f"{to}@{cluster}"
     id_ = f"{source}~{attempt}~{where}"
-    if len(id_.encode()) <= ID_BYTES:
+    if len(id_.encode()) <= _LONGEST:
         return id_
     return f"{hashlib.blake2b(id_.encode(), digest_size=16).hexdigest()}~{attempt}"
+
+
+def names_attempt(id_: str, attempt: int, topic: str | None) -> bool:
+    """Return whether an id is that of the attempt of this number at a record that is delivered to a topic.
+
+    None stands for any topic.
+    """
+    found = _ATTEMPT_ID.search(id_)
+    if found is None or int(found[1]) != attempt:
+        return False
+    return found[2] is None or topic in (None, found[2])
+
+
+def copy_source(source: str, due: bytes | None, key: bytes | None, value: bytes | None) -> str:
+    """Return what identifies a record that still has the headers of a delivery.
+
+    All occurrences of a recurring message have the same `source`, each with another due time; and programs copy these
+    headers into records that they make of a delivery, each with other content.
+    """
+    salt = hashlib.blake2b(b"" if key is None else b"key " + key, digest_size=16).digest()
+    content = hashlib.blake2b(value or b"", digest_size=8, salt=salt)
+    return f"{source}@{(due or b'').decode(errors='replace')}#{content.hexdigest()}"
 
 
 def decode(request: Request, said: dict[str, str], headers: Iterable[tuple[str, bytes | None]]) -> None:
@@ -103,18 +129,35 @@ def decode(request: Request, said: dict[str, str], headers: Iterable[tuple[str, 
     if twice is not None:
         raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.RETRY} and {twice} are both there. Send one of them.")
     backoff = parsed(names.RETRY, said[names.RETRY], parse_backoff)
-    failed = _count(said, names.ATTEMPT) or 1
     most = _count(said, names.MAX_ATTEMPTS)
     known: dict[str, bytes | None] = {}
     for name, value in headers:
         known.setdefault(name, value)
+    source = (known.get(names.SOURCE) or b"").decode(errors="replace")
+    failed = _failed(request, said, source, forwarded=names.DUE in known)
     if most is not None and failed >= most:
         raise Refusal(Reason.ATTEMPTS_EXHAUSTED, _exhausted(failed, most, known.get(names.ERROR)))
+    if names.DUE in known and source:
+        source = copy_source(source, known[names.DUE], request.key, request.value)
     if names.ID not in said or names.DUE in known:
-        source = (known.get(names.SOURCE) or b"").decode(errors="replace")
         request.id = retry_id(source or request.source, failed + 1, request.to, request.cluster)
     request.headers = [*request.headers, (names.ATTEMPT, b"%d" % (failed + 1))]
     request.due_ms = request.stamp_ms + backoff.delay_ms(failed, request.id)
+
+
+def _failed(request: Request, said: dict[str, str], source: str, *, forwarded: bool) -> int:
+    """Return how many attempts at a record have failed.
+
+    A record that is `forwarded` as it was received has the count of its own delivery, or one that was copied from
+    another message with its headers: the id of a delivery names the attempt, and the topic that it went to. Where a
+    consumer has put the place of the record into `source`, that is the topic.
+    """
+    count = _count(said, names.ATTEMPT)
+    if not count:
+        return 1
+    read_from = source.rsplit("-", 2)[0]
+    topic = None if read_from in ("", request.input) else read_from
+    return count if not forwarded or names_attempt(said.get(names.ID, ""), count, topic) else 1
 
 
 def carry(request: Request, said: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from punctual.client.connection import Connection
 from punctual.client.errors import InvalidDestinationError, InvalidOptionError, KafkaUnreachableError
-from punctual.queue.markers import Markers, attempt_at
+from punctual.queue.markers import Markers
 from punctual.queue.message import Keeper, Message
 from punctual.queue.outbox import send_surely
 
@@ -112,7 +112,7 @@ class Intake:
             key=record.key,
             value=record.value,
             headers=tuple(record.headers),
-            attempt=attempt_at(record) if record.headers else 1,
+            attempt=self._markers.attempt_at(record) if record.headers else 1,
             id=self._markers.id_of(record.topic, record.partition, record.offset),
             deadline=deadline,
         )

@@ -5,7 +5,9 @@ it again. The end marker is its cancel.
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from punctual.client.requests import Request
 from punctual.client.retries import DEFAULT_BACKOFF, Received, attempt_of, counted, retry
@@ -15,16 +17,37 @@ from punctual.contract.request import ID_BYTES
 from punctual.queue.message import Message
 
 _CANCEL: RawHeader = (names.OP, b"cancel")
+#: An id that would be too long otherwise.
+_HASHED: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """Makes the markers of one group on one topic; what is not acknowledged is delivered `to` a topic again."""
+    """Makes the markers of one group on a topic; unacknowledged messages are delivered `to` it, or another, again."""
 
     group: str
+    topic: str
     to: str
     timeout_ms: int
     max_attempts: int | None
+    namespace: str = ""
+
+    def attempt_at(self, record: Received) -> int:
+        """Return which attempt a record is: one that no marker of this group has brought back is the first.
+
+        Its producer may have copied the headers of another message, which the queue has handed out and this one not.
+        """
+        headers = dict(reversed(record.headers or ()))
+        id_ = (headers.get(names.ID) or b"").decode(errors="replace").removeprefix(f"{self.namespace}/")
+        brought_back = record.topic == self.to and names.DUE in headers and self._is_ours(id_)
+        return attempt_of(headers) if brought_back else 1
+
+    def _is_ours(self, id_: str) -> bool:
+        """Return whether an id is that of a marker of this group for a record of these topics."""
+        if _HASHED.fullmatch(id_):
+            return True
+        group, _, place = id_.rpartition(":")
+        return group == self.group and place.rsplit("-", 2)[0] in (self.topic, self.to)
 
     def id_of(self, topic: str, partition: int, offset: int) -> str:
         """Return the id of a record's marker: whoever of the group reads it again means the same one."""
@@ -72,8 +95,3 @@ class Markers:
             (names.ATTEMPT, b"%d" % attempt),
         )
         return Request(message.key, message.value, (*users, *said), id_)
-
-
-def attempt_at(record: Received) -> int:
-    """Return which attempt a record of the topic is."""
-    return attempt_of(dict(reversed(record.headers)))

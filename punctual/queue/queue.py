@@ -82,7 +82,7 @@ class DelayQueue:
             raise InvalidOptionError("max_attempts and max_unacked are counts: give 1 or more (max_attempts or None).")
         to = topic_bytes(topic if redeliver_to is None else redeliver_to).decode()
         self._topics = list(dict.fromkeys([topic, to]))
-        self._markers = Markers(group, to, timeout_ms, max_attempts)
+        self._markers = Markers(group, topic, to, timeout_ms, max_attempts, namespace)
         self._servers, self._backoff, self._consuming = bootstrap_servers, backoff, {**kafka, **(consumer or {})}
         self._ack_timeout_s = ack_timeout.total_seconds()
         producing = {"max_batch_size": _BATCH_BYTES, **kafka}

@@ -158,6 +158,20 @@ async def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_error(
     assert users(letters[b"forgotten"].headers) == [("trace", b"1"), ("null", None)]
 
 
+async def test_a_message_with_the_headers_of_another_one_is_handed_out_as_often(
+    installation: Installation, topic: str
+) -> None:
+    copied = {"delay-id": f"other-0-7~9~{topic}", "delay-due": "1", "delay-source": "other-0-7", "delay-attempt": "9"}
+    installation.requests.send(copied, b"k", b"fresh", topic=topic)
+    installation.requests.flush()
+    async with queue_of(installation, topic, max_attempts=2) as queue:
+        [first] = await take(queue, 1)
+        await first.nack(timedelta(0))
+        [second] = await take(queue, 1)
+        await second.ack()
+    assert [(one.value, one.attempt) for one in (first, second)] == [(b"fresh", 1), (b"fresh", 2)]
+
+
 async def test_messages_without_key_and_value_are_messages(installation: Installation, topic: str) -> None:
     installation.requests.send([], None, None, topic=topic)
     installation.requests.flush()

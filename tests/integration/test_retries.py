@@ -1,9 +1,11 @@
 """What failed comes back: a consumer in any language forwards it, and a Faust app does so by a decorator."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from punctual import DelayClient, exponential
 from tests.harness.kafka import Record, now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.conftest import Run
@@ -65,10 +67,40 @@ def test_a_record_that_is_forwarded_by_two_comes_back_once(installation: Install
         installation.requests.send(headers, first.key, first.value, partition=partition)
     installation.requests.flush()
 
-    id_ = f"{first.header('delay-source')}~2~{to}"
+    _, again = installation.wait_for(to, 2)
+    id_ = again.header("delay-id")
+    assert id_.startswith(f"{first.header('delay-source')}@{first.header('delay-due')}#")
     installation.await_event("delivered", id_)
-    assert [record.header("delay-id") for record in installation.wait_for(to, 2)] == ["once", id_]
     assert [event["event"] for event in installation.events(id_)].count("replaced") == 3
+
+
+async def test_each_occurrence_that_fails_comes_back_and_each_record_made_of_one(installation: Installation) -> None:
+    to, derived, many = installation.topic(), installation.topic(), 10
+    series = {"delay-at": str(now_ms() - many * 1_000), "delay-every": "PT1S", "delay-count": str(many)}
+    said = {"delay-id": f"series-{to}", "delay-to": to, "delay-misfire": "catch-up", **series}
+    installation.requests.send(said, b"k", b"v")
+    installation.requests.flush()
+    failed = installation.wait_for(to, many)
+    assert len({record.header("delay-source") for record in failed}) == 1
+    for number in range(many):
+        installation.requests.send(failed[0].headers, b"k", b"%d" % number, topic=derived)
+    installation.requests.flush()
+
+    for record in (*failed, *installation.wait_for(derived, many)):
+        forward(installation, record, record.topic)
+    assert {one.header("delay-attempt") for one in installation.wait_for(to, 2 * many)[many:]} == {"2"}
+    again = installation.wait_for(derived, 2 * many)[many:]
+    assert {one.value for one in again} == {b"%d" % number for number in range(many)}
+
+    backoff = exponential("300ms", 2, "2s")
+    async with DelayClient(installation.bootstrap, app_id=installation.app_id) as client:
+        for number, one in enumerate(again):
+            place = SimpleNamespace(
+                topic=derived, partition=0, offset=number, key=one.key, value=one.value, headers=failed[0].headers
+            )
+            await client.retry(place, backoff=backoff, max_attempts=8)
+    third = installation.wait_for(derived, 3 * many)[2 * many :]
+    assert {one.value for one in third} == {b"%d" % number for number in range(many)}
 
 
 def test_a_faust_app_retries_what_raises_and_goes_on_meanwhile(installation: Installation) -> None:

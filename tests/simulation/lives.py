@@ -154,6 +154,8 @@ class Lives:
         if ask.over_http:
             return  # looked at for each try (posts.py)
         users = tuple((name, value) for name, value in ask.headers if not name.startswith("delay-"))
+        if ask.said("delay-retry") is not None:
+            users = (*users, ("delay-attempt", b"2"))
         own = zip(_OWN, (ask.name.encode(), b"%d" % copy.due_ms, ask.source.encode()), strict=True)
         if (record.key, record.value, record.headers) != (ask.key, ask.value, (*users, *own)):
             yield f"{copy} is altered: {record}"

@@ -31,7 +31,7 @@ from app.steps.outcomes import Attempted, Delivered, Outcomes
 from app.steps.step import Step
 from app.throttle.allowance import Allowance
 from app.throttle.controls import Controls
-from punctual.contract import forward, jitter
+from punctual.contract import forward, jitter, retry
 from punctual.contract.native import Copy
 from tables import Bound, Changes, Entry, Order, PartitionStore, followed, keys
 from tables.restore import StaleFilter
@@ -44,6 +44,13 @@ _LATE_S, _SLOW_S = 0.05, 0.3
 _FAR_MS = keys.MAX_DUE_MS
 #: What is replaced: class or module, name, and what makes the new function of the old one.
 Bug = tuple[Any, str, Callable[[Any], Any]]
+
+
+def _by_source(_: Any) -> Any:
+    def planted(source: str, *_: object) -> str:
+        return source
+
+    return planted
 
 
 def _removal_first(submit: Any) -> Any:
@@ -335,6 +342,7 @@ BUGS: dict[str, list[Bug]] = {
     "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
     "a broker that is gone is asked again and again": [(PartitionReader, "_look_for_leader", _asked_again)],
     "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
+    "all that has the headers of one series or delivery is one record": [(retry, "copy_source", _by_source)],
     "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],
     "a series ends with its first occurrence": [(occurrences, "following", _forgetful)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],

@@ -1,5 +1,8 @@
 """Consumers that try again: an id is asked for anew about when its message comes, and given up in the end or not.
 
+Others forward what they could not process as it was received: several occurrences of one series, and records that were
+made of one delivery, all with its headers. Each has a retry of its own, however many fail at the same time.
+
 Runs with them have nothing that keeps usual messages from the compiled path.
 """
 
@@ -8,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from app.settings import Settings
 from punctual.contract.home import home_partition
+from punctual.contract.retry import copy_source, retry_id
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask, Headers
 
@@ -15,6 +19,9 @@ from tests.simulation.workload import Ask, Headers
 _ONE_IN = 4
 #: How long after the due time of a message its consumer asks for the next: before its row is removed, or after that.
 _AFTER_S = (0.0, 0.005, 0.02, 0.06)
+
+_WAIT_MS = 800
+_BACKOFF = b"exponential %dms 1 %dms" % (_WAIT_MS, _WAIT_MS)
 
 
 def are_there(seed: int) -> bool:
@@ -37,9 +44,29 @@ def with_retries(
         ask.headers = [header for header in ask.headers if header[0] != "delay-dedupe"]
     rnd = random.Random(f"retries {seed}")  # noqa: S311 - the same run for the same seed
     to = sorted(destinations)
-    return asks + [
+    forwarded = [ask for _ in range(rnd.randint(1, 3)) for ask in _forwards(rnd, settings, span_s, rnd.choice(to))]
+    return [*asks, *forwarded] + [
         ask for number in range(rnd.randint(2, 6)) for ask in _tries(rnd, settings, span_s, rnd.choice(to), number)
     ]
+
+
+def _forwards(rnd: random.Random, settings: Settings, span_s: float, to: str) -> Iterator[Ask]:
+    """Forward what failed in an outage, each record at least once."""
+    partition, at_s = rnd.randrange(settings.partitions), rnd.uniform(0, span_s / 2)
+    derived, begun = rnd.random() < 0.5, rnd.randrange(1_000_000)
+    for number in range(rnd.randint(2, 5)):
+        due, value = b"%d" % (EPOCH_MS + (0 if derived else number)), b"%d failed" % number
+        source = f"of-a-series-{partition}-{begun}"
+        ours = [("delay-id", b"series@" + due), ("delay-due", due), ("delay-source", source.encode())]
+        headers: Headers = [("users", b"own"), *ours, ("delay-to", to.encode()), ("delay-retry", _BACKOFF)]
+        id_ = retry_id(copy_source(source, due, b"k", value), 2, to)
+        yield Ask(at_s + 0.01 * number, partition, "schedule", id_, None, headers, b"k", value)
+
+
+def stamped(ask: Ask, latest_ms: int) -> None:
+    """Set when a forwarded record is due again, which counts from the latest stamp of its partition."""
+    if ask.said("delay-retry") is not None:
+        ask.due_ms = latest_ms + _WAIT_MS
 
 
 def _tries(rnd: random.Random, settings: Settings, span_s: float, to: str, number: int) -> Iterator[Ask]:

@@ -30,7 +30,7 @@ from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
 from tests.simulation.own_logs import OwnLogs
-from tests.simulation.retries import settings_of_retries, with_retries
+from tests.simulation.retries import settings_of_retries, stamped, with_retries
 from tests.simulation.series import series
 from tests.simulation.teams import settings_of_teams, teams
 from tests.simulation.web import Web
@@ -196,6 +196,7 @@ class World:
         stamp_ms = self.broker.now_ms() + self.plan.brokers_ms[NODES.index(leader)]
         ask.topic, ask.offset, ask.stamp_ms = log.topic, log.end, stamp_ms
         log.append(ask.batch(ask.stamp_ms), ask.stamp_ms, None)
+        stamped(ask, max(batch.at_ms for batch in log.batches))
 
     def _say(self, said: Said) -> None:
         """Have an operator write a control record."""

@@ -8,7 +8,7 @@ import pytest
 
 from punctual import InvalidDestinationError, InvalidOptionError, exponential
 from punctual.client.requests import Request
-from punctual.client.retries import retry
+from punctual.client.retries import counted, retry
 from punctual.contract import native
 from punctual.contract.request import Request as Asked
 from tests.punctual.contract.records import NOW, FakeRecord
@@ -30,7 +30,7 @@ def read_by_the_worker(request: Request) -> Asked:
     return native.decode(FakeRecord(request.headers, request.key, request.value))
 
 
-def retried(record: Received, **options: Any) -> Asked:
+def retried(record: Any, **options: Any) -> Asked:
     request = retry(record, **{"backoff": BACKOFF, "max_attempts": 8, **options})
     asked = read_by_the_worker(request)
     assert (request.id or b"").decode() == asked.id, "it would be sent to another partition than its home"
@@ -45,13 +45,52 @@ def test_a_record_goes_back_to_its_topic_as_it_was() -> None:
     assert asked.id == "orders-4-17~2~orders"
 
 
+def delivered(*, id_: str, attempt: int | None = None, source: str = "in-0-5", due: int = 1) -> list[Any]:
+    """Return the headers of a delivery."""
+    counted = [] if attempt is None else [("delay-attempt", b"%d" % attempt)]
+    ours = [("delay-id", id_.encode()), ("delay-due", b"%d" % due), ("delay-source", source.encode())]
+    return [*counted, *ours]
+
+
 def test_a_delivery_is_counted_on() -> None:
     first = retried(Received())
-    delivered = [*first.headers, ("delay-id", first.id.encode()), ("delay-due", b"1"), ("delay-source", b"in-0-5")]
-    asked = retried(Received(delivered, offset=99))
+    asked = retried(Received(delivered(id_=first.id, attempt=2), offset=99))
 
     assert (asked.headers, asked.due_ms) == ([("delay-attempt", b"3")], NOW + 2_000)
-    assert asked.id == "in-0-5~3~orders"
+    assert asked.id == "orders-4-99~3~orders"
+
+
+def test_each_record_that_fails_has_a_retry_of_its_own_whatever_headers_it_shares() -> None:
+    occurrences = [delivered(id_=f"every@{due}", source="requests-0-7", due=due) for due in range(30)]
+    ids = {retried(Received(headers, offset=offset)).id for offset, headers in enumerate(occurrences)}
+    derived = delivered(id_="order-1", source="requests-0-8")
+    ids |= {retried(Received(derived, topic="lines", offset=offset)).id for offset in range(30)}
+
+    assert len(ids) == 60
+    assert retried(Received(derived)).id == retried(Received(derived)).id
+
+
+@pytest.mark.parametrize(
+    ("id_", "attempt"),
+    [
+        ("orders-4-1~7~orders", 8),
+        ("team/orders-4-1~7~orders@emea", 8),
+        (f"{'0' * 32}~7", 8),
+        ("orders-4-1~6~orders", 2),
+        ("orders-4-1~7~lines", 2),
+        ("billing:orders-4-1", 2),
+        ("reminder", 2),
+    ],
+)
+def test_a_count_that_was_copied_from_another_message_does_not_hold(id_: str, attempt: int) -> None:
+    asked = retried(Received(delivered(id_=id_, attempt=7)))
+    assert asked.headers == [("delay-attempt", b"%d" % attempt)]
+
+
+def test_what_a_program_has_counted_itself_holds() -> None:
+    asked = retried(counted(Received(delivered(id_="reminder", attempt=2)), 5))
+    assert asked.headers == [("delay-attempt", b"6")]
+    assert retried(Received([("delay-attempt", b"3")])).headers == [("delay-attempt", b"4")]
 
 
 def test_a_retry_topic_may_be_another() -> None:

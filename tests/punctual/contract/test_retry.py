@@ -1,5 +1,7 @@
 """A record that failed is forwarded as it was received, and comes back after a backoff, its attempts counted."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from tests.punctual.contract.records import NOW, FakeRecord
 ASKS: Headers = [("delay-to", b"orders"), ("delay-retry", b"exponential 1s 2 1h"), ("delay-max-attempts", b"8")]
 #: What a delivery carries: the third attempt at the record that request 9 of partition 1 was for.
 DELIVERED: Headers = [
-    ("delay-id", b"reminder-42"),
+    ("delay-id", b"delay-requests-1-4~3~orders"),
     ("delay-due", b"1767225600000"),
     ("delay-source", b"delay-requests-1-9"),
     ("delay-attempt", b"3"),
@@ -47,14 +49,49 @@ def test_a_delivery_that_failed_is_counted_on_and_waits_longer() -> None:
     assert asked.source == "delay-requests-3-42"
 
 
-def test_the_id_is_that_of_source_and_attempt_whoever_forwards_the_record_and_when() -> None:
+def test_the_id_is_that_of_the_record_and_the_attempt_whoever_forwards_it_and_when() -> None:
     first, again = decode(*DELIVERED, *ASKS), decode(*DELIVERED, *ASKS, offset=99, timestamp=NOW + 5)
 
-    assert first.id == again.id == "delay-requests-1-9~4~orders"
+    assert first.id == again.id
+    assert re.fullmatch(r"delay-requests-1-9@1767225600000#[0-9a-f]{16}~4~orders", first.id)
+
+
+def test_occurrences_and_what_was_made_of_a_delivery_do_not_replace_each_others_retries() -> None:
+    first = forwarded(DELIVERED)
+    others = [
+        forwarded([("delay-due", b"1893456000001"), *(one for one in DELIVERED if one[0] != "delay-due")]),
+        forwarded(DELIVERED, value=b"other"),
+        forwarded(DELIVERED, key=b"other"),
+        forwarded(DELIVERED, key=None),
+        forwarded([*DELIVERED[:2], ("delay-source", b"lines-0-4"), DELIVERED[3]]),
+    ]
+    assert len({first.id, *(one.id for one in others)}) == 6
+
+
+def forwarded(headers: Headers, key: bytes | None = b"k", value: bytes | None = b"v") -> Request:
+    """Return a request of a consumer that forwards what it has received."""
+    return native.decode(FakeRecord([*headers, *ASKS], key, value))
+
+
+@pytest.mark.parametrize(
+    ("id_", "source", "attempt"),
+    [
+        (b"x~3~orders", b"delay-requests-1-9", b"4"),
+        (b"x~3~other", b"delay-requests-1-9", b"4"),  # by way of several topics for retries
+        (b"x~3~orders", b"orders-0-7", b"4"),
+        (b"team/x~3", b"orders-0-7", b"4"),
+        (b"x~3~other", b"orders-0-7", b"2"),
+        (b"x~2~orders", b"orders-0-7", b"2"),
+        (b"reminder-42", b"delay-requests-1-9", b"2"),
+    ],
+)
+def test_a_count_holds_if_the_id_beside_it_names_that_attempt(id_: bytes, source: bytes, attempt: bytes) -> None:
+    headers = [("delay-id", id_), ("delay-due", b"1"), ("delay-source", source), ("delay-attempt", b"3")]
+    assert decode(*headers, *ASKS).headers == [("delay-attempt", attempt)]
 
 
 def test_the_id_of_the_delivery_is_left_to_the_message_that_has_it() -> None:
-    assert decode(*DELIVERED, *ASKS).id != "reminder-42"
+    assert decode(*DELIVERED, *ASKS).id != "delay-requests-1-4~3~orders"
 
 
 def test_who_reads_a_plain_topic_says_where_so_that_a_repeat_is_recognised() -> None:

@@ -8,11 +8,14 @@ from punctual.client.requests import Request
 from punctual.contract import native
 from punctual.contract.request import Refusal
 from punctual.contract.request import Request as Asked
-from punctual.queue.markers import Markers, attempt_at
+from punctual.queue.markers import Markers
 from punctual.queue.message import Message
 from tests.punctual.contract.records import NOW, FakeRecord
 
-MARKERS = Markers("billing", "orders", 30_000, 8)
+MARKERS = Markers("billing", "orders", "orders", 30_000, 8)
+
+DUE = ("delay-due", b"1")
+BROUGHT_BACK = [("delay-id", b"billing:orders-0-3"), DUE]
 
 
 def message(*headers: tuple[str, bytes | None], attempt: int = 1) -> Message:
@@ -84,13 +87,13 @@ def test_a_message_after_its_last_attempt_is_refused_with_the_count_that_was_all
 
 
 def test_without_a_last_attempt_there_is_always_another() -> None:
-    assert not Markers("g", "t", 1, None).is_over(10**6)
+    assert not Markers("g", "t", "t", 1, None).is_over(10**6)
 
 
 def test_groups_and_records_have_markers_of_their_own_however_long_their_names() -> None:
     long = "g" * 300
     ids = {
-        Markers(group, "orders", 1, None).id_of(topic, 0, offset)
+        Markers(group, "orders", "orders", 1, None).id_of(topic, 0, offset)
         for group in ("a", "b", long)
         for topic in ("orders", "t" * 249)
         for offset in (1, 2)
@@ -102,4 +105,29 @@ def test_groups_and_records_have_markers_of_their_own_however_long_their_names()
 
 @pytest.mark.parametrize(("text", "attempt"), [(b"3", 3), (b"x", 1), (None, 1), (b"", 1), (b"0", 1), (b"9" * 30, 1)])
 def test_a_count_that_is_none_is_the_first_attempt(text: bytes | None, attempt: int) -> None:
-    assert attempt_at(message(("delay-attempt", text))) == attempt
+    assert MARKERS.attempt_at(message(*BROUGHT_BACK, ("delay-attempt", text))) == attempt
+
+
+@pytest.mark.parametrize(
+    ("headers", "attempt"),
+    [
+        (BROUGHT_BACK, 7),
+        ([("delay-id", b"team/billing:orders-0-3"), DUE], 7),
+        ([("delay-id", b"0" * 64), DUE], 7),
+        ([], 1),
+        (BROUGHT_BACK[:1], 1),
+        ([("delay-id", b"orders-0-3~7~orders"), DUE], 1),
+        ([("delay-id", b"search:orders-0-3"), DUE], 1),
+        ([("delay-id", b"billing:of-search:orders-0-3"), DUE], 1),
+        ([("delay-id", b"billing:invoices-0-3"), DUE], 1),
+        ([("delay-id", b"\xff"), DUE], 1),
+    ],
+)
+def test_a_count_holds_if_a_marker_of_the_group_has_brought_the_message_back(headers: Any, attempt: int) -> None:
+    markers = Markers("billing", "orders", "orders", 30_000, 8, "team")
+    assert markers.attempt_at(message(*headers, ("delay-attempt", b"7"))) == attempt
+
+
+def test_what_comes_back_comes_to_the_topic_for_it() -> None:
+    markers = Markers("billing", "orders", "orders-again", 30_000, 8)
+    assert markers.attempt_at(message(*BROUGHT_BACK, ("delay-attempt", b"7"))) == 1
