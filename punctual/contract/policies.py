@@ -1,4 +1,7 @@
-"""Policies of an input topic: what holds for its requests where they say nothing themselves (DELAY_POLICIES)."""
+"""Policies of an input topic: what holds for its requests where they say nothing themselves (DELAY_POLICIES).
+
+Retries and markers of queues have none: `names.RETRY` or `names.ATTEMPT` shows what they are.
+"""
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -72,7 +75,9 @@ def without_policies(said: Container[str], *, recurs: bool) -> Iterator[tuple[st
 
 def _decode(decode: Callable[[Record], Request], policies: Policies, record: Record) -> Request:
     asked = decode(record)
-    if asked.parked is None:  # what the cold tier sends back has had them
+    # What the cold tier sends back has had them. When an attempt is due is up to whoever counts attempts: a marker of a
+    # queue that is due earlier hands a message out twice, and one that is dropped loses it.
+    if asked.parked is None and not any(name in _OF_ATTEMPTS for name, _ in record.headers):
         _add(asked, policies)
     return asked
 
@@ -102,6 +107,7 @@ def _if_late(text: str) -> str:
     return text
 
 
+_OF_ATTEMPTS: Final = frozenset({names.RETRY, names.ATTEMPT})
 _NEVER: Final = b"%d" % LONGEST_MS
 _PARSERS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "no-later": ("no_later_ms", parse_duration),

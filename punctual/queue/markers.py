@@ -72,7 +72,12 @@ class Markers:
     def later(self, message: Message, after_ms: int) -> Request:
         """Return what brings a message back so many milliseconds from now on, neither earlier nor later."""
         id_ = message.id.encode()
-        said: tuple[RawHeader, ...] = ((names.OP, b"reschedule"), (names.ID, id_), (names.AFTER, b"%d" % after_ms))
+        said: tuple[RawHeader, ...] = (
+            (names.OP, b"reschedule"),
+            (names.ID, id_),
+            (names.AFTER, b"%d" % after_ms),
+            (names.JITTER, b"0"),  # whatever the input's policy is
+        )
         return Request(id_, None, said, id_)
 
     def exhausted(self, message: Message, error: BaseException | str | None) -> Request:

@@ -21,7 +21,7 @@ from aiokafka.errors import CommitFailedError
 from punctual import ClientClosedError, InvalidDestinationError, InvalidOptionError, NotAuthorizedError
 from punctual.queue import Breaker, DelayQueue, Message
 from tests.harness.account import pending_of
-from tests.harness.kafka import create_topic, ends
+from tests.harness.kafka import create_topic, ends, read
 from tests.harness.queue_run import QueueRun, percentile
 from tests.harness.worker import eventually
 from tests.integration.conftest import Run
@@ -34,7 +34,11 @@ LATE_MS = 1_000
 
 @pytest.fixture(scope="module")
 def installation(run: Run) -> Iterator[Installation]:
-    with run("queue") as made:
+    def env(app_id: str) -> dict[str, str]:
+        policies = f"{app_id}-hasty=no-later PT1S jitter 400 max-late PT0.001S if-late drop"
+        return {"DELAY_INPUTS": f"{app_id}-hasty=native", "DELAY_POLICIES": policies}
+
+    with run("queue", env=env) as made:
         yield made
 
 
@@ -170,6 +174,28 @@ async def test_a_message_with_the_headers_of_another_one_is_handed_out_as_often(
         [second] = await take(queue, 1)
         await second.ack()
     assert [(one.value, one.attempt) for one in (first, second)] == [(b"fresh", 1), (b"fresh", 2)]
+
+
+async def test_policies_of_the_input_do_not_hold_for_retries_and_markers(
+    installation: Installation, topic: str
+) -> None:
+    input_ = f"{installation.app_id}-hasty"
+    async with queue_of(installation, topic, timedelta(seconds=3), requests_topic=input_) as queue:
+        put(installation, topic, b"acknowledged late", b"lost")
+        first, lost = sorted(await take(queue, 2), key=lambda message: message.value or b"")
+        await asyncio.sleep(1.5)  # longer than any policy of the input
+        await first.ack()
+        [again] = await take(queue, 1)
+        await again.ack()
+    assert (lost.value, again.value, again.attempt) == (b"lost", b"lost", 2)
+    assert [record.value for record in read(installation.bootstrap, topic)] == [b"acknowledged late", b"lost", b"lost"]
+
+    retry = {"delay-to": topic, "delay-retry": "exponential 2s 1 2s"}
+    installation.requests.send(retry, b"k", b"retried", topic=input_)
+    installation.requests.flush()
+    *_, last = installation.wait_for(topic, 4)
+    [sent_ms] = [one.timestamp_ms for one in read(installation.bootstrap, input_) if one.value == b"retried"]
+    assert int(last.header("delay-due")) == sent_ms + 2_000
 
 
 async def test_messages_without_key_and_value_are_messages(installation: Installation, topic: str) -> None:

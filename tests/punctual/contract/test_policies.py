@@ -61,6 +61,16 @@ def test_of_commands_a_reschedule_alone_has_jitter() -> None:
     assert (cancel.due_ms, cancel.jitter_ms) == (0, None)
 
 
+def test_retries_and_markers_of_queues_have_none() -> None:
+    policies = "no-later PT3S jitter 500 max-late PT1S if-late drop dedupe PT1M"
+    retried = {"delay_retry": "exponential 8s 2 1h", "delay_to": "orders"}
+    marker = {"delay_after": "8000", "delay_id": "billing:orders-0-1", "delay_attempt": "2", "delay_to": "orders"}
+    for said in (retried, marker):
+        asked = decoded(Log().record(**said), policies)
+        found = (asked.due_ms - NOW, asked.no_later_ms, asked.jitter_ms, asked.max_late_ms, asked.dedupe_ms)
+        assert found == (8_000, None, None, None, None)
+
+
 def test_what_the_cold_tier_sends_back_has_had_them() -> None:
     parked = {"delay_source": "delay-requests-0-1", "delay_parked": f"{NOW},{NOW}"}
     asked = decoded(Log().record(delay_to="orders", delay_at=str(NOW), delay_id="a", **parked))

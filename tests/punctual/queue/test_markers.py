@@ -74,6 +74,7 @@ def test_an_end_marker_cancels_and_a_later_one_reschedules_the_start_marker() ->
 
     assert (end.op, end.id) == ("cancel", "billing:orders-2-17")
     assert (later.op, later.id, later.due_ms) == ("reschedule", "billing:orders-2-17", NOW + 500)
+    assert later.jitter_ms == 0  # whatever the input's policy is
 
 
 @pytest.mark.parametrize("attempt", [8, 9])
