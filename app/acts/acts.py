@@ -66,12 +66,11 @@ class Acts:
         engine, actor = self._engine, Actor(asker.name, asker.role)
         again = resend(engine.settings, one, engine.now_ms(), correction)
         self.bounds.check_resend(asker, again)
-        topic, partition, request, _ = again
         asked = {"headers": sorted(correction.headers), "value": correction.replaces}
         within = self._within(namespace_of(engine.settings.namespaces, one))
 
         async def do() -> Outcome:
-            outcome = await self.orders.put("resend", request, topic, partition)
+            outcome = await self.orders.resend(again)
             with contextlib.suppress(SendError, KafkaError, TimeoutError, PunctualError):  # it is in the audit anyway
                 await self._log.resent(one, SentAgain(engine.now_ms(), actor.name))
             return outcome

@@ -24,10 +24,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done: an act on all that match a filter, as it was at `at_ms` (epoch ms).
 
     `ends` has, by partition, where each log ended then that requests and commands come from: whatever was asked for
-    beyond is none of the job's business. `due_ms` is the new due time of a reschedule. `counted` matched when it was
-    given, by whom is `by`, who may be `bound` to namespaces. A job that sends dead letters again has a filter of
-    theirs, and the ends of their topic. One that the brokers have taken later than `begins_by_ms` never begins: its
-    giver was told so.
+    beyond is none of the job's business. `due_ms` is the new due time of a reschedule. It acts on at most `counted`
+    messages, as many as were confirmed by whoever gave it, `by`, who may be `bound` to namespaces. A job that sends
+    dead letters again has a filter of theirs, and the ends of their topic. One that the brokers have taken later than
+    `begins_by_ms` never begins: its giver was told so.
     """
 
     job_id: str
@@ -55,17 +55,21 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """How far one partition's part of a job is: the cursor `after` which it goes on, and what the orders came to.
 
     `untold` are orders whose event has not come in time. Before the offset `ordered_to` of the requests, all orders of
-    the job are counted here. Of dead letters, those `ahead` of `after` are done with too, and `refused` ones were not
-    taken: both are offsets. Of two notes of a part that of the later owner counts, who has the higher `epoch`.
+    the job are counted here. It may have acted on `reserved` messages if that is more than `sent`, and is `limited` if
+    it has met more messages than the job may act on. Of dead letters, those `ahead` of `after` are done with too, and
+    `refused` ones were not taken: both are offsets. Of two notes of a part that of the later owner counts, who has the
+    higher `epoch`.
     """
 
     job_id: str
     partition: int
     after: str = ""
     sent: int = 0
+    reserved: int = 0
     outcomes: dict[str, int] = {}
     untold: int = 0
     over: bool = False
+    limited: bool = False
     ordered_to: int = 0
     ahead: frozenset[int] = frozenset()
     refused: frozenset[int] = frozenset()
@@ -78,11 +82,15 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return (offset < int(self.after or 0) or offset in self.ahead) and offset not in self.refused
 
 
+#: A job is `limited` that has acted on as many messages as were confirmed, while more match.
+State = Literal["running", "stopped", "limited", "done"]
+
+
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """How a job stands, all its partitions together."""
 
     job: Job
-    state: Literal["running", "stopped", "done"]
+    state: State
     sent: int
     outcomes: dict[str, int]
     untold: int
@@ -99,7 +107,9 @@ def standing(job: Job, parts: Iterable[Part]) -> Standing:
     for part in found:
         outcomes.update(part.outcomes)
     over = sum(part.over for part in found)
-    state: Literal["running", "stopped", "done"] = "done" if over == partitions else "running"
+    state: State = "done" if over == partitions else "running"
+    if state == "done" and any(part.limited for part in found):
+        state = "limited"
     return Standing(
         job=job,
         state="stopped" if job.stopped and state == "running" else state,

@@ -12,6 +12,7 @@ from typing import Final
 import aiokafka.errors
 import msgspec
 
+from app.acts.ceiling import Ceiling
 from app.acts.job import Job, Part, concerns, ends_by_crc, mark, order
 from app.acts.job_log import JobLog
 from app.acts.outcome import event_of
@@ -37,6 +38,7 @@ class JobPart:
         self._engine, self._search, self._log, self._job = engine, search, log, job
         self._part = log.parts.get((job.job_id, partition)) or Part(job_id=job.job_id, partition=partition)
         self._epoch = self._engine.epoch(partition)
+        self._ceiling = Ceiling(log, job, partition)
         self._events: PartitionReader | None = None
 
     async def run(self) -> None:
@@ -113,6 +115,10 @@ class JobPart:
             return
         ends = ends_by_crc(self._job, part.partition, lambda topic: self._engine.base(topic, part.partition))
         rows = [row for row in found.rows if concerns(ends, row)]
+        allowed = await self._reserve(len(rows))
+        if allowed < len(rows) and not self._mine():
+            return
+        limited, rows = allowed < len(rows), rows[:allowed]
         batch = Batch()
         taken = 0
         for row in rows:
@@ -122,7 +128,7 @@ class JobPart:
             taken += 1
         up_to = found.up_to
         if taken < len(rows):  # long ids: the rest goes with the next batch
-            up_to = Place(bytes.fromhex(rows[taken - 1].row), part.partition)
+            limited, up_to = False, Place(bytes.fromhex(rows[taken - 1].row), part.partition)
         outcomes, untold = Counter(part.outcomes), part.untold
         if taken:
             ack = await self._engine.sender.submit(self._engine.settings.requests, part.partition, batch)
@@ -130,7 +136,15 @@ class JobPart:
             outcomes.update(told)
             untold += taken - told.total()
             self._part = msgspec.structs.replace(self._part, ordered_to=ack.offset + taken)
-        await self._note(up_to.text(), part.sent + taken, outcomes, untold, over=up_to >= END)
+        self._part = msgspec.structs.replace(self._part, limited=limited)
+        await self._note(up_to.text(), part.sent + taken, outcomes, untold, over=limited or up_to >= END)
+
+    async def _reserve(self, wanted: int) -> int:
+        """Return how many of the next messages the job may act on."""
+        if not wanted:
+            return 0
+        part = msgspec.structs.replace(self._part, epoch=self._epoch)
+        return await self._ceiling.reserve(part, wanted, self._mine)
 
     async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
         """Write down how far the part is."""
@@ -138,6 +152,7 @@ class JobPart:
             self._part,
             after=after,
             sent=sent,
+            reserved=sent,
             outcomes=dict(outcomes),
             untold=untold,
             over=over,

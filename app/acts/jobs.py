@@ -38,23 +38,8 @@ _LOOK_S, _EVERY_S = 30.0, 1.0
 _LONGEST_S: Final = 10.0
 #: Parts that one worker does at a time.
 _AT_ONCE: Final = 4
-#: A job is refused if it matches this much more or less than its giver has seen.
-_CLOSE: Final = 0.01
-_COUNT_S: Final = 30.0
 #: What has been sent again when the worker stops has so long to be acknowledged and written down.
 _FINISH_S: Final = 1.0
-
-
-class NotConfirmed(ValueError):
-    """A job that is about other messages than its giver has counted: a sentence."""
-
-
-def _confirmed(matching: int, confirm: int, why: str) -> None:
-    """See that as many match as were confirmed; `why` says why not all were counted. Raises NotConfirmed."""
-    if why:
-        raise NotConfirmed(f"not all that match could be counted ({why}): narrow the filter, or ask again")
-    if abs(matching - confirm) > _CLOSE * confirm:
-        raise NotConfirmed(f"{matching:,} match now, and {confirm:,} were confirmed: look again, and confirm that")
 
 
 class Jobs:
@@ -70,24 +55,19 @@ class Jobs:
         self._put_off: Counter[tuple[str, int]] = Counter()
 
     async def give(self, actor: Actor, act: JobAct, wanted: Filter, confirm: int, due_ms: int | None) -> Standing:
-        """Begin a job on all that match a filter, if they are as many as `confirm` says, or a hundredth off.
+        """Begin a job on messages that match a filter, at most `confirm` of them.
 
-        Raises NotConfirmed with their number if not, NotAudited or NotGiven if it cannot be written down.
+        Nothing is counted: on a busy machine that may take minutes. Raises NotAudited or NotGiven if the job cannot be
+        written down.
         """
-        counted = await self._search.count(wanted, _COUNT_S)
-        why = "; ".join(missing.why for missing in counted.missing) or f"there are more than {counted.matching:,}"
-        _confirmed(counted.matching, confirm, "" if counted.complete else why)
-        job = self._job(actor, act, counted.matching, await self._ends())
+        job = self._job(actor, act, confirm, await self._ends())
         return await self._give(msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
 
     async def resend(self, actor: Actor, wanted: DeadLetterFilter, confirm: int) -> Standing:
-        """Begin a job that sends all dead letters again that match a filter, as give() does; raises Unreadable too."""
-        counted = await self._dead_letters.count(wanted, _COUNT_S)
-        why = "" if counted.complete else f"there are more than {counted.matching:,}"
-        _confirmed(counted.matching, confirm, why)
+        """Begin a job that sends dead letters again that match a filter, as give() does; raises Unreadable too."""
         topic = self._engine.settings.dead_letters
         ends = [{topic: end} for end in await self._dead_letters.ends()]
-        job = self._job(actor, RESEND, counted.matching, ends)
+        job = self._job(actor, RESEND, confirm, ends)
         return await self._give(msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
 
     def _job(self, actor: Actor, act: JobAct, counted: int, ends: list[dict[str, int]]) -> Job:

@@ -1,12 +1,14 @@
 """Gives orders: records on the requests topic, in their id's home partition, whose events say what came of them."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final
 
 import aiokafka.errors
 
 from app.acts.endings import ending
 from app.acts.outcome import PENDING, SENT, Outcome, event_of, of_event, tells_of
+from app.acts.resend import Resend
 from app.acts.writing import PATIENCE_S, write
 from app.engine import Engine
 from app.kafka.errors import SendError
@@ -35,18 +37,29 @@ class Orders:
         Raises NotGiven if Kafka does not take it.
         """
         home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
-        return await self.put(act, request, topic or self._settings.requests, home)
+        return await self._put(act, request, topic or self._settings.requests, home, lambda _: home)
 
-    async def put(self, act: str, request: Request, topic: str, home: int) -> Outcome:
-        """Send an order to an input's partition where its id is at home, and return what came of it, as give() does."""
-        reader = await self._events(home)
-        source = await self.send(request, topic, home)
-        if reader is None:
+    async def resend(self, again: Resend) -> Outcome:
+        """Send a dead letter again, and return what came of it, as give() does.
+
+        Its id may be made of the place that it gets, and be at home in any partition.
+        """
+        topic, partition, request, _ = again
+        return await self._put("resend", request, topic, partition, lambda offset: again.home(self._settings, offset))
+
+    async def _put(
+        self, act: str, request: Request, topic: str, partition: int, home_at: Callable[[int], int]
+    ) -> Outcome:
+        """Send an order to an input's partition, and return what came of it: `home_at` has its id's home by offset."""
+        readers = await self._events(None if request.id is None else partition)
+        source = await self.send(request, topic, partition)
+        if readers is None:
             sentence = "It is sent. What comes of it nobody tells: events are switched off."
             return Outcome(outcome=SENT, sentence=sentence, source=source)
+        home = home_at(int(source.rpartition("-")[2]))
         try:
             async with asyncio.timeout(PATIENCE_S):
-                event = await _told(reader, source)
+                event = await _told(readers[home], source)
             ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
         except (TimeoutError, aiokafka.errors.KafkaError):
             sentence = (
@@ -54,14 +67,14 @@ class Orders:
                 "the page of the workers says who serves it."
             )
             return Outcome(outcome=PENDING, sentence=sentence, source=source)
-        await self._applied(topic, home, source)
+        await self._applied(topic, partition, source)
         return of_event(act, source, event, ended)
 
-    async def _applied(self, topic: str, home: int, source: str) -> None:
+    async def _applied(self, topic: str, partition: int, source: str) -> None:
         """Wait until whoever looks sees what has come of an order: its event is told before the table has it."""
         offset = int(source.rpartition("-")[2])
         for _ in range(_LOOKS):
-            position = self._engine.position(topic, home)
+            position = self._engine.position(topic, partition)
             if position is not None and position > offset:
                 return
             await asyncio.sleep(_LOOK_S)  # a partition of another worker's has had this long in the end
@@ -83,13 +96,16 @@ class Orders:
             ) from error
         return f"{topic}-{partition}-{ack.offset}"
 
-    async def _events(self, home: int) -> PartitionReader | None:
-        """Return who reads the events of a partition from now on; None if there are none."""
+    async def _events(self, home: int | None) -> dict[int, PartitionReader] | None:
+        """Return readers of the events from now on, of one partition or of all; None if there are no events."""
+        cluster, topic = self._engine.cluster, self._settings.events_topic
         if self._settings.events == "off":
             return None
+        numbers = range(self._settings.partitions) if home is None else [home]
         try:
             async with asyncio.timeout(PATIENCE_S):
-                return await PartitionReader.at_end(self._engine.cluster, self._settings.events_topic, home)
+                found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
+                return dict(zip(numbers, found, strict=True))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise NotGiven("the brokers do not answer: nothing was sent") from error
 

@@ -38,6 +38,21 @@ class Resend(NamedTuple):
     request: Request
     asked: Asked | None = None
 
+    def home(self, settings: Settings, offset: int) -> int:
+        """Return the partition in which its id is at home, whose events tell of it, once it is at an offset."""
+        return home_partition(self.id_at(settings, offset), settings.inputs, settings.partitions)
+
+    def id_at(self, settings: Settings, offset: int) -> str:
+        """Return the id that it has at an offset of its partition: an id may be made of the record's place."""
+        request = self.request
+        stamp_ms = 0 if self.asked is None else self.asked.stamp_ms
+        record = PlainRecord(
+            self.topic, self.partition, offset, stamp_ms, request.key, request.value, list(request.headers)
+        )
+        with contextlib.suppress(Refusal):
+            return settings.dialect(self.topic).decode(record).id
+        return f"{self.topic}-{self.partition}-{offset}"
+
 
 def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
     """Return the request that a dead letter was, on the input that it came from.
@@ -62,11 +77,12 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     asked: Asked | None = None
     with contextlib.suppress(Refusal):  # it will be refused again, where it is
         asked = settings.dialect(topic).decode(record)
-    id_ = "" if asked is None else asked.id
-    automatic = f"{topic}-{one.partition}-0"
-    known = id_ not in ("", automatic)
-    partition = home_partition(id_, settings.inputs, settings.partitions) if known else one.partition
-    return Resend(topic, partition, Request(one.key, value, tuple(headers), id_.encode() if known else None), asked)
+    anywhere = Resend(topic, one.partition, Request(one.key, value, tuple(headers), None), asked)
+    id_ = anywhere.id_at(settings, 0)
+    if asked is None or id_ != anywhere.id_at(settings, 1):  # it has none of its own: another offset gives another
+        return anywhere
+    partition = home_partition(id_, settings.inputs, settings.partitions)
+    return anywhere._replace(partition=partition, request=Request(one.key, value, tuple(headers), id_.encode()))
 
 
 def _corrected(

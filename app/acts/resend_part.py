@@ -10,9 +10,10 @@ import msgspec
 from app.access.roles import Asker
 from app.acts.body import BadBody
 from app.acts.bounds import Bounds, Outside
+from app.acts.event_watch import EventWatch
 from app.acts.job import Job
 from app.acts.job_log import JobLog
-from app.acts.job_part import BATCH, JobPart
+from app.acts.job_part import BATCH, PATIENCE_S, JobPart
 from app.acts.resend import Incomplete, Resend, resend
 from app.dead_letters.dead_letter import DeadLetter
 from app.engine import Engine
@@ -48,6 +49,8 @@ class Settled:
     def __init__(self) -> None:
         """Begin with none."""
         self.sent, self.refused = set[int](), set[int]()
+        #: The `topic-partition-offset` at which letters were sent again, each with the partition that is its id's home.
+        self.sources: dict[str, int] = {}
         #: The first of those that could not be sent for now, and why.
         self.failed: tuple[int, SendError] | None = None
         #: Where inputs end with what was sent to them.
@@ -59,8 +62,21 @@ class Settled:
             self.failed = offset, error
 
 
+class Sorted(NamedTuple):
+    """Letters that the job is about: those to send again, and offsets of those that are incomplete, or not theirs."""
+
+    requests: dict[int, Resend]
+    incomplete: list[int]
+    outside: list[int]
+
+    def before(self, end: int) -> "Sorted":
+        """Return those before an offset."""
+        requests = {offset: again for offset, again in self.requests.items() if offset < end}
+        return Sorted(requests, *([one for one in found if one < end] for found in (self.incomplete, self.outside)))
+
+
 class ResendPart(JobPart):
-    """Sends them to the inputs that they came from; what comes of them their events tell.
+    """Sends them to the inputs that they came from, and counts what comes of them by their events.
 
     Each is sent once, but for those under way when the worker is killed. One that its input refuses, too large say, is
     counted as `refused`, and others go on; an input that takes none for now has the part go on later where it was.
@@ -89,32 +105,64 @@ class ResendPart(JobPart):
                 await self._send([record for record in records if record.offset < end], await reader.position(), end)
 
     async def _send(self, records: list[Stored], position: int, end: int) -> None:
-        """Send letters, write down which were, and wait for them to be taken up."""
-        part, now_ms = self._part, self._engine.now_ms()
-        requests, incomplete, outside = list[tuple[int, Resend]](), list[int](), list[int]()
+        """Send letters, write down which were, and wait for what comes of them."""
+        found = self._sorted(records)
+        allowed = await self._reserve(len(found.requests))
+        if allowed < len(found.requests):
+            if not self._mine():
+                return
+            end = list(found.requests)[allowed]
+            found = found.before(end)
+            self._part = msgspec.structs.replace(self._part, limited=True)
+        watch = await self._watch(found.requests.values())
+        settled = Settled()
+        await self._submit(batches_of(found.requests.items(), self._engine.now_ms()), found, settled)
+        for alone in batches_of(self._again(found, settled), self._engine.now_ms(), most=1):
+            await self._submit([alone], found, settled)
+        for offset in found.outside:
+            self._pass_over(offset, settled)
+        await self._settle(settled, found.incomplete, min(position, end), end)
+        if watch is not None and settled.sources:
+            told = await watch.told(settled.sources, PATIENCE_S)
+            await self._count(told, over=settled.failed is None and position >= end)
+        if settled.failed is not None:
+            raise settled.failed[1]
+        await self._taken_up(settled.ends)
+
+    def _sorted(self, records: list[Stored]) -> Sorted:
+        """Return what is to be done with letters."""
+        found, part, wanted = Sorted({}, [], []), self._part, self._job.dead_letters
         for record in records:
-            one, wanted = DeadLetter.of(part.partition, record, most=None), self._job.dead_letters
+            one = DeadLetter.of(part.partition, record, most=None)
             if record.offset in part.ahead or wanted is None:
                 continue
             if not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
                 continue
             try:
-                again = resend(self._engine.settings, one, now_ms)
+                again = resend(self._engine.settings, one, self._engine.now_ms())
                 self._bounds.check_resend(self._giver, again)
-                requests.append((record.offset, again))
+                found.requests[record.offset] = again
             except Incomplete:
-                incomplete.append(record.offset)
+                found.incomplete.append(record.offset)
             except (Outside, BadBody):
-                outside.append(record.offset)
-        settled = Settled()
-        await self._submit(batches_of(requests, now_ms), settled)
-        for alone in batches_of(self._again(requests, settled), now_ms, most=1):
-            await self._submit([alone], settled)
-        for offset in outside:
-            self._pass_over(offset, settled)
-        after = min(position, end) if settled.failed is None else settled.failed[0]
+                found.outside.append(record.offset)
+        return found
+
+    async def _watch(self, requests: Iterable[Resend]) -> EventWatch | None:
+        """Return what hears of letters that are sent from now on; None if there are no events, or no letters."""
+        settings = self._engine.settings
+        homes = {again.partition if again.request.id is not None else None for again in requests}
+        if not self._tells or not homes:
+            return None
+        numbers = range(settings.partitions) if None in homes else [home for home in homes if home is not None]
+        return await EventWatch.begin(self._engine.cluster, settings.events_topic, numbers)
+
+    async def _settle(self, settled: Settled, incomplete: list[int], position: int, end: int) -> None:
+        """Write down which letters were sent."""
+        part = self._part
+        after = position if settled.failed is None else settled.failed[0]
         outcomes = Counter(part.outcomes)
-        outcomes.update({"sent": len(settled.sent), "refused": len(settled.refused)})
+        outcomes.update({"sent": 0 if self._tells else len(settled.sent), "refused": len(settled.refused)})
         outcomes["incomplete"] += sum(offset < after for offset in incomplete)
         done = part.ahead | settled.sent | settled.refused
         self._part = msgspec.structs.replace(
@@ -123,25 +171,32 @@ class ResendPart(JobPart):
             refused=part.refused | settled.refused,
         )
         if settled.failed is None or settled.sent or settled.refused or str(after) != part.after:
-            await self._note(str(after), part.sent + len(settled.sent), +outcomes, 0, over=after >= end)
-        if settled.failed is not None:
-            raise settled.failed[1]
-        await self._taken_up(settled.ends)
+            untold = part.untold + (len(settled.sent) if self._tells else 0)
+            over = after >= end and not (self._tells and settled.sent)  # what came of them is counted first
+            await self._note(str(after), part.sent + len(settled.sent), +outcomes, untold, over=over)
 
-    def _again(self, requests: Iterable[tuple[int, Resend]], settled: Settled) -> list[tuple[int, Resend]]:
+    async def _count(self, told: Counter[str], *, over: bool) -> None:
+        """Write down what came of letters that were sent."""
+        part = self._part
+        await self._note(part.after, part.sent, Counter(part.outcomes) + told, part.untold - told.total(), over=over)
+
+    def _again(self, found: Sorted, settled: Settled) -> list[tuple[int, Resend]]:
         """Return the letters to send one by one, for one of their batch may be what is wrong with it."""
         if settled.failed is None or not isinstance(settled.failed[1], _OF_A_RECORD):
             return []
         settled.failed = None
-        return [(offset, one) for offset, one in requests if offset not in settled.sent | settled.refused]
+        return [one for one in found.requests.items() if one[0] not in settled.sent | settled.refused]
 
-    async def _submit(self, sendings: list[Sending], settled: Settled) -> None:
+    async def _submit(self, sendings: list[Sending], found: Sorted, settled: Settled) -> None:
         """Send batches, and note what has come of each."""
         submit = self._engine.sender.submit
         sent = [submit(one.topic, one.partition, one.batch) for one in sendings]
         for one, answer in zip(sendings, await asyncio.gather(*sent, return_exceptions=True), strict=True):
             if isinstance(answer, Ack):
                 settled.sent.update(one.offsets)
+                for offset, letter in enumerate(one.offsets, answer.offset):
+                    home = found.requests[letter].home(self._engine.settings, offset)
+                    settled.sources[f"{one.topic}-{one.partition}-{offset}"] = home
                 settled.ends[one.topic, one.partition] = answer.offset + one.batch.count
             elif not isinstance(answer, SendError):
                 raise answer

@@ -15,7 +15,7 @@ from app.acts.body import BadBody, body_of, moment, raw, span, text
 from app.acts.bounds import Outside
 from app.acts.existing import NotThere
 from app.acts.job import ACTS, RESEND, Standing
-from app.acts.jobs import Jobs, NotConfirmed
+from app.acts.jobs import Jobs
 from app.acts.orders import NotGiven
 from app.acts.outcome import PENDING, Outcome
 from app.acts.resend import Correction
@@ -86,8 +86,6 @@ def told(handler: Handler) -> Handler:
     async def answer(view: "View", request: web.Request) -> web.StreamResponse:
         try:
             return await handler(view, request)
-        except NotConfirmed as error:
-            return as_json({"error": str(error)}, 409)
         except NotThere as error:
             return as_json({"error": str(error)}, 404)
         except Outside as error:
@@ -194,7 +192,7 @@ class View:
         if act not in (*ACTS, RESEND):
             raise BadBody(f"act should be one of {', '.join((*ACTS, RESEND))}")
         if not isinstance(confirm, int) or isinstance(confirm, bool) or confirm < 1:
-            raise BadBody("confirm should be the number of messages that match, as they were counted")
+            raise BadBody("confirm should be the number of messages that the job may act on at most")
         names = OF_DEAD_LETTERS if act == RESEND else NAMES
         if not isinstance(given, dict) or set(given) - set(names):
             raise BadBody(f"filter should be an object with some of {', '.join(names)}")

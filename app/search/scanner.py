@@ -37,12 +37,13 @@ IDLE: Final = "idle"
 class Question(msgspec.Struct, frozen=True):
     """A scan of some partitions: their numbers, and where their databases are; `here` has those of all that are served.
 
-    Questions about one partition after the other, as a job's are, have none opened anew.
+    Questions about one partition after the other, as a `job`'s are, have none opened anew; no person waits for them.
     """
 
     parts: list[tuple[int, str]]
     scan: Scan
     here: list[str]
+    job: bool = False
 
 
 class Answer(msgspec.Struct):
@@ -110,6 +111,7 @@ def answer(secondaries: Secondaries, question: Question, rest: Rest) -> Answer:
     """Return what a question comes to; once more with databases opened anew, if files went away under it."""
     paths = {path for _, path in question.parts}
     secondaries.keep(set(question.here))
+    rest.waited_for = not question.job
     for last in (False, True):
         try:
             parts: list[tuple[int, Any]] = [(number, secondaries.get(path)) for number, path in question.parts]
@@ -141,11 +143,16 @@ def yield_to_others(*, idle: bool) -> None:
 
 def main(directory: str, *, idle: bool) -> None:
     """Answer questions from the input until it ends; each way: a length of four bytes, then msgpack."""
+    worker_is_nice = os.getpriority(os.PRIO_PROCESS, 0) > 0
     yield_to_others(idle=idle)
     own = Path(directory)
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
-    secondaries, decoder, rest = Secondaries(own), msgspec.msgpack.Decoder(Question), Rest()
+    secondaries, decoder, rest = (
+        Secondaries(own),
+        msgspec.msgpack.Decoder(Question),
+        Rest(worker_is_nice=worker_is_nice),
+    )
     take, give = sys.stdin.buffer, sys.stdout.buffer
     try:
         while len(head := take.read(LENGTH.size)) == LENGTH.size:

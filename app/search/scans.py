@@ -16,6 +16,8 @@ from app.search.scanner import IDLE, LENGTH, Answer, Question, encode
 _IDLE_S: Final = 60.0
 #: A scan is bounded in rows and time; opening many databases, or a machine that is busy, may add to that.
 _PATIENCE_S: Final = 20.0
+#: A process that takes only what nobody else wants gets less: then it is replaced by one that is nice alone.
+_IDLE_PATIENCE_S: Final = 3.0
 _LEAVE_S: Final = 2.0
 #: So many wait for their turn at most, beside jobs: whoever comes then would have no answer in time.
 _MOST: Final = 32
@@ -52,7 +54,7 @@ class Scans:
             raise ScanFailed(f"{_MOST} searches wait for this worker already; ask again in a moment")
         self._asked += not job
         try:
-            answer = await self._answer(Question(parts, wanted, list(here.values())))
+            answer = await self._answer(Question(parts, wanted, list(here.values()), job))
         finally:
             self._asked -= not job
         if answer.found is None:
@@ -64,16 +66,27 @@ class Scans:
         async with self._turn:
             self._stay()
             try:
+                if self._idle and (answer := await self._ask_idle(question)) is not None:
+                    return answer
                 async with asyncio.timeout(_PATIENCE_S + question.scan.ms / 1000):
                     return await self._ask(question)
             except (OSError, EOFError, TimeoutError, asyncio.CancelledError) as error:
                 await self._kill()
-                self._idle = self._idle and not isinstance(error, TimeoutError)
                 if isinstance(error, asyncio.CancelledError):
                     raise
                 raise ScanFailed(f"the scan has ended early ({type(error).__name__}); ask again") from error
             finally:
                 self._leave_later()
+
+    async def _ask_idle(self, question: Question) -> Answer | None:
+        """Return what an idle process answers; None if it gets no time on this machine, and is ended."""
+        try:
+            async with asyncio.timeout(_IDLE_PATIENCE_S + question.scan.ms / 1000):
+                return await self._ask(question)
+        except TimeoutError:
+            await self._kill()
+            self._idle = False
+            return None
 
     async def close(self) -> None:
         """End the process, if there is one."""

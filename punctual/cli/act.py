@@ -9,7 +9,7 @@ from punctual.cli.arguments import add_filter, add_form, add_worker, filter_of
 from punctual.cli.by_id import give_orders
 from punctual.cli.errors import WrongUse
 from punctual.cli.exits import Exit
-from punctual.cli.job import give_job
+from punctual.cli.job import at_most, give_job
 from punctual.cli.parser import Options, Parser
 from punctual.cli.times import moment_ms
 
@@ -24,6 +24,7 @@ def add_act(parser: Parser) -> None:
     group = parser.add_argument_group("with a filter: all that match, by a job of the workers")
     group.add_argument("--dry-run", action="store_true", help="count them, and do nothing")
     group.add_argument("--yes", action="store_true", help="do it however many they are, without a question")
+    group.add_argument("--at-most", type=at_most, metavar="N", help="act on at most N of them, without a count first")
     group.add_argument("--no-wait", action="store_true", help="only begin the job, and write its name")
     add_worker(parser)
 
@@ -39,8 +40,8 @@ def run_act(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
             if options.if_due is not None:
                 raise WrongUse("--if-due goes with ids: a filter has --due-from and --due-to")
             return give_job(api, options, act, wanted, body)
-        if options.dry_run or options.no_wait:
-            raise WrongUse("--dry-run and --no-wait go with a filter")
+        if options.dry_run or options.no_wait or options.at_most is not None:
+            raise WrongUse("--dry-run, --at-most and --no-wait go with a filter")
         return give_orders(api, act, _ids(options.ids), {**body, "if_due": options.if_due}, options.format)
 
 

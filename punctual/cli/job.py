@@ -22,6 +22,8 @@ _ACCEPTED: Final = 202
 
 def give_job(api: Api, options: Options, act: str, wanted: Mapping[str, str], body: Mapping[str, Any]) -> Exit:
     """Act on all that match, as options say. Raises a CommandError."""
+    if options.at_most is not None and not options.dry_run:
+        return _begin(api, options, {**body, "act": act, "filter": dict(wanted), "confirm": options.at_most})
     counted = _count(api, wanted)
     count = counted["matching"]
     if options.dry_run:
@@ -36,7 +38,20 @@ def give_job(api: Api, options: Options, act: str, wanted: Mapping[str, str], bo
     if not options.yes:
         _confirm(act, count)
         api.close()  # whoever was asked may have thought for longer than the worker keeps a connection
-    answer = api.post("/jobs", {**body, "act": act, "filter": dict(wanted), "confirm": count})
+    return _begin(api, options, {**body, "act": act, "filter": dict(wanted), "confirm": count})
+
+
+def at_most(text: str) -> int:
+    """Return the number that an option says. Raises ValueError if it is none above zero."""
+    number = int(text.replace(",", ""))
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _begin(api: Api, options: Options, job: Mapping[str, Any]) -> Exit:
+    """Begin a job, and follow it if options say so. Raises a CommandError."""
+    answer = api.post("/jobs", job)
     if answer.status != _ACCEPTED:
         raise api.failure(answer)
     if options.no_wait:
@@ -68,9 +83,11 @@ def ended(standing: dict[str, Any], form: str) -> Exit:
         columns = Column("OUTCOME", lambda row: row[0]), Column("COUNT", lambda row: f"{row[1]:,}", number=True)
         Table(columns).add(sorted(standing["outcomes"].items(), key=lambda row: -row[1]))
     name, state = standing["job"]["job_id"], standing["state"]
-    say(f"job {name} is {state}: {standing['sent']:,} orders for {standing['job']['counted']:,} messages")
+    say(f"job {name} is {state}: {standing['sent']:,} orders, for at most {standing['job']['counted']:,} messages")
     if state == "stopped":
         raise CommandError("it was stopped: what it has done stays, and begin another one for the rest")
+    if state == "limited":
+        raise Incomplete("more messages match than were confirmed: count again what is left, and begin another job")
     if standing["untold"]:
         raise Incomplete(f"of {standing['untold']:,} orders nobody has told what came: count again what matches")
     if standing["outcomes"].get("refused"):
@@ -85,7 +102,7 @@ def _count(api: Api, wanted: Mapping[str, str]) -> dict[str, Any]:
         raise lacks
     if not counted["complete"]:
         more = f"there are more than {counted['matching']:,}, too many to count within {_COUNT_S} s"
-        raise CommandError(f"{more}: narrow the filter, nothing is done")
+        raise CommandError(f"{more}: narrow the filter, or say --at-most N instead of a count; nothing is done")
     return counted
 
 

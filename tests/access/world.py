@@ -12,6 +12,7 @@ from app.acts.job_log import JobLog
 from app.acts.jobs import Jobs
 from app.acts.orders import Orders
 from app.acts.outcome import SENT, Outcome
+from app.acts.resend import Resend
 from app.dead_letters.dead_letter import DeadLetter
 from app.dead_letters.dead_letters import DeadLetters
 from app.dead_letters.filter import DeadLetterFilter
@@ -91,7 +92,7 @@ class World:
             (Jobs, "give", self._give),
             (Jobs, "resend", self._give_resend),
             (Orders, "give", self._order),
-            (Orders, "put", self._put),
+            (Orders, "resend", self._order_resend),
             (Audit, "begin", self._begin),
             (Audit, "end", self._nothing),
             (JobLog, "read", self._nothing),
@@ -149,10 +150,11 @@ class World:
         return standing_of("jd", ("team-b",))
 
     async def _order(self, act: str, request: Request, topic: str | None = None) -> Outcome:
-        return await self._put(act, request, topic or "delay-requests", 0)
+        self.orders.append((act, request, topic or "delay-requests"))
+        return Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")
 
-    async def _put(self, act: str, request: Request, topic: str, _: int) -> Outcome:
-        self.orders.append((act, request, topic))
+    async def _order_resend(self, again: Resend) -> Outcome:
+        self.orders.append(("resend", again.request, again.topic))
         return Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")
 
     async def _begin(self, act: str, target: str, by: str, role: str, asked: Any, within: Any = ()) -> Act:

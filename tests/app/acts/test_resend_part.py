@@ -26,6 +26,7 @@ SETTINGS = Settings.from_env(
     {
         "DELAY_INPUTS": "delay-json=countdown,a-in=native,b-in=native",
         "DELAY_PARTITIONS": "1",
+        "DELAY_EVENTS": "off",
         "DELAY_NAMESPACES": "a-in=team-a,b-in=team-b",
         "DELAY_DESTINATIONS": "a-in:orders,b-in:billing,delay-requests:*",
     }
@@ -69,6 +70,9 @@ class Log(JobLog):
 
     async def _write(self, key: str, value: object) -> None: ...
 
+    async def read(self) -> bool:
+        return True
+
 
 @pytest.fixture
 def inputs() -> Inputs:
@@ -110,7 +114,7 @@ def part(inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch)
     search: Any = SimpleNamespace(served=[0])
     log = Log(engine)
 
-    def make(*, within: Namespaces | None = None, bound: bool = False) -> ResendPart:
+    def make(*, within: Namespaces | None = None, bound: bool = False, most: int | None = None) -> ResendPart:
         job = Job(
             job_id="j",
             at_ms=1,
@@ -118,7 +122,7 @@ def part(inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch)
             role="admin",
             act="resend",
             filter=Filter(),
-            counted=1,
+            counted=max(len(letters) if most is None else most, 1),
             ends=[{LETTERS: len(letters)}],
             dead_letters=DeadLetterFilter(within=within),
             bound=bound,
@@ -161,6 +165,16 @@ async def test_a_job_that_is_stopped_while_letters_are_read_sends_none_of_them(
     monkeypatch.setattr(reader, "chunk", chunk)
     await part.make().run()
     assert (inputs.taken, part.log.parts) == ({}, {})
+
+
+async def test_a_job_sends_no_more_letters_than_were_confirmed_and_says_that_there_are_more(
+    part: Any, inputs: Inputs, letters: list[Stored]
+) -> None:
+    letters += [letter(number) for number in range(1_200)]
+    await part.make(most=700).run()
+    so_far: Part = part.so_far()
+    assert (so_far.over, so_far.limited, so_far.sent) == (True, True, 700)
+    assert sorted(map(int, inputs.taken["delay-requests"])) == list(range(700))
 
 
 async def test_an_input_that_takes_nothing_for_now_has_nothing_sent_twice(
