@@ -106,6 +106,10 @@ class Punctual(DelayMethods, faust.App):
     settings: Settings
     engine: Engine
 
+    def _init_fixups(self) -> list[Any]:
+        """Have none: they would start what DJANGO_SETTINGS_MODULE or an installed package names (faust/app/base.py)."""
+        return []
+
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
 
@@ -206,6 +210,7 @@ def create_app(settings: Settings) -> Punctual:
 def faust_options(settings: Settings) -> dict[str, Any]:
     """Return what Faust is to know of an installation, and to leave to us."""
     return {
+        "env": {},  # else Faust's own variables come first: WEB_BIND, BROKER_URL, APP_VERSION (types/settings/base.py)
         "broker": [f"kafka://{server}" for server in settings.bootstrap.split(",")],
         "broker_credentials": credentials(settings),
         "broker_session_timeout": _SESSION_S,

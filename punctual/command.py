@@ -54,4 +54,6 @@ def _run(command: str, options: list[str]) -> NoReturn:
     except PackageNotFoundError:
         sys.exit(NO_WORKER)
     line = [sys.executable, "-m", "faust", "-A", "app", command, *options]
-    os.execv(sys.executable, line)  # noqa: S606 - the worker takes this process's place, and so its signals
+    # What Faust reads by itself while it is imported: Kubernetes sets FAUST_PORT for a Service named `faust`.
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("FAUST_", "F_"))}
+    os.execve(sys.executable, line, env)  # noqa: S606 - the worker takes this process's place, and so its signals

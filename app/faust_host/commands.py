@@ -1,10 +1,12 @@
 """The command line, `faust -A app …`: Faust's worker, the commands of `punctual …`, sentences for Faust's others."""
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from faust.cli.base import cli
 from faust.cli.params import CaseInsensitiveChoice
 from faust.cli.worker import worker as worker_command
@@ -26,8 +28,9 @@ _WORKER_HELP = """Run a worker until SIGTERM or Ctrl-C.
     Environment variables say all but how it logs, KAFKA_BOOTSTRAP_SERVERS and DELAY_DESTINATIONS first of all:
     docs/reference/settings.md. Start more workers, each with a PORT of its own, to share the partitions among them.
     """
-#: Options that other things say here: the environment, or nothing.
-_HIDDEN = {"with_web", "web_port", "web_bind", "web_host", "web_transport", "datadir", "json", "loop", "console_port"}
+#: Options of Faust's that are refused, and the settings that say the same.
+_SETTINGS = {"web_port": "PORT", "web_bind": "HOST", "web_host": "HOST and WORKER_URL", "datadir": "DATADIR"}
+_HIDDEN = {*_SETTINGS, "with_web", "web_transport", "json", "loop", "console_port"}
 _INSTEAD = {
     "reset": "To begin with an empty data directory, stop the worker and move it away (DATADIR says where it is). Keep "
     "it until the worker is ready again: it is a copy of the changelog, and all that is left if that has lost records.",
@@ -44,6 +47,8 @@ def install(*own: click.Command) -> None:
     cli.commands["worker"].help = _WORKER_HELP
     for option in (*cli.params, *cli.commands["worker"].params):
         option.hidden = getattr(option, "hidden", False) or option.name in _HIDDEN
+    for command in (cli, cli.commands["worker"]):
+        command.callback = _without_hidden(command.callback)
     for name in cli.commands.keys() - {"worker"}:
         cli.commands[name] = _refused(name)
     cli.commands |= {command.name: _Passed(command) for command in COMMANDS}
@@ -51,6 +56,24 @@ def install(*own: click.Command) -> None:
         cli.add_command(command)
     worker_command.banner = lambda self, _: banner(self.app.settings)
     CaseInsensitiveChoice.convert = _accept_level_names
+
+
+def _without_hidden(run: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a command's callback that refuses options of Faust's: they would come before our settings."""
+    assert run is not None, "Faust's command does something"
+
+    @functools.wraps(run)
+    def checked(*args: Any, **options: Any) -> Any:
+        context = click.get_current_context()
+        given = [name for name in options if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        for name in _HIDDEN.intersection(given):
+            instead = f"Set {_SETTINGS[name]}" if name in _SETTINGS else "Leave it out"
+            sys.exit(
+                f"punctual: there is no option --{name.replace('_', '-')} here. {instead}: docs/reference/settings.md."
+            )
+        return run(*args, **options)
+
+    return checked
 
 
 class _Passed(click.Command):

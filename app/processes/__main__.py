@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from app.errors import PunctualError, WebPortUnusable
+from app.process import foreign_settings
 from app.processes.front import Front
 from app.processes.plan import plan
 from app.processes.supervisor import Supervisor, say
@@ -15,6 +16,7 @@ from app.settings import Settings
 
 def main(count: int, arguments: Sequence[str]) -> int:
     """Run a worker's processes until SIGTERM or SIGINT; return the exit code."""
+    foreign_settings.drop()
     settings = Settings.from_env()
     return asyncio.run(_run(settings, count, [sys.executable, "-m", "faust", *arguments]))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.foreign_settings import HOSTILE
 from tests.harness.ports import free_port
 from tests.harness.worker import ROOT, Worker, eventually
 from tests.integration.installation import new_app_id, topics_removed
@@ -30,6 +31,13 @@ def environment(bootstrap: str, directory: Path, **env: str) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
     }
     return {**kept, **told, **env}
+
+
+def listening(port: int) -> set[str]:
+    """Return the IPv4 addresses on which something listens at a port, as the kernel writes them."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    places = [row[1].split(":") for row in rows if row[3] == "0A"]
+    return {address for address, number in places if int(number, 16) == port}
 
 
 def last_words(env: dict[str, str], *arguments: str) -> str:
@@ -95,9 +103,13 @@ def test_a_start_that_is_interrupted_ends_in_good_order(tmp_path: Path) -> None:
 
 def test_a_start_is_a_banner_and_a_line_at_readiness(bootstrap: str, tmp_path: Path) -> None:
     app_id = new_app_id("start")
-    with topics_removed(bootstrap, app_id), Worker(bootstrap, app_id, tmp_path / "not" / "there" / "data") as worker:
+    with (
+        topics_removed(bootstrap, app_id),
+        Worker(bootstrap, app_id, tmp_path / "not" / "there" / "data", env=HOSTILE) as worker,
+    ):
         worker._log = tmp_path / "worker.log"  # the harness would make the parents
         worker.start().wait_ready()
+        assert listening(worker.port) == {"0100007F"}, "others than this machine reach it"
         serving = f"serving 4 of 4 partitions, delivering to *, {worker.url}"
         eventually(lambda: serving in worker.log, 10, "a word about readiness")
         worker.stop()
