@@ -10,6 +10,7 @@ import msgspec
 from app.dead_letters.filter import DeadLetterFilter
 from app.search.filter import Filter
 from app.search.row import Row
+from app.search.scan import Place
 from punctual.client.requests import Request, command
 from punctual.contract.times import moment_of
 from tables import keys
@@ -18,6 +19,7 @@ JobAct = Literal["cancel", "reschedule", "deliver-now", "resend"]
 #: What can be done to pending messages, and to dead letters.
 ACTS: Final = ("cancel", "reschedule", "deliver-now")
 RESEND: Final = "resend"
+_DIGITS: Final = 19
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +81,20 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     def has_sent(self, offset: int) -> bool:
         """Return whether the dead letter at this offset was sent again, if the job is about it."""
-        return (offset < int(self.after or 0) or offset in self.ahead) and offset not in self.refused
+        return (offset < self.after_offset or offset in self.ahead) and offset not in self.refused
+
+    @property
+    def after_offset(self) -> int:
+        """The offset that `after` is for dead letters; 0 for anything that a stranger may have written."""
+        return int(self.after) if self.after.isascii() and self.after.isdigit() and len(self.after) <= _DIGITS else 0
+
+    @property
+    def after_place(self) -> Place:
+        """The place that `after` is for messages; the first one for anything that a stranger may have written."""
+        try:
+            return Place.parse(self.after)
+        except ValueError:
+            return Place()
 
 
 #: A job is `limited` that has acted on as many messages as were confirmed, while more match.

@@ -108,8 +108,7 @@ class JobPart:
 
     async def _batch(self) -> None:
         part = self._part
-        after = Place.parse(part.after) if part.after else Place()
-        wanted = Scan(filter=self._job.filter, after=after, limit=BATCH, most=0)
+        wanted = Scan(filter=self._job.filter, after=part.after_place, limit=BATCH, most=0)
         found = await self._search.scans.scan(wanted, part.partition, job=True)
         if not self._mine():  # a scan may wait for its turn, and the job was stopped meanwhile
             return

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
+from app.steps.events import decode
 from punctual.contract.times import write_time
 
 #: What an order can come to beside what events are called.
 PENDING, SENT = "pending", "sent"
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 #: Spans below are told to the millisecond.
 _EXACT_MS: Final = 10_000
 #: Acts that move a message, of which the due time is not what matters.
@@ -36,10 +36,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def event_of(value: bytes | None) -> dict[str, Any] | None:
     """Return the event that a record's value is; None if it cannot be one of ours, on whichever topic it is."""
     try:
-        event = _decode(value or b"")
-    except (ValueError, RecursionError):
+        return decode(value)
+    except ValueError:
         return None
-    return event if all(isinstance(event.get(name), str) for name in ("event", "id", "source")) else None
 
 
 def tells_of(event: Mapping[str, Any], source: str) -> bool:
@@ -56,7 +55,7 @@ def of_event(act: str, source: str, event: Mapping[str, Any], ended: Mapping[str
 
 def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
     kind, due = event["event"], event.get("due")
-    at = write_time(due) if isinstance(due, int) else "then"
+    at = _written(due)
     said = {
         "accepted": f"It is accepted, and due at {at}.",
         "cancelled": "It is cancelled: it will not be delivered.",
@@ -81,6 +80,13 @@ def _too_late(act: str, kind: str, event: Mapping[str, Any], ended: Mapping[str,
     if kind == "conflict":
         return "Nothing has changed: it is being delivered, or due at another time than you have seen."
     return "No message with this id is pending."
+
+
+def _written(due_ms: int | None) -> str:
+    try:
+        return "then" if due_ms is None else write_time(due_ms)
+    except (ValueError, OverflowError, OSError):  # beyond the calendar
+        return f"{due_ms} ms after 1970"
 
 
 def _ago(ms: int) -> str:

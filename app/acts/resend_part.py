@@ -97,7 +97,7 @@ class ResendPart(JobPart):
         topic, number = self._engine.settings.dead_letters, self._part.partition
         end = self._job.ends[number].get(topic, 0)
         begin = await PartitionReader(self._engine.cluster, topic, number).begin()
-        start = max(begin, int(self._part.after or 0))
+        start = max(begin, self._part.after_offset)
         reader = PartitionReader(self._engine.cluster, topic, number, start, fetch_bytes=_FETCH_BYTES)
         while not self._part.over and self._mine():
             records = [] if await reader.position() >= end else await reader.chunk(BATCH)

@@ -10,8 +10,10 @@ from typing import Any
 
 import aiokafka
 import uvloop
+from faust.transport import consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+from mode import Service
 
 from app.faust_host.chunk import Chunk, FetchedChunks
 from app.kafka.patches import lenient_records
@@ -36,12 +38,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:
         made = driver.aiokafka.AIOKafkaConsumer
 
-        def consumer(**options: Any) -> aiokafka.AIOKafkaConsumer:
+        def new_consumer(**options: Any) -> aiokafka.AIOKafkaConsumer:
             options |= {"fetch_max_wait_ms": 100, "isolation_level": "read_committed"}
             return made(**options)
 
         lenient_records.install()
-        driver.aiokafka.AIOKafkaConsumer = consumer
+        driver.aiokafka.AIOKafkaConsumer = new_consumer
         try:
             return super()._create_worker_consumer(transport)
         finally:
@@ -200,7 +202,27 @@ class Consumer(driver.Consumer):
         return subscription.assignment.state_value(partition)
 
 
+class Fetcher(consumer.Fetcher):
+    """Runs the consumer's loop, and ends with the process.
+
+    Faust takes each cancellation for a crash while the group rebalances, also that of a process that is stopped then:
+    it ended with a traceback and code 1 (transport/consumer.py, Fetcher._fetcher).
+    """
+
+    @Service.task
+    async def _fetcher(self) -> None:
+        try:
+            await self.app.consumer._drain_messages(self)
+        except asyncio.CancelledError as error:
+            if not (self.should_stop or self.app.should_stop):
+                await self.crash(error)
+                raise
+        finally:
+            self.set_shutdown()
+
+
 class Transport(driver.Transport):
     """Faust's aiokafka transport with this consumer."""
 
     Consumer = Consumer
+    Fetcher = Fetcher

@@ -72,6 +72,7 @@ _PLACES: Final = {header: pointer(name) for name, header in FIELDS.items()}
 _once: Final = json_input.Once(field.encode_name for field in msgspec.structs.fields(ShortForm))
 _decoder: Final = msgspec.json.Decoder(ShortForm)
 _base64: Final = msgspec.json.Decoder(Base64)
+_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def draft(raw: bytes, topic: str) -> Draft:
@@ -113,12 +114,21 @@ def _value(raw: msgspec.Raw) -> bytes | None:
     text = bytes(raw)
     if text == b"null":
         return None
-    if text.startswith(b"{") and b'"base64"' in text:
+    if text.startswith(b"{") and b"base64" in text and _is_base64(text):
         try:
             return _base64.decode(text).base64
-        except msgspec.DecodeError:
-            pass  # another object that has such a field
+        except msgspec.DecodeError as error:
+            sentence = 'The value is {"base64": …}, but not with text that is base64 (RFC 4648, with its padding).'
+            raise Problem("malformed", sentence, [Fault(pointer("value", "base64"), sentence)]) from error
     try:
         return content(raw, "value")
     except Refusal as refusal:
         raise Problem("malformed", refusal.sentence, [Fault(pointer("value"), refusal.sentence)]) from refusal
+
+
+def _is_base64(text: bytes) -> bool:
+    """Whether an object has the field `base64` and no other: with others it is JSON like any other."""
+    try:
+        return set(_fields.decode(text)) == {"base64"}
+    except (msgspec.DecodeError, RecursionError):
+        return False

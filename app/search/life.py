@@ -8,13 +8,13 @@ import msgspec
 
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
+from app.process.foreign_records import passed_over
 from app.search.peers import PeerSilent
+from app.steps.events import decode
 
 #: So many events are looked through, in parts, and so long. Fetches are small: unpacking holds up deliveries.
 _PART, _PARTS, _LONGEST_S = 10_000, 10, 3.0
 _FETCH_BYTES, _CHUNK = 128 * 1024, 500
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -62,8 +62,12 @@ class Lives:
         key, found, first_ms = id_.encode(), list[dict[str, Any]](), None
         async for record in self._reader(home, start).up_to(end, _CHUNK):
             first_ms = record.timestamp_ms if first_ms is None else first_ms
-            if record.offset < end and _is_of(key, record.key or b""):
-                found.append({**_decode(record.value or b"{}"), "offset": f"{self._topic}-{home}-{record.offset}"})
+            if record.offset >= end or not _is_of(key, record.key or b""):
+                continue
+            try:
+                found.append({**decode(record.value), "offset": f"{self._topic}-{home}-{record.offset}"})
+            except ValueError as error:
+                passed_over(self._topic, home, record.offset, error)
         return found, first_ms
 
     def _reader(self, home: int, offset: int) -> PartitionReader:

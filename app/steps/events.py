@@ -1,6 +1,6 @@
 """Events: one JSON object for every change in a message's lifecycle (records.md#events)."""
 
-from typing import Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -46,4 +46,34 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
     occurrence: int | None = None
 
 
-encode = msgspec.json.Encoder().encode
+class _Read(msgspec.Struct, gc=False):
+    """What a record on the topic of events must have to be one, also of kinds that newer workers know."""
+
+    event: str
+    id: str
+    at: "_Whole"
+    source: str
+    due: "_Whole | None" = None
+    to: str | None = None
+    late: "_Whole | None" = None
+    delivered: str | None = None
+    reason: str | None = None
+    by: str | None = None
+    attempts: "_Whole | None" = None
+    occurrence: "_Whole | None" = None
+
+
+#: Numbers that JSON has everywhere.
+_Whole = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
+encode: Final = msgspec.json.Encoder().encode
+_check: Final = msgspec.json.Decoder(_Read).decode
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def decode(value: bytes | None) -> dict[str, Any]:
+    """Return the fields of an event. Raises ValueError for a record that is none: others may write to the topic."""
+    try:
+        _check(value or b"")
+        return _decode(value or b"")
+    except RecursionError as error:
+        raise ValueError("it has too many layers") from error

@@ -1,11 +1,14 @@
 """A worker that cannot work says why in a sentence, and ends; one that can makes its topics for production."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from app.embedded.broker import Broker
+from tests.harness.attacker import Attacker, status
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port
 from tests.harness.worker import Worker
@@ -187,3 +190,17 @@ def test_topics_are_made_for_production(topic: str, made: dict[str, dict[str, st
 
 def test_no_other_topics_are_made(made: dict[str, dict[str, str]]) -> None:
     assert set(made) == {*MADE, "wide"}
+
+
+def test_nothing_is_an_error_when_nothing_is_wrong(tmp_path: Path) -> None:
+    """The first start of a cluster's first group, bytes on the port that are no HTTP, and a stop at any moment."""
+    with Broker() as broker, Worker(broker.bootstrap, "calm", tmp_path / "data") as worker:
+        for _ in range(2):
+            worker.start().wait_ready()
+            for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00" * 100, b"hello\r\n\r\n"):
+                with Attacker(worker.port) as attacker:
+                    attacker.send(data)
+                    assert status(attacker.answer()) == 400
+            worker.terminate()
+            assert worker.wait_dead(30) == 0
+            assert not re.search(r"\[(ERROR|CRITICAL)\]", worker.log), worker.log[-5_000:]

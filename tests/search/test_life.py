@@ -23,7 +23,9 @@ async def test_a_life_has_the_events_of_an_id_and_of_its_occurrences(
     id_: str, others: tuple[str, ...], own: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = Log()
-    log.records = [(name.encode(), b'{"id":"%s"}' % name.encode()) for name in (*others, *own)]
+    event = b'{"event":"accepted","id":"%s","at":1,"source":"t-0-1"}'
+    log.records = [(name.encode(), event % name.encode()) for name in (*others, *own)]
+    log.records += [(own[0].encode(), foreign) for foreign in (None, b"x", b"[]", b'{"event":1}', event[:-1] % b"a")]
     monkeypatch.setattr(life, "PartitionReader", lambda *given, **_: log.reader(*given))
     engine: Any = SimpleNamespace(settings=Settings.from_env({}), cluster=None, now_ms=lambda: 0)
 

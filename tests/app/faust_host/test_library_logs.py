@@ -3,6 +3,12 @@
 import logging
 
 import pytest
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    GroupCoordinatorNotAvailableError,
+    KafkaConnectionError,
+    NotLeaderForPartitionError,
+)
 
 from app.faust_host.library_logs import LibraryLogFilter, silent
 
@@ -24,6 +30,25 @@ def test_of_others_only_warnings_are_written(name: str, level: int, message: str
     record = logging.LogRecord(name, level, __file__, 1, message, (), None)
 
     assert LibraryLogFilter().filter(record) is written
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "argument", "level"),
+    [
+        ("aiokafka.consumer", "Group Coordinator Request failed: %s", GroupCoordinatorNotAvailableError(), "WARNING"),
+        ("aiokafka.consumer", "Failed fetch offsets from %s", NotLeaderForPartitionError(), "WARNING"),
+        ("aiokafka.cluster", "Topic %s not found in cluster metadata", "orders", "WARNING"),
+        ("aiokafka.consumer", "Failed fetch offsets from %s", GroupAuthorizationFailedError(), "ERROR"),
+        ("aiokafka.client", "Unable connect to node: %s", OSError(), "ERROR"),
+        ("aiokafka.client", "Unable connect to node: %s", KafkaConnectionError(), "ERROR"),
+        ("app.worker", "Group Coordinator Request failed: %s", GroupCoordinatorNotAvailableError(), "ERROR"),
+    ],
+)
+def test_what_others_only_ask_again_is_no_error(name: str, message: str, argument: object, level: str) -> None:
+    record = logging.LogRecord(name, logging.ERROR, __file__, 1, message, (argument,), None)
+
+    assert LibraryLogFilter().filter(record)
+    assert (record.levelno, record.levelname) == (getattr(logging, level), level)
 
 
 def test_a_logger_is_silent_for_as_long_as_it_is_asked_to(caplog: pytest.LogCaptureFixture) -> None:
