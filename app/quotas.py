@@ -1,4 +1,4 @@
-"""How much namespaces may have waiting and ask for, as settings say it."""
+"""How much namespaces may have waiting, ask for and have remembered, as settings say it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -13,15 +13,36 @@ from punctual.contract.rate import Rate, parse_rate
 OTHERS: Final = "*"
 
 
+#: So many ids are remembered for each message that may wait, if nothing else is set, and at least so many: a remembered
+#: id takes some hundred bytes on disk.
+_REMEMBERED, _LEAST_REMEMBERED = 1_000, 1_000_000
+
+
 class Quota(msgspec.Struct, frozen=True):
-    """The most of one namespace: messages that wait, their bytes, and requests by time. None is without end."""
+    """The most of one namespace: messages that wait, their bytes, requests by time, and ids that are remembered.
+
+    None is without end; but where messages have a limit, remembered ids have one that follows from it.
+    """
 
     messages: int | None = None
     bytes: int | None = None
     rate: Rate | None = None
+    remembered: int | None = None
+
+    @property
+    def remembered_limit(self) -> int | None:
+        """How many ids may be remembered."""
+        if self.remembered is not None or self.messages is None:
+            return self.remembered
+        return max(_LEAST_REMEMBERED, _REMEMBERED * self.messages)
 
 
-_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {"messages": whole(0), "bytes": whole(0), "rate": parse_rate}
+_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "messages": whole(0),
+    "bytes": whole(0),
+    "rate": parse_rate,
+    "remembered": whole(0),
+}
 
 
 def quotas(text: str) -> dict[str, Quota]:

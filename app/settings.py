@@ -70,6 +70,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     max_delay_ms: int = setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
     events: str = setting("DELAY_EVENTS", "on", one_of("on", "off"))
     dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
+    max_dedupe_ms: int = setting("DELAY_MAX_DEDUPE", "P30D", parse_duration)
     command_memory_ms: int = setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
     horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
     catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
@@ -199,6 +200,12 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     def fire_room(self) -> int:
         """How many rows of a partition may be outstanding."""
         return self.fire_batch * self.fire_depth
+
+    @property
+    def longest_dedupe_ms(self) -> int:
+        """How long a delivery may be remembered: what the settings themselves ask for is allowed."""
+        of_inputs = (policies.dedupe_ms or 0 for policies in self.policies.values())
+        return max(self.max_dedupe_ms, self.dedupe_window_ms, *of_inputs)
 
     @property
     def cold_memory_ms(self) -> int:

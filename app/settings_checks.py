@@ -36,6 +36,9 @@ def check(settings: "Settings") -> None:
             str(settings.min_insync_replicas),
             f"it cannot be above DELAY_REPLICATION_FACTOR ({settings.replication_factor})",
         )
+    if settings.gateway_dedupe_ms > settings.longest_dedupe_ms:
+        why = "it is longer than DELAY_MAX_DEDUPE allows; set that as long on all workers and gateways"
+        raise SettingInvalid("DELAY_GATEWAY_DEDUPE", str(settings.gateway_dedupe_ms), why)
     _check_rates(settings)
     for name in settings.accept_loss:
         if not re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}})?", name):

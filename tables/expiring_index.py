@@ -34,9 +34,15 @@ M = TypeVar("M", bound=Mark)
 class ExpiringIndex(Generic[M]):
     """The marks of one kind in one partition's database; written with the step that changes them."""
 
-    def __init__(self, db: Database, kind: bytes, decode: Callable[[bytes], M]) -> None:
-        """Read how many there are."""
-        self._db, self._kind, self._decode = db, kind, decode
+    def __init__(
+        self,
+        db: Database,
+        kind: bytes,
+        decode: Callable[[bytes], M],
+        counted: Callable[[str, int], object] = lambda _id, _number: None,
+    ) -> None:
+        """Read how many there are; `counted` hears how many more (or fewer) there are of an id, with each write."""
+        self._db, self._kind, self._decode, self._counted = db, kind, decode, counted
         self._counter = keys.META + b"count" + kind
         self.count = db.number(self._counter)
         #: How many ids are remembered by their hashes: most that are asked for are not, and a look into the database
@@ -117,6 +123,8 @@ class ExpiringIndex(Generic[M]):
 
     def _put(self, batch: rocksdict.WriteBatch, id_: str, mark: M | None, before: M | None) -> None:
         id_bytes = id_.encode()
+        if (before is None) != (mark is None):
+            self._counted(id_, 1 if before is None else -1)
         if before is not None:
             batch.delete(keys.expiry_key(self._kind, before.expires_ms, id_bytes))
             self.count -= 1

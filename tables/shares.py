@@ -18,8 +18,8 @@ from tables.holdings import Holdings
 log = logging.getLogger(__name__)
 
 _META = keys.META + b"shares"
-#: Part of the mark: what was counted without destinations is counted anew.
-_LAYOUT = "destinations"
+#: Part of the mark: shares that were counted without destinations and remembered ids are counted again.
+_LAYOUT = "destinations remembered"
 #: Rows that are looked at in one go where nobody waits.
 _CHUNK = 10_000
 
@@ -37,10 +37,14 @@ class Whose(NamedTuple):
 
 
 class Share(msgspec.Struct, array_like=True, frozen=True):
-    """How much of a partition is one namespace's: messages, and the bytes of their keys, values and headers."""
+    """How much of a partition is one namespace's: messages, and the bytes of their keys, values and headers.
+
+    And `remembered` ids: of orders that wait for their message, of messages that have ended, as the cold tier has them.
+    """
 
     messages: int = 0
     bytes: int = 0
+    remembered: int = 0
 
 
 _NONE = Share()
@@ -82,7 +86,7 @@ class Shares:
 
     @property
     def known(self) -> Mapping[str, Share]:
-        """The share of each namespace of which anything waits."""
+        """The share of each namespace of which anything waits or is remembered."""
         self._count_all()
         return self._known
 
@@ -103,12 +107,20 @@ class Shares:
             self._from = rows[-1][0] + b"\x00"
             return True
         self._from = None
+        self._count_marks()
         self._settle()
         self._holdings.settle()
         self._stale |= set(self._known).union(self._holdings.names())
         if self._known:
             log.info("%s: counted anew what waits per namespace", self._db.path.name)
         return False
+
+    def _count_marks(self) -> None:
+        """Count the ids that are remembered; without namespaces nobody wants to know."""
+        if self._inputs is None:
+            for kind in (keys.ORDERS, keys.DELIVERED, keys.TOLD):
+                for key in self._db.keys(*keys.span(kind)):
+                    self._remember(key[1:].decode(), 1)
 
     def apply(self, changes: Changes) -> None:
         """Count what a step removes and adds, when written."""
@@ -136,6 +148,18 @@ class Shares:
             self._count_all()
         self._count(key, entry, number)
 
+    def remember(self, id_: str, number: int) -> None:
+        """Count so many more remembered ids (or fewer), when written."""
+        if self._inputs is None:
+            if self._from is not None:
+                self._count_all()
+            self._remember(id_, number)
+
+    def _remember(self, id_: str, number: int) -> None:
+        name = self._of_id(id_)
+        if name:
+            self._added.setdefault(name, [0, 0, 0])[2] += number
+
     def _count_all(self) -> None:
         while self.count(_CHUNK):
             pass
@@ -145,7 +169,7 @@ class Shares:
         sender = name if self._inputs is None else self._inputs.get(keys.suffix_of(key)[1], "")
         self._holdings.add(sender, entry.to, number)
         if name:
-            added = self._added.setdefault(name, [0, 0])
+            added = self._added.setdefault(name, [0, 0, 0])
             added[0] += number
             added[1] += number * size_of(entry)
 
@@ -165,10 +189,10 @@ class Shares:
 
     def _settle(self) -> set[str]:
         """Add up; return whose shares have changed."""
-        for name, (messages, size) in self._added.items():
+        for name, (messages, size, remembered) in self._added.items():
             before = self._known.get(name, _NONE)
-            share = Share(before.messages + messages, before.bytes + size)
-            if share.messages:
+            share = Share(before.messages + messages, before.bytes + size, before.remembered + remembered)
+            if share.messages or share.remembered:
                 self._known[name] = share
             else:
                 self._known.pop(name, None)

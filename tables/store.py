@@ -96,9 +96,12 @@ class PartitionStore:
         self.followed = Followed() if raw is None else decode_followed(raw)
         self._followed_written = self.followed
         self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
-        self.orders: ExpiringIndex[Orders] = ExpiringIndex(self._db, keys.ORDERS, decode_orders)
-        self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(self._db, keys.DELIVERED, decode_delivered)
-        self.told: ExpiringIndex[Told] = ExpiringIndex(self._db, keys.TOLD, decode_told)
+        counted = (lambda _id, _number: None) if self.shares is None else self.shares.remember
+        self.orders: ExpiringIndex[Orders] = ExpiringIndex(self._db, keys.ORDERS, decode_orders, counted)
+        self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(
+            self._db, keys.DELIVERED, decode_delivered, counted
+        )
+        self.told: ExpiringIndex[Told] = ExpiringIndex(self._db, keys.TOLD, decode_told, counted)
         self.foreign = ForeignWrites(self._db)
         #: Where the changelog goes on, if that is not here: nobody works on it any more (docs/decisions/0021).
         self.sealed = self._db.get(keys.SEAL)

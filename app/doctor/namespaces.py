@@ -37,11 +37,12 @@ def _used(row: Namespace) -> Finding:
     for number, limit, what in (
         (row.messages, row.messages_limit, "messages"),
         (row.bytes, row.bytes_limit, "bytes of messages"),
+        (row.remembered, row.remembered_limit, "remembered ids"),
     ):
         if limit is not None and number >= _MUCH * limit:
             sentence = (
-                f"{number:,} {what} of the namespace {row.namespace} wait, and {limit:,} may: what is beyond is "
-                "refused as quota. Find out why so many wait, or raise DELAY_QUOTAS."
+                f"the namespace {row.namespace} holds {number:,} {what} of {limit:,}: what is beyond is refused as "
+                "quota. Find out why there are so many, or raise DELAY_QUOTAS."
             )
             return Finding("warning", CHECK, row.namespace, sentence)
     return Finding("ok", CHECK, row.namespace, f"{row.messages:,} messages of the namespace {row.namespace} wait.")

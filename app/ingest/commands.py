@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from app.ingest.pending_rows import PendingRows
+from app.ingest.quotas import Quotas
 from app.steps import occurrences
 from app.steps.context import Context
 from app.steps.events import Event, Kind
@@ -18,9 +19,11 @@ from tables.orders import OF_SERIES
 class Commands:
     """Applies the commands that come to one partition."""
 
-    def __init__(self, context: Context, rows: PendingRows, crcs: Mapping[str, int]) -> None:
+    def __init__(
+        self, context: Context, rows: PendingRows, crcs: Mapping[str, int], quotas: Quotas | None = None
+    ) -> None:
         """Serve the partition of a context; `crcs` are the checksums of the input topics' names."""
-        self._rows, self._crcs = rows, crcs
+        self._rows, self._crcs, self._quotas = rows, crcs, quotas
         self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
 
     def apply(self, step: Step, record: Record, asked: Request) -> None:
@@ -52,11 +55,16 @@ class Commands:
                 self._memory.end(step, row, moved)
 
     def _miss(self, step: Step, asked: Request, command: Command) -> None:
-        """Leave a command for an id that is not pending to the cold tier, and to a request that comes late."""
+        """Leave a command for an id that is not pending to the cold tier, and to a request that comes late.
+
+        Raises Refusal if its namespace has as many ids remembered as it may.
+        """
         known = self._memory.of(step, asked.id)
         if known is not None and _is_stale(command, known):
             step.tell(Event("stale", asked.id, step.now_ms, asked.source, by=asked.source))
             return
+        if known is None and self._quotas is not None:
+            self._quotas.remember(asked.id)
         if self._cold.there and asked.op not in OF_SERIES:  # what recurs is never there
             self._cold.defer(step, asked)
         else:

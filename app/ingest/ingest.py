@@ -47,7 +47,7 @@ class Ingest:
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
         self._rows = rows = PendingRows(context)
         self._schedules = Schedules(context, policy, rows, self._refusals, self._crcs)
-        self._commands = Commands(context, rows, self._crcs)
+        self._commands = Commands(context, rows, self._crcs, policy.quotas)
         self._usual = UsualRequests(context, policy, self._crcs)
         #: The stamp of the last record that was read.
         self._read_ms = UNKNOWN_MS
@@ -111,6 +111,7 @@ class Ingest:
                         or asked.due_ms > furthest_ms
                         or not 0 <= own_ms <= latest_ms
                         or asked.cluster is not None
+                        or asked.dedupe_ms is not None
                         or asked.on_failure is not None
                     ) and asked.parked is None:
                         check(asked, broker_ms)

@@ -9,6 +9,7 @@ from app.ingest.quotas import Quotas
 from app.ingest.url_policy import UrlPolicy
 from app.settings import Settings
 from app.steps import callbacks
+from punctual.contract import headers as names
 from punctual.contract.native import Record
 from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Request
 from tables.keys import MAX_DUE_MS
@@ -28,6 +29,7 @@ class Policy:
         """Read the rules from the settings; `admission` knows what clusters do, `quotas` what may wait, if not all."""
         self.quotas = quotas
         self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
+        self._longest_dedupe_ms = settings.longest_dedupe_ms
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._allowed: dict[str, set[str]] = {}
         self._urls = UrlPolicy(settings)
@@ -55,12 +57,22 @@ class Policy:
         if request.op == "schedule":
             if request.parked is None:
                 self._check_destination(request)
+                self._check_dedupe(request)
             else:
                 self._check_again(request, request.parked)
                 self._admit(request)
             if request.on_failure is not None:
                 called = self._settings.dialect(request.input).words.on_failure
                 callbacks.check(request.on_failure, self._settings.callbacks, called)
+
+    def _check_dedupe(self, request: Request) -> None:
+        """Refuse a request whose delivery would be remembered for longer than is allowed. Raises Refusal."""
+        if request.dedupe_ms is not None and request.dedupe_ms > self._longest_dedupe_ms:
+            raise Refusal(
+                Reason.NOT_ALLOWED,
+                f"{names.DEDUPE} is {request.dedupe_ms} ms, DELAY_MAX_DEDUPE allows {self._longest_dedupe_ms}. Ask for "
+                "less, or raise DELAY_MAX_DEDUPE.",
+            )
 
     def _check_destination(self, request: Request) -> None:
         """Refuse a request whose destination is not allowed on its input. Raises Refusal."""

@@ -1,4 +1,4 @@
-"""How much room namespaces have: what waits here is counted exactly, what waits elsewhere as reports have it."""
+"""How much room namespaces have: what is held here is counted exactly, what is held elsewhere as reports have it."""
 
 from collections.abc import Callable, Collection, Container, Mapping
 from typing import Protocol
@@ -6,6 +6,7 @@ from typing import Protocol
 from app.ingest.request_rates import RequestRates
 from app.quotas import Quota, by_namespace
 from app.settings import Settings
+from punctual.contract import headers as names
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal
 from tables import Share, Whose, keys
@@ -40,6 +41,8 @@ class _Waiting(Protocol):
     def messages(self) -> int: ...
     @property
     def bytes(self) -> int: ...
+    @property
+    def remembered(self) -> int: ...
 
 
 class _Progress(Protocol):
@@ -61,10 +64,10 @@ class Report(Protocol):
 class _Room:
     """What a namespace may still get, as it was counted at a time."""
 
-    __slots__ = ("bytes", "counted_s", "messages")
+    __slots__ = ("bytes", "counted_s", "messages", "remembered")
 
-    def __init__(self, messages: int, size: int, counted_s: float) -> None:
-        self.messages, self.bytes, self.counted_s = messages, size, counted_s
+    def __init__(self, messages: int, size: int, remembered: int, counted_s: float) -> None:
+        self.messages, self.bytes, self.remembered, self.counted_s = messages, size, remembered, counted_s
 
 
 class Quotas:
@@ -120,6 +123,23 @@ class Quotas:
         room.bytes -= size
         self._note(number, name, messages, size)
 
+    def remember(self, id_: str) -> None:
+        """Count an id that will be remembered. Raises Refusal if its namespace has as many as it may."""
+        name = self._of_id(id_)
+        quota = self._limits.get(name)
+        if quota is None or quota.remembered_limit is None:
+            return
+        room = self._room.get(name)
+        if room is None or self._now() - room.counted_s >= _COUNT_EVERY_S:  # those of this step are in no table yet
+            room = self._room[name] = self._count(name, quota)
+        if room.remembered <= 0:
+            sentence = (
+                f"{quota.remembered_limit:,} ids of the namespace {name} may be remembered, by DELAY_QUOTAS, and they "
+                f"are. Send it again later or without {names.DEDUPE}, or raise the quota (remembered)."
+            )
+            raise Refusal(Reason.QUOTA, sentence)
+        room.remembered -= 1
+
     def is_full(self, name: str) -> bool:
         """Return whether a namespace may get nothing more."""
         quota = self._limits.get(name)
@@ -140,12 +160,13 @@ class Quotas:
 
     def _count(self, name: str, quota: Quota) -> _Room:
         """Return how much room there is, by all that is known."""
-        messages = size = 0
+        messages = size = remembered = 0
         for number, store in self._stores.items():
             if number in self._restoring:
                 continue
             share = store.shares.known.get(name, _NONE) if store.shares is not None else _NONE
             messages, size = messages + share.messages, size + share.bytes
+            remembered += share.remembered
             since, admitted = self._admitted.get(number, (-1, {}))
             if since == store.offset and name in admitted:
                 messages, size = messages + admitted[name][0], size + admitted[name][1]
@@ -153,9 +174,11 @@ class Quotas:
             if number not in self._stores or number in self._restoring:
                 told = report.progress.namespaces.get(name, _NONE)
                 messages, size = messages + told.messages, size + told.bytes
-        most = _ENDLESS if quota.messages is None else quota.messages
-        largest = _ENDLESS if quota.bytes is None else quota.bytes
-        return _Room(most - messages, largest - size, self._now())
+                remembered += told.remembered
+        most, largest, ids = (
+            _ENDLESS if limit is None else limit for limit in (quota.messages, quota.bytes, quota.remembered_limit)
+        )
+        return _Room(most - messages, largest - size, ids - remembered, self._now())
 
 
 def whose(namespaces: Namespaces, inputs: Collection[str]) -> Whose | None:

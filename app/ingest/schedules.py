@@ -8,6 +8,7 @@ import msgspec
 from app.ingest.history import History
 from app.ingest.pending_rows import PendingRows
 from app.ingest.policy import Policy
+from app.ingest.quotas import Quotas
 from app.ingest.refusals import Refusals
 from app.ingest.rows import content, reminded, row_of
 from app.steps import occurrences
@@ -54,7 +55,7 @@ class Schedules:
             self._duplicate(step, asked)
         else:
             if self._quotas is not None and asked.parked is None:
-                self._quotas.admit(self._number, asked.id, size_of(entry))
+                self._admit(self._quotas, asked, entry, None)
             if entry.bound is None:  # the usual one, which a keyword would make dearer
                 step.tell(Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to))
             else:
@@ -63,6 +64,16 @@ class Schedules:
                 self._hold(step, record, asked, entry, due_ms, raw)
             else:
                 step.put(keys.row_key(due_ms, record.offset, self._crcs[record.topic]), entry, raw)
+
+    def _admit(self, quotas: Quotas, asked: Request, entry: Entry, before: Entry | None) -> None:
+        """Count a message, and its id that is remembered after its delivery; `before` is what it replaces.
+
+        Raises Refusal.
+        """
+        window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
+        if window_ms and entry.series is None:
+            quotas.remember(asked.id)
+        quotas.admit(self._number, asked.id, size_of(entry), None if before is None else size_of(before))
 
     def take_back(
         self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
@@ -111,7 +122,7 @@ class Schedules:
             self._lose(step, asked, entry, "replaced", lost.source)
             return
         if self._quotas is not None and asked.parked is None:
-            self._quotas.admit(self._number, asked.id, size_of(entry), None if there is None else size_of(there))
+            self._admit(self._quotas, asked, entry, there)
         alike = there is not None and there.series is None and entry.series is None  # a series has no bound
         if before is not None and there is not None and alike and before not in self._claims and not there.commands:
             entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))

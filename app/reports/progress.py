@@ -20,7 +20,7 @@ from app.reports.overdue import GRACE_MS, overdue
 from app.route import named
 from app.settings import Settings
 from app.version import VERSION
-from tables import PartitionStore, keys
+from tables import PartitionStore, Share, keys
 from tables.entry import VERSION as VERSION_READ
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class ProgressReporter:
         found: dict[str, Any] = {"destinations": excerpt.largest(held)}
         if self._settings.namespaces:
             known = sorted(store.shares.known.items())
-            found["namespaces"] = {name: {"messages": of.messages, "bytes": of.bytes} for name, of in known}
+            found["namespaces"] = {name: _share(of) for name, of in known}
         requests = {} if self._rates is None else self._rates.told(number)
         return {**found, **({"requests": requests} if requests else {})}
 
@@ -162,6 +162,11 @@ class ProgressReporter:
             elif throttle.limits(to, now - due_ms):
                 found.setdefault("paced", {})[named(*to)] = due_ms
         return {kind: excerpt.smallest(since) for kind, since in found.items()}
+
+
+def _share(of: Share) -> dict[str, int]:
+    remembered = {"remembered": of.remembered} if of.remembered else {}
+    return {"messages": of.messages, "bytes": of.bytes, **remembered}
 
 
 def _pending(store: PartitionStore) -> dict[str, Any]:

@@ -54,10 +54,11 @@ class HeldRest(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """What of a partition is one namespace's: messages, and the bytes of their keys, values and headers."""
+    """What one namespace has of a partition: messages, bytes of keys, values and headers, and remembered ids."""
 
     messages: Count = 0
     bytes: Count = 0
+    remembered: Count = 0
 
 
 class ProgressRecord(

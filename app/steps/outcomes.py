@@ -98,6 +98,7 @@ class Outcomes:
         self._context, self._number, self._settings = context, context.number, context.settings
         self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
         self._bounds, self._usual = Bounds(context), UsualDeliveries(context)
+        self._longest_ms = context.settings.longest_dedupe_ms
 
     def apply(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
@@ -136,7 +137,8 @@ class Outcomes:
                 continue
             window_ms = usual_ms if entry.dedupe_ms is None else entry.dedupe_ms
             if window_ms:
-                delivered = RememberedDelivery(entry.asked_due(row), step.broker_ms + window_ms)
+                expires_ms = step.broker_ms + min(window_ms, self._longest_ms)
+                delivered = RememberedDelivery(entry.asked_due(row), expires_ms)
                 step.changes.delivered[entry.id] = delivered
                 step.changes.size += len(entry.id.encode()) + 32
             if entry.stamp_ms >= watermark_ms or entry.moved is not None:

@@ -84,18 +84,25 @@ def _namespaces(rows: Iterable[Namespace]) -> Iterator[Metric]:
     help_text = "Messages of a namespace that wait, failure callbacks among them."
     messages = GaugeMetricFamily("delay_namespace_pending_messages", help_text, labels=["namespace"])
     size = GaugeMetricFamily("delay_namespace_pending_bytes", "Bytes of these messages.", labels=["namespace"])
+    help_text = "Ids of a namespace that are remembered after their messages, or before them."
+    remembered = GaugeMetricFamily("delay_namespace_remembered_ids", help_text, labels=["namespace"])
     help_text = "How many messages of a namespace may wait."
     messages_limit = GaugeMetricFamily("delay_namespace_quota_messages", help_text, labels=["namespace"])
     help_text = "How many bytes of a namespace's messages may wait."
     size_limit = GaugeMetricFamily("delay_namespace_quota_bytes", help_text, labels=["namespace"])
+    help_text = "How many ids of a namespace may be remembered."
+    ids_limit = GaugeMetricFamily("delay_namespace_quota_remembered_ids", help_text, labels=["namespace"])
     for row in rows:
         messages.add_metric([row.namespace], row.messages)
         size.add_metric([row.namespace], row.bytes)
+        remembered.add_metric([row.namespace], row.remembered)
+        if row.remembered_limit is not None:
+            ids_limit.add_metric([row.namespace], row.remembered_limit)
         if row.messages_limit is not None:
             messages_limit.add_metric([row.namespace], row.messages_limit)
         if row.bytes_limit is not None:
             size_limit.add_metric([row.namespace], row.bytes_limit)
-    yield from (messages, size, messages_limit, size_limit)
+    yield from (messages, size, remembered, messages_limit, size_limit, ids_limit)
 
 
 def _gauges(mine: Overview) -> Iterator[Metric]:

@@ -110,13 +110,18 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits of one namespace, as far as partitions have reported it, and its quota; None is no limit."""
+    """What waits of one namespace, as far as partitions have reported it, and its quota; None is no limit.
+
+    `remembered` ids are those of messages that have ended, and of commands that wait for theirs.
+    """
 
     namespace: str
     messages: int
     bytes: int
+    remembered: int = 0
     messages_limit: int | None = None
     bytes_limit: int | None = None
+    remembered_limit: int | None = None
     rate_per_s: float | None = None
 
 
@@ -184,17 +189,23 @@ def overview(
 
 def namespace_rows(reports: Iterable[Report], quotas: Mapping[str, Quota | None]) -> list[Namespace]:
     """Return what waits of each namespace, by name; of one that is none any more too, as long as anything does."""
-    messages, size = Counter[str](dict.fromkeys(quotas, 0)), Counter[str]()
+    messages, size, remembered = Counter[str](dict.fromkeys(quotas, 0)), Counter[str](), Counter[str]()
     for report in reports:
         for name, waiting in report.progress.namespaces.items():
             messages[name] += waiting.messages
             size[name] += waiting.bytes
+            remembered[name] += waiting.remembered
     found = []
     for name in sorted(messages):
         quota = quotas.get(name) or Quota()
-        limits = {"messages_limit": quota.messages, "bytes_limit": quota.bytes}
-        rate = None if quota.rate is None else quota.rate.per_s
-        found.append(Namespace(namespace=name, messages=messages[name], bytes=size[name], rate_per_s=rate, **limits))
+        limits = {
+            "messages_limit": quota.messages,
+            "bytes_limit": quota.bytes,
+            "remembered_limit": quota.remembered_limit,
+            "rate_per_s": None if quota.rate is None else quota.rate.per_s,
+        }
+        held = {"messages": messages[name], "bytes": size[name], "remembered": remembered[name]}
+        found.append(Namespace(namespace=name, **held, **limits))
     return found
 
 

@@ -70,7 +70,7 @@ class Workbench:
         self.store = PartitionStore(self.path, whose(self.settings.namespaces, self.settings.inputs))
         self.claims = Claims()
         self.stores = {self.number: self.store}
-        quotas = Quotas(self.settings, self.stores, self.restoring, self.reports, lambda: self.seconds)
+        self.quotas = quotas = Quotas(self.settings, self.stores, self.restoring, self.reports, lambda: self.seconds)
         policy = Policy(self.settings, None, quotas if self.settings.quotas else None)
         context = Context.of(self.number, self.settings, self.limits, self.store, self.claims)
         self.tier, self.memory = context.cold, context.memory

@@ -87,6 +87,10 @@ def assert_sound(store: PartitionStore) -> None:
             if name := WHOSE.of_id(what.id):
                 before = shares.get(name, Share())
                 shares[name] = Share(before.messages + 1, before.bytes + size_of(what))
+        for key, _ in store.marks():
+            if name := WHOSE.of_id(key[1:].decode()):
+                before = shares.get(name, Share())
+                shares[name] = Share(before.messages, before.bytes, before.remembered + 1)
         assert store.shares.known == shares
         held = Counter((WHOSE.of_id(what.id), told(what.to)) for _, what in rows if what.to)
         of = store.shares.destinations

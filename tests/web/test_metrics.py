@@ -58,7 +58,11 @@ def test_what_is_held_or_overdue_tells_for_how_long(state: "FakeState", record: 
 
 def test_namespaces_have_what_waits_here_and_their_quotas(state: "FakeState", record: Record) -> None:
     state.quotas = {"orders": Quota(100, 5_000), "billing": None}
-    state.report(record(0, namespaces={"orders": {"messages": 3, "bytes": 70}, "gone": {"messages": 1, "bytes": 2}}))
+    state.report(
+        record(
+            0, namespaces={"orders": {"messages": 3, "bytes": 70, "remembered": 5}, "gone": {"messages": 1, "bytes": 2}}
+        )
+    )
     state.report(record(1, namespaces={"orders": {"messages": 9, "bytes": 99}}))
     assert {line for line in lines(state) if line.startswith("delay_namespace")} == {
         'delay_namespace_pending_messages{namespace="billing"} 0.0',
@@ -67,6 +71,10 @@ def test_namespaces_have_what_waits_here_and_their_quotas(state: "FakeState", re
         'delay_namespace_pending_bytes{namespace="billing"} 0.0',
         'delay_namespace_pending_bytes{namespace="gone"} 2.0',
         'delay_namespace_pending_bytes{namespace="orders"} 70.0',
+        'delay_namespace_remembered_ids{namespace="billing"} 0.0',
+        'delay_namespace_remembered_ids{namespace="gone"} 0.0',
+        'delay_namespace_remembered_ids{namespace="orders"} 5.0',
+        'delay_namespace_quota_remembered_ids{namespace="orders"} 1e+06',
         'delay_namespace_quota_messages{namespace="orders"} 100.0',
         'delay_namespace_quota_bytes{namespace="orders"} 5000.0',
     }

@@ -32,13 +32,16 @@ def test_where_nobody_signs_in_anybody_may_write_anywhere() -> None:
 @pytest.mark.parametrize(
     ("quota", "says"),
     [
-        ("orders=messages:20", "18 messages of the namespace orders wait, and 20 may"),
-        ("orders=messages:100|bytes:1000", "900 bytes of messages of the namespace orders wait, and 1,000 may"),
-        ("orders=messages:0", "18 messages of the namespace orders wait, and 0 may"),
+        ("orders=messages:20", "the namespace orders holds 18 messages of 20"),
+        ("orders=messages:100|bytes:1000", "the namespace orders holds 900 bytes of messages of 1,000"),
+        ("orders=messages:0", "the namespace orders holds 18 messages of 0"),
+        ("orders=remembered:10", "the namespace orders holds 9 remembered ids of 10"),
     ],
 )
 def test_a_quota_that_is_nearly_used_up_is_said(quota: str, says: str) -> None:
-    [finding] = [one for one in found(Waiting(10, 500), Waiting(8, 400), DELAY_QUOTAS=quota) if one.subject == "orders"]
+    [finding] = [
+        one for one in found(Waiting(10, 500, 9), Waiting(8, 400), DELAY_QUOTAS=quota) if one.subject == "orders"
+    ]
     assert finding.level == "warning"
     assert says in finding.sentence
 
