@@ -198,14 +198,18 @@ def namespace_rows(reports: Iterable[Report], quotas: Mapping[str, Quota | None]
     found = []
     for name in sorted(messages):
         quota = quotas.get(name) or Quota()
-        limits = {
-            "messages_limit": quota.messages,
-            "bytes_limit": quota.bytes,
-            "remembered_limit": quota.remembered_limit,
-            "rate_per_s": None if quota.rate is None else quota.rate.per_s,
-        }
-        held = {"messages": messages[name], "bytes": size[name], "remembered": remembered[name]}
-        found.append(Namespace(namespace=name, **held, **limits))
+        found.append(
+            Namespace(
+                namespace=name,
+                messages=messages[name],
+                bytes=size[name],
+                remembered=remembered[name],
+                messages_limit=quota.messages,
+                bytes_limit=quota.bytes,
+                remembered_limit=quota.remembered_limit,
+                rate_per_s=None if quota.rate is None else quota.rate.per_s,
+            )
+        )
     return found
 
 
