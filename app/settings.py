@@ -25,7 +25,6 @@ from app.settings_values import (
     processes,
     topic_name,
     url_patterns,
-    urls,
     whole,
     words,
 )
@@ -59,7 +58,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
     min_insync_replicas: int = setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = setting("DELAY_DESTINATIONS", "", patterns)
-    callbacks: tuple[str, ...] = setting("DELAY_CALLBACKS", "", urls)
+    callbacks: dict[str, tuple[str, ...]] = setting("DELAY_CALLBACKS", "", url_patterns)
     http_destinations: dict[str, tuple[str, ...]] = setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
     http_headers: tuple[str, ...] = setting("DELAY_HTTP_HEADERS", "", lower_words)
     http_give_up_ms: int = setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
@@ -182,6 +181,11 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     def url_list(self, source: str) -> AllowList:
         """Return the URLs that requests on the input `source` may have as destinations."""
         return allow_list(self.http_destinations.get(source, ()) + self.http_destinations.get("*", ()))
+
+    def callback_list(self, source: str) -> AllowList:
+        """Return the URLs that requests on the input `source` may have as failure callbacks."""
+        patterns = self.callbacks.get(source, ()) + self.callbacks.get("*", ())
+        return allow_list(patterns, ("https", "http"))
 
     @property
     def internal_topics(self) -> frozenset[str]:

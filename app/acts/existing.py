@@ -21,7 +21,8 @@ async def check_exists(engine: Engine, to: Destination) -> None:
         return
     if "://" in topic:
         settings = engine.settings
-        patterns = [*settings.callbacks, *(text for texts in settings.http_destinations.values() for text in texts)]
+        allowed = (*settings.callbacks.values(), *settings.http_destinations.values())
+        patterns = [pattern for patterns in allowed for pattern in patterns]
         if AllowList(patterns, ("https", "http")).reaches(topic):
             return
         raise NotThere(f"no pattern of DELAY_HTTP_DESTINATIONS or DELAY_CALLBACKS allows URLs of {topic}")

@@ -8,7 +8,7 @@ from app.http import fields, signatures
 from app.http.allow_list import Allowed
 from app.http.secrets_file import SecretsFile
 from app.settings import Settings
-from app.steps import callbacks, occurrences
+from app.steps import occurrences
 from punctual.contract import headers as names
 from tables import Entry, keys
 
@@ -36,8 +36,8 @@ class PostWriter:
         Raises ValueError with a clause that says why they do not.
         """
         if entry.url is not None:
-            return callbacks.urls(self._settings.callbacks).allowed(entry.url)
-        return self._settings.url_list(entry.source.rsplit("-", 2)[0]).allowed(entry.to)
+            return self._settings.callback_list(_input_of(entry)).allowed(entry.url)
+        return self._settings.url_list(_input_of(entry)).allowed(entry.to)
 
     def post(self, key: bytes, entry: Entry, to: Allowed) -> Post:
         """Return the request for a row: key, value and user headers of a delivery, JSON of a callback."""
@@ -60,10 +60,17 @@ class PostWriter:
         """Return the header fields of Standard Webhooks; without a secret for the URL nothing is signed."""
         kind = "delivery" if entry.url is None else "callback"
         source = occurrences.source_of(entry, keys.due_of(key))
-        id_ = signatures.webhook_id(self._cluster, self._settings.app_id, kind, source)
+        # A sender chooses much of a callback's body: its receiver must not take it for a delivery.
+        begins = "msg" if entry.url is None else "callback"
+        id_ = signatures.webhook_id(self._cluster, self._settings.app_id, kind, source, kind=begins)
         seconds = self._clock.wall_ms() // 1000
         said = [("webhook-id", id_), ("webhook-timestamp", str(seconds))]
         secrets = self._secrets.of(to.target, asyncio.get_running_loop().time())
         if secrets:
             said.append(("webhook-signature", signatures.signature(secrets, id_, seconds, body)))
         return said
+
+
+def _input_of(entry: Entry) -> str:
+    """Return the input that a row was asked for by."""
+    return entry.source.rsplit("-", 2)[0]

@@ -34,7 +34,10 @@ def signature(secrets: Iterable[bytes], id_: str, timestamp_s: int, body: bytes)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
-def webhook_id(*parts: str) -> str:
-    """Return the id of a request by what it is about: nobody chooses it, it has no dot, and each try has the same."""
+def webhook_id(*parts: str, kind: str = "msg") -> str:
+    """Return the id of a request by what it is about: nobody chooses it, it has no dot, and each try has the same.
+
+    It begins with the `kind` of request, which is signed with it.
+    """
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
-    return f"msg_{base64.urlsafe_b64encode(digest[:24]).decode()}"
+    return f"{kind}_{base64.urlsafe_b64encode(digest[:24]).decode()}"

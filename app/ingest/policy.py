@@ -63,7 +63,7 @@ class Policy:
                 self._admit(request)
             if request.on_failure is not None:
                 called = self._settings.dialect(request.input).words.on_failure
-                callbacks.check(request.on_failure, self._settings.callbacks, called)
+                callbacks.check(request.on_failure, self._settings.callback_list(request.input), called)
 
     def _check_dedupe(self, request: Request) -> None:
         """Refuse a request whose delivery would be remembered for longer than is allowed. Raises Refusal."""

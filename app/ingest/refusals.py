@@ -59,14 +59,16 @@ class Refusals:
             refusal.sentence,
         )
         step.reject(letter, refusal.reason)
-        if self._may_call(entry.on_failure):  # anyone can write what looks like the tier's
+        if self._may_call(
+            entry.on_failure, entry.source.rsplit("-", 2)[0]
+        ):  # anyone can write what looks like the tier's
             callbacks.queue(self._context, step, key, entry, refusal.reason, refusal.sentence)
         step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))
 
     def _call_back(self, step: Step, dialect: Dialect, record: Record, source: str, refusal: Refusal) -> None:
         """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
         url, users = dialect.callback(record)
-        if not self._may_call(url) or refusal.reason is Reason.QUOTA:  # it would wait itself
+        if not self._may_call(url, record.topic) or refusal.reason is Reason.QUOTA:  # it would wait itself
             return
         if self._quotas is not None and self._quotas.is_full(self._settings.namespaces.of_topic(record.topic)):
             return
@@ -75,6 +77,6 @@ class Refusals:
         body = None if dialect.returned is None else record.value
         callbacks.queue(self._context, step, row, failed, refusal.reason, refusal.sentence, body)
 
-    def _may_call(self, url: str | None) -> bool:
-        """Return whether the settings allow a URL."""
-        return url is not None and callbacks.is_allowed(url, self._settings.callbacks)
+    def _may_call(self, url: str | None, source: str) -> bool:
+        """Return whether the settings allow a URL for requests on the input `source`."""
+        return url is not None and callbacks.is_allowed(url, self._settings.callback_list(source))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from app.http.allow_list import AllowList, NotListed, allow_list
+from app.http.allow_list import AllowList, NotListed
 from app.steps import occurrences
 from app.steps.context import Context
 from app.steps.step import Step
@@ -18,35 +18,28 @@ from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
 from tables.entry import encode
 
-#: What `*` stands for here.
-_USUAL = ("https", "http")
 
-
-def check(url: str, allowed: tuple[str, ...], called: str) -> None:
-    """Refuse a callback URL that the settings do not allow, and that is `called` so in a request.
+def check(url: str, allowed: AllowList, called: str) -> None:
+    """Refuse a callback URL that is not allowed on the request's input, and that is `called` so in a request.
 
     Raises Refusal.
     """
     try:
-        urls(allowed).allowed(url)
+        allowed.allowed(url)
     except NotListed as error:
         raise Refusal(
             Reason.NOT_ALLOWED,
-            f"DELAY_CALLBACKS does not allow {url[:200]!r} ({called}): it {error}. Add a pattern, or drop the header.",
+            f"DELAY_CALLBACKS does not allow {url[:200]!r} ({called}): it {error}. Add a pattern for the input, or "
+            "drop the header.",
         ) from error
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{called} {error}.") from error
 
 
-def urls(patterns: tuple[str, ...]) -> AllowList:
-    """Return which URLs DELAY_CALLBACKS allows: a worker is no means to reach others' hosts."""
-    return allow_list(patterns, _USUAL)
-
-
-def is_allowed(url: str, allowed: tuple[str, ...]) -> bool:
-    """Return whether the settings allow a callback URL."""
+def is_allowed(url: str, allowed: AllowList) -> bool:
+    """Return whether a callback URL is allowed: a worker is no means to reach others' hosts."""
     try:
-        urls(allowed).allowed(url)
+        allowed.allowed(url)
     except ValueError:
         return False
     return True

@@ -45,7 +45,7 @@ GOOD = {
     "DELAY_REPLICATION_FACTOR": ("1", 1),
     "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
     "DELAY_DESTINATIONS": ("a,b|c,in:d|e", {"*": ("a", "b", "c"), "in": ("d", "e")}),
-    "DELAY_CALLBACKS": ("https://a/*, https://b/", ("https://a/*", "https://b/")),
+    "DELAY_CALLBACKS": ("https://a/*, in:https://b/", {"*": ("https://a/*",), "in": ("https://b/",)}),
     "DELAY_HTTP_DESTINATIONS": (
         "https://a/*, in:https://b|http://c:*,*,",
         {"*": ("https://a/*", "*"), "in": ("https://b", "http://c:*")},
@@ -186,7 +186,7 @@ def test_the_defaults_are_for_production() -> None:
     settings = Settings.from_env({})
 
     assert (settings.replication_factor, settings.min_insync_replicas, settings.partitions) == (3, 2, 16)
-    assert (settings.destinations, settings.callbacks, settings.events) == ({}, (), "on")
+    assert (settings.destinations, settings.callbacks, settings.events) == ({}, {}, "on")
     assert (settings.max_delay_ms, settings.horizon_ms) == (1827 * 86_400_000, 0)
 
 

@@ -56,10 +56,14 @@ def installation(
         "DELAY_HTTP_DESTINATIONS": "http://127.0.0.1:*",
         "DELAY_HTTP_HEADERS": "x-*",
         "DELAY_HTTP_SECRETS_FILE": str(secrets),
-        "DELAY_CALLBACKS": "http://127.0.0.1:*",
         "DELAY_GUARANTEE": request.param,
     }
-    with run("http", env=lambda _: env) as made:
+
+    def inputs(app_id: str) -> dict[str, str]:
+        callbacks = f"http://127.0.0.1:*,{app_id}-airtel:http://127.0.0.2:*"
+        return {"DELAY_INPUTS": f"{app_id}-airtel=airtel", "DELAY_CALLBACKS": callbacks}
+
+    with run("http", env=lambda app_id: {**env, **inputs(app_id)}) as made:
         yield made
 
 
@@ -108,6 +112,30 @@ def test_a_message_is_posted_when_it_is_due_and_signed(installation: Installatio
     assert event["to"] == receiver.origin
     assert "delivered" not in event
     assert 0 <= event["late"] < 1_500
+
+
+def test_what_is_signed_says_whether_it_is_a_delivery_or_a_failure_callback(
+    installation: Installation, receiver: Receiver
+) -> None:
+    url, chosen = url_of(receiver, installation, "204"), b'{"type": "refund"}'
+    ask(installation, installation.new_id(), url, chosen)
+    forged = {"delay-to": url, "delay-on-failure": url, "delay-id": installation.new_id()}
+    installation.requests.send({**forged, "delay-at": "soon"}, b"key", chosen)
+    airtel = {"topic": "nowhere", "value": "refund", "postTime": now_ms(), "failurePostCallbackUrl": url}
+    installation.requests.send([], b"key", json.dumps(airtel).encode(), topic=f"{installation.app_id}-airtel")
+    installation.requests.flush()
+
+    eventually(lambda: len(receiver.of(path_of(receiver, url))) == 3, what="the delivery and the callbacks")
+    for post in receiver.of(path_of(receiver, url)):
+        Webhook(SECRET).verify(post.body, post.headers)
+        begins = "msg_" if "delay-due" in post.headers else "callback_"
+        assert post.headers["webhook-id"].startswith(begins)
+    elsewhere = {**forged, "delay-after": "1", "delay-on-failure": url.replace("127.0.0.1", "127.0.0.2")}
+    installation.requests.send(elsewhere, b"of another input", b"")
+    installation.requests.flush()
+    letter = installation.dead_letters(1)[b"of another input"]
+    assert letter.header("delay-reason") == "not-allowed"
+    assert "DELAY_CALLBACKS does not allow" in letter.header("delay-error")
 
 
 def test_it_is_tried_again_after_a_failure_and_each_try_is_told(installation: Installation, receiver: Receiver) -> None:

@@ -45,6 +45,8 @@ def test_an_id_is_the_same_for_the_same_parts_alone_and_has_no_dot() -> None:
     assert ids == [webhook_id("a", f"orders.x-0-{number}") for number in range(1_000)]
     assert not any("." in id_ for id_ in ids)
     assert webhook_id("a", "b-c") != webhook_id("a-b", "c")
+    assert {id_.partition("_")[0] for id_ in ids} == {"msg"}
+    assert webhook_id("a", kind="callback") == webhook_id("a").replace("msg_", "callback_")
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,15 @@ def test_commands_need_no_destination() -> None:
     policy().check(asked("", op="cancel"), NOW)
 
 
+def test_an_input_may_have_callbacks_of_its_own() -> None:
+    ours, others = "https://ours.example/back", "https://others.example/back"
+    said = f"delay-requests:{ours}|https://both.example/*,others:{others},https://all.example/"
+    rules = policy(DELAY_DESTINATIONS="*", DELAY_INPUTS="others=native", DELAY_CALLBACKS=said)
+    for url in (ours, "https://both.example/x", "https://all.example/"):
+        rules.check(asked(on_failure=url), NOW)
+    assert refused(rules, asked(on_failure=others)).reason == "not-allowed"
+
+
 def test_a_callback_goes_only_where_the_settings_allow_it() -> None:
     rules = policy(DELAY_DESTINATIONS="*", DELAY_CALLBACKS="https://example.com/*, https://a.example/x")
     rules.check(asked(on_failure="https://example.com/back"), NOW)
