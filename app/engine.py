@@ -9,6 +9,7 @@ from app.clock import Clock
 from app.deliver.posts import Posts
 from app.deliver.target import Target, connect
 from app.due.due_loop import DueLoop
+from app.due.input_lag import margins_of
 from app.due.input_liveness import InputLiveness
 from app.faust_host.chunk import Chunk
 from app.faust_host.group_intake import GroupIntake
@@ -111,7 +112,7 @@ class Engine:
         logs = InputLogs(settings, self.cluster, self.clock)
         internal = InternalLogs(settings, self.cluster, cold=self.limits.cold)
         guard = ChangelogGuard(settings, self.table, self.journal, internal.changelog_id, internal.committed)
-        liveness = InputLiveness(intake, logs.topics)
+        liveness = InputLiveness(intake, margins_of(settings))
         self.controls = Controls(settings, self.cluster)
         self._queues = Queues(settings, self.cluster, self.clock.wall_ms)
         throttle = Throttle(settings, self.clock, self.controls.known)

@@ -22,12 +22,13 @@ log = logging.getLogger(__name__)
 class TransactionalDeliveryBatch(DeliveryBatch):
     """A batch that is delivered within a step of its rows' partition."""
 
-    __slots__ = ("_dispatcher",)
+    __slots__ = ("_dispatcher", "chosen_s")
 
     def __init__(self, route: Route, dispatcher: "TransactionalDispatcher") -> None:
         """Begin empty; `dispatcher` hears when the destination has not taken it."""
         super().__init__(route, transactional=True)
         self._dispatcher = dispatcher
+        self.chosen_s = asyncio.get_running_loop().time()
 
     def taken(self) -> None:
         """Hear that the destination takes messages."""

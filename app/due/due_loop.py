@@ -36,6 +36,8 @@ _first = itemgetter(0)
 _CYCLE_S = 0.004
 #: The same while partitions wait for room: what there is goes in a few lumps.
 _FULL_CYCLE_S = 0.001
+#: A partition that is behind its inputs is looked at again after so long.
+_BEHIND_S = 0.05
 #: A partition has no more than about so much on its way, however large its rows are.
 _BYTES = 16 << 20
 
@@ -64,7 +66,7 @@ class DueLoop:
         posts = posts or Posts(settings, clock)
         posts.room = self.notify
         self.http = HttpRows(posts, self._decide, settings.fire_batch)
-        self._set_aside = SetAside(self.throttle, self._fire_row, self.http.takes, self._room)
+        self._set_aside = SetAside(self.throttle, self._fire_row, self.http.takes, self._room, self._behind_ms)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
@@ -138,6 +140,10 @@ class DueLoop:
         if self._liveness is not None:
             self._liveness.look(self.partitions.values(), now_s)
 
+    def _behind_ms(self, partition: Partition) -> int:
+        """Return by how much a partition has to hold back what is due."""
+        return 0 if self._liveness is None else int(self._liveness.behind_s(partition) * 1000)
+
     def _send_off(self) -> None:
         self._dispatcher.send()
         for late_ms, rows in self._late.items():
@@ -156,7 +162,8 @@ class DueLoop:
         in_flight = partition.in_flight
         self._sets_aside = self.throttle.active or bool(in_flight.aside)
         self._unhold(partition)
-        next_ms = self.http.go_on(partition, now)
+        behind_ms = self._behind_ms(partition)
+        next_ms = self.http.go_on(partition, now - behind_ms)
         partition.skip_settled()
         room = self._room(in_flight)
         claimed, in_flight.full = len(in_flight.claims), room <= 0
@@ -165,11 +172,11 @@ class DueLoop:
         limit = min(room, self._settings.fire_batch)
         self._free.clear()
         if in_flight.late:
-            limit -= self._fire_late(partition, now, limit)
+            limit -= self._fire_late(partition, now, now - behind_ms, limit)
             in_flight.full = len(in_flight.claims) - claimed >= room
             if limit <= 0:
                 return 0.0
-        found, following = partition.store.due(now, in_flight.cursor, limit)
+        found, following = partition.store.due(now - behind_ms, in_flight.cursor, limit)
         if found:
             self._fire_all(partition, found, now)
             in_flight.move_on(found)
@@ -177,6 +184,8 @@ class DueLoop:
         in_flight.full = len(in_flight.claims) - claimed >= room
         if following is not None:
             next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
+        if behind_ms:
+            return _BEHIND_S
         return LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)
 
     def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
@@ -217,10 +226,10 @@ class DueLoop:
         self._free.add(route)
         return True
 
-    def _fire_late(self, partition: Partition, now: int, limit: int) -> int:
-        """Send rows that were put before the cursor while it does not go back; return how many were looked at."""
+    def _fire_late(self, partition: Partition, now: int, until: int, limit: int) -> int:
+        """Send rows due `until` then that were put before the cursor; return how many were looked at."""
         in_flight = partition.in_flight
-        ready = in_flight.pop_late(now, limit)
+        ready = in_flight.pop_late(until, limit)
         for key in ready:
             raw = None if key in in_flight.claims else partition.store.raw(key)
             if raw is not None:

@@ -4,9 +4,9 @@ A broker that is away, a network that carries nothing and a process that was sto
 messages are overdue, and commands for them wait unread. What waits is read first, as after a start.
 """
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping
 
+from app.due.input_lag import InputLag, InputReads
 from app.partition.partition import Partition
 from app.partition.state import State
 
@@ -16,22 +16,16 @@ BLIND_S = 3.0
 _LOOK_S = 0.1
 
 
-class InputReads(Protocol):
-    """What is known of how inputs are read."""
-
-    def heard(self, topic: str, partition: int) -> float | None:
-        """Return a number that changes with each answer to what there is to read, None if nothing is to be read now."""
-
-    def ahead(self, topic: str, partition: int) -> bool:
-        """Return whether records have been fetched that are not in the table yet."""
-
-
 class InputLiveness:
     """Checks several times a second whether live partitions are still told what their inputs hold."""
 
-    def __init__(self, hearing: InputReads, topics: Iterable[str]) -> None:
-        """Have each live partition that has not heard of one of `topics` for BLIND_S read its inputs again."""
-        self._hearing, self._topics = hearing, tuple(topics)
+    def __init__(self, hearing: InputReads, margins: Mapping[str, float]) -> None:
+        """Have each live partition that has not heard of a topic for BLIND_S read its inputs again.
+
+        The topics are those that have `margins`, in seconds, as InputLag has them.
+        """
+        self._hearing, self._topics = hearing, tuple(margins)
+        self._lag = InputLag(hearing, margins)
         self._looked_s = 0.0
         #: What was last heard of each input, and when, by partition; and the life of the partition that it is of.
         self._heard: dict[int, tuple[int, dict[str, tuple[float | None, float]]]] = {}
@@ -43,9 +37,18 @@ class InputLiveness:
             return
         self._looked_s = now_s
         for partition in partitions:
-            if partition.state is State.LIVE and (self._blind(partition, now_s) or since_s > BLIND_S):
+            if partition.state is not State.LIVE:
+                self._lag.forget(partition)
+            elif self._blind(partition, now_s) or since_s > BLIND_S:
                 self._heard.pop(partition.number, None)
+                self._lag.forget(partition)
                 partition.lose_inputs()
+            else:
+                self._lag.look(partition, now_s, since_s)
+
+    def behind_s(self, partition: Partition) -> float:
+        """Return by how many seconds a partition has to hold back what is due, for its inputs are not read."""
+        return self._lag.behind_s(partition)
 
     def _blind(self, partition: Partition, now_s: float) -> bool:
         blind, life = False, partition.life

@@ -38,9 +38,11 @@ class SetAside:
         fire: Fire,
         takes: Takes,
         room: Room,
+        behind_ms: Callable[[Partition], int],
     ) -> None:
-        """Let `fire` send what it `takes`, as far as a partition has `room`."""
+        """Let `fire` send what it `takes`, as far as a partition has `room` and is not behind its inputs."""
         self._throttle, self._fire, self._takes, self._room = throttle, fire, takes, room
+        self._behind_ms = behind_ms
         self._turn = self._looks = 0
         #: Whether a scan has ended before its time: it goes on at once, others when there may be room.
         self._cut_off = False
@@ -49,8 +51,9 @@ class SetAside:
         """Send what there is room for; return the seconds until the next look."""
         waiting = defaultdict[Destination, list[Partition]](list)
         for partition in partitions:
-            for to in partition.in_flight.aside:
-                waiting[to].append(partition)
+            if partition.in_flight.aside and not self._behind_ms(partition):
+                for to in partition.in_flight.aside:
+                    waiting[to].append(partition)
         if not waiting:
             return LONGEST_S
         self._turn += 1

@@ -41,6 +41,17 @@ class GroupIntake:
         end: int | None = None if state is None else state.highwater
         return end
 
+    def written(self, topic: str, partition: int) -> int | None:
+        """Return up to where there was something to read when it was last fetched; None if it has not been yet.
+
+        What other partitions forward counts before its transaction has ended.
+        """
+        state = self._app.consumer.state_of(TP(topic, partition))
+        if state is None:
+            return None
+        end: int | None = state.highwater if topic == self._app.settings.forwards else state.lso
+        return end
+
     def heard(self, topic: str, partition: int) -> float | None:
         """Return when a broker last said what there is to read; None if it isn't to be read now."""
         consumer = self._app.consumer

@@ -140,7 +140,12 @@ class Partition:
             log.info(sentence, self.number, settled, extra={"partition": self.number})
 
     def lose_inputs(self) -> None:
-        """Have what waits in the inputs read before anything else is fired: nothing was heard of them for a while."""
+        """Have what waits in the inputs read before anything else is fired: nothing was heard of them for a while.
+
+        What was chosen and is not on its way yet is chosen again after that.
+        """
+        self._firing.abandon(self)
+        self.withdraw(lambda _: True)
         self._lost_inputs(self)
 
     async def see_alone(self) -> None:
@@ -297,6 +302,8 @@ class Partition:
 
     async def _commit(self, step: Step) -> None:
         """Commit a step, with what is due as far as destinations take it (exactly once)."""
+        if self._deliveries.outdated(asyncio.get_running_loop().time()):
+            self.withdraw(lambda _: True)
         if self._journal.delivers:
             self._firing.top_up(self)
         self._deliveries.put_into(step, self._clock.wall_ms())

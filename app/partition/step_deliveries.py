@@ -11,6 +11,8 @@ from app.steps.step import Step
 
 #: What it takes to remove a row and to remember its delivery, with the name of its source, beside its id, three times.
 _ROW_BYTES = 225
+#: Rows that were chosen so long ago and are in no transaction are chosen again: a command may have come since.
+_CHOSEN_S = 3.0
 
 
 class StepDeliveries:
@@ -60,6 +62,10 @@ class StepDeliveries:
             deliveries.append(delivery)
             size += _ROW_BYTES * delivery.batch.count + 3 * delivery.id_bytes + delivery.following
         step.deliveries = deliveries
+
+    def outdated(self, now_s: float) -> bool:
+        """Return whether it is long since a delivery that waits was chosen, at a time of the event loop."""
+        return bool(self._queue) and now_s - min(delivery.chosen_s for delivery in self._queue) > _CHOSEN_S
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> list[Delivery]:
         """Take out the deliveries that wait for a step on routes that are to be held back, and return them."""

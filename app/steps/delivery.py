@@ -18,6 +18,8 @@ class Delivery(Protocol):
     #: The keys of its rows, with their partition: exactly once that is one.
     runs: list[tuple[Any, list[bytes]]]
     sent_ms: int
+    #: When its first row was chosen to be sent, by the event loop's clock.
+    chosen_s: float
     #: Bytes of the ids of its rows.
     id_bytes: int
     #: Bytes of the next occurrences that take the place of its rows.

@@ -175,6 +175,7 @@ _WORKERS = (
         {
             "{{worker}} has other settings": f"max by (worker) (delay_settings_differing{{{_AT}}})",
             "began to fire too soon": f"sum(increase(delay_catch_up_cut_short_total{{{_AT}}}[{_RATE}])) > 0",
+            "waits for its inputs": f"sum(rate(delay_waited_for_inputs_seconds_total{{{_AT}}}[{_RATE}])) > 0",
             "not ours on {{topic}}": f"sum by (topic) (increase(delay_foreign_records_total{{{_AT}}}[{_RATE}])) > 0",
         },
     ),

@@ -63,7 +63,11 @@ def test_every_metric_is_on_the_dashboard() -> None:
         for name in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
         if not re.search(rf"\b{name}(_bucket)?\b", asked)
     }
-    assert left == {"delay_catch_up_cut_short_created", "delay_foreign_records_created"}
+    assert left == {
+        "delay_catch_up_cut_short_created",
+        "delay_foreign_records_created",
+        "delay_waited_for_inputs_seconds_created",
+    }
 
 
 def test_panels_have_numbers_of_their_own_and_do_not_overlap() -> None:

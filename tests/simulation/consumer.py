@@ -18,12 +18,12 @@ _AGAIN_S = 0.1
 class Cursor:
     """Where one topic partition is read next."""
 
-    __slots__ = ("ahead", "generation", "log", "offset", "scheduled")
+    __slots__ = ("ahead", "generation", "heard_s", "log", "offset", "scheduled")
 
     def __init__(self, log: Log, offset: int, generation: int) -> None:
         """Stand at `offset`."""
         self.log, self.offset, self.generation = log, offset, generation
-        self.ahead, self.scheduled = 0, False
+        self.ahead, self.scheduled, self.heard_s = 0, False, 0.0
 
 
 class Consumer:
@@ -36,6 +36,8 @@ class Consumer:
         self._cursors: dict[tuple[str, int], Cursor] = {}
         #: How long fetches take.
         self.lag_s = 0.01
+        #: How much longer those of forwards take.
+        self.forwards_lag_s = 0.0
 
     async def begin(self, partition: int, offsets: dict[str, int]) -> None:
         """Seek each input topic's partition to its offset and let records come."""
@@ -52,6 +54,23 @@ class Consumer:
         cursor = self._cursors.get((topic, partition))
         return None if cursor is None or cursor.ahead else cursor.offset
 
+    def ahead(self, topic: str, partition: int) -> bool:
+        """Return whether records have been fetched that are not in the table yet."""
+        cursor = self._cursors.get((topic, partition))
+        return cursor is not None and cursor.ahead > 0
+
+    def heard(self, topic: str, partition: int) -> float | None:
+        """Return when it was last said what there is to read: at once where nothing is, else when that was fetched."""
+        cursor = self._cursors.get((topic, partition))
+        if cursor is None:
+            return None
+        return cursor.heard_s if cursor.scheduled or cursor.ahead >= _AHEAD else self._loop.time()
+
+    def written(self, topic: str, partition: int) -> int | None:
+        """Return the offset up to which there is something to read; what is forwarded may not be committed yet."""
+        log = self._broker.logs[topic][partition]
+        return log.end if topic == self._worker.forwards else log.stable_end
+
     def forget(self) -> None:
         """Forget all positions."""
         for cursor in self._cursors.values():
@@ -67,7 +86,8 @@ class Consumer:
     def _schedule(self, cursor: Cursor, least_s: float = 0.0) -> None:
         if not cursor.scheduled:
             cursor.scheduled = True
-            late_s = least_s + self._rnd.uniform(0.0005, self.lag_s)
+            lag_s = self.forwards_lag_s if cursor.log.topic == self._worker.forwards else 0.0
+            late_s = least_s + lag_s + self._rnd.uniform(0.0005, self.lag_s)
             self._loop.call_later(late_s, self._fetch, cursor, context=self._worker.process.context)
 
     def _fetch(self, cursor: Cursor) -> None:
@@ -78,6 +98,7 @@ class Consumer:
         if self._broker.leaders[log.topic, log.partition] in self._broker.network.down:
             self._schedule(cursor, _AGAIN_S)
             return
+        cursor.heard_s = self._loop.time()
         records = self._read(cursor)
         if records:
             cursor.ahead += 1

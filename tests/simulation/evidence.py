@@ -12,7 +12,7 @@ from tests.simulation.log import Batch, Record, Sent
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.network import CALM
 from tests.simulation.worker import Worker
-from tests.simulation.world import World
+from tests.simulation.world import FORWARDS_MARGIN_S, World
 
 if TYPE_CHECKING:
     from tests.simulation.workload import Ask
@@ -81,7 +81,10 @@ class Evidence:
         self.calm = not world.plan.faults and world.plan.weather == CALM
         looked_for = any(ask.poison == "unknown-topic" for ask in world.asks)
         self.prompt_s = (
-            _PROMPT_S + self.exact * _TRANSACTIONS * world.plan.slowest_marker_s + looked_for * _LOOKED_FOR_S
+            _PROMPT_S
+            + self.exact * _TRANSACTIONS * world.plan.slowest_marker_s
+            + looked_for * _LOOKED_FOR_S
+            + (FORWARDS_MARGIN_S if world.plan.behind_s else 0.0)
         )
 
     def read(self, topic: str) -> Iterator[tuple[Batch, Record]]:

@@ -26,6 +26,8 @@ _KINDS = {
 }
 #: How many runs have a broker that never comes back.
 _AWAY = 0.08
+#: How many of the runs in which nothing goes wrong have forwards that are read late.
+_BEHIND = 0.7
 _DISKS = {"same": 6, "wiped": 2, "short": 3, "old": 2}
 _REFUSALS = (19, 7, 6)
 _WEATHERS = (
@@ -75,6 +77,8 @@ class Plan:
     jittered: float
     #: How the workers of the run end before the last one reads everything anew.
     orderly: bool
+    #: How long every fetch of what partitions forward takes, in runs in which nothing else goes wrong.
+    behind_s: float = 0.0
     env: dict[str, str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
@@ -124,6 +128,13 @@ def plan(rnd: random.Random) -> Plan:
         )
     made.faults.sort(key=lambda fault: fault.at_s)
     return made
+
+
+def behind(seed: int, made: Plan) -> float:
+    """Return how long fetches of forwards take in a run: a while in some of those in which nothing goes wrong."""
+    rnd = random.Random(f"{seed}-behind")  # noqa: S311 - apart, so that the faults of a seed stay what they are
+    calm = not made.faults and made.weather == CALM
+    return rnd.uniform(1.0, 2.0) if calm and rnd.random() < _BEHIND else 0.0
 
 
 def away(seed: int, span_s: float) -> list[Fault]:

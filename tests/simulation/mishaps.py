@@ -71,7 +71,7 @@ class Mishaps:
         for worker in self._world.workers:
             worker.reachable, worker.points, worker.process.fuse = True, 0, 0
             if worker.ready:
-                worker.consumer.lag_s = _FAST_S
+                worker.consumer.lag_s, worker.consumer.forwards_lag_s = _FAST_S, 0.0
             worker.clock.mend()
             self._loop.thaw(worker.process)
 

@@ -14,6 +14,7 @@ from app.deliver.dispatcher import Dispatcher
 from app.deliver.posts import Posts
 from app.due.due_loop import DueLoop
 from app.due.http_rows import HttpRows
+from app.due.input_lag import InputLag
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
@@ -306,6 +307,13 @@ def _asked_again(_: Any) -> Any:
     return planted
 
 
+def _never_behind(_: Any) -> Any:
+    def planted(*_: Any) -> float:
+        return 0.0
+
+    return planted
+
+
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
@@ -340,6 +348,7 @@ BUGS: dict[str, list[Bug]] = {
     "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
     "exactly once, the local write comes before the commit": [(TransactionalJournal, "_append_step", _local_first)],
     "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
+    "messages do not wait for what is known to be unread": [(InputLag, "behind_s", _never_behind)],
     "a broker that is gone is asked again and again": [(PartitionReader, "_look_for_leader", _asked_again)],
     "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
     "all that has the headers of one series or delivery is one record": [(retry, "copy_source", _by_source)],
@@ -361,6 +370,7 @@ BUGS: dict[str, list[Bug]] = {
 
 #: Where the search for those begins that show themselves in few runs only.
 BEGINS = {
+    "messages do not wait for what is known to be unread": 130,
     "a batch of an aborted transaction keeps its numbers": 20,
     "a callback that is not taken is forgotten": 25,
     "an ending is forgotten before the watermark has passed it": 1_030,

@@ -12,6 +12,8 @@ import aiokafka.errors as kafka
 from app.deliver.posts import Posts
 from app.deliver.target import Target
 from app.due.due_loop import DueLoop
+from app.due.input_lag import margins_of
+from app.due.input_liveness import InputLiveness
 from app.errors import NotOwner
 from app.guarantee import dispatcher_and_journal
 from app.ingest.destinations import Destinations
@@ -147,7 +149,7 @@ class Worker:
         #: The most messages of each namespace that it has held at a time.
         self.most: dict[str, int] = {}
         self.miscounted = ""
-        self.namespaces = settings.namespaces
+        self.namespaces, self.forwards = settings.namespaces, settings.forwards
         self.points = 0
         self.web: Web
 
@@ -223,7 +225,8 @@ class Worker:
         self.controls = Controls(settings, self.cluster)
         posts = Posts(settings, clock, "simulated", self.web.client(self))
         throttle = Throttle(settings, clock, self.controls.known)
-        self.due = DueLoop(settings, clock, dispatcher, partitions, posts=posts, throttle=throttle)
+        liveness = InputLiveness(self.consumer, margins_of(settings))
+        self.due = DueLoop(settings, clock, dispatcher, partitions, liveness, posts, throttle)
         self.controls.changed = self.due.obey
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)

@@ -14,6 +14,7 @@ import tables.database
 import tables.expiring_index
 import tables.foreign_writes
 import tables.store
+from app.due import input_lag
 from app.ingest.ingest import Ingest
 from app.partition.state import State
 from app.steps.order_memory import order_of
@@ -25,7 +26,7 @@ from tests.simulation.broker import NODES, Broker
 from tests.simulation.callbacks import call_back
 from tests.simulation.controls import Said, controls, settings_of
 from tests.simulation.disk import Disks
-from tests.simulation.faults import Fault, Plan, away, plan
+from tests.simulation.faults import Fault, Plan, away, behind, plan
 from tests.simulation.group import Group
 from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
@@ -37,6 +38,8 @@ from tests.simulation.web import Web
 from tests.simulation.worker import EXPECTED, Worker
 from tests.simulation.workload import LARGEST, Ask, Author
 
+#: What messages wait for has been unread for so long.
+MARGIN_S, FORWARDS_MARGIN_S = 0.3, 0.15
 #: A run that is not over by then is stuck.
 _LATEST_S = 120.0
 _LOOK_S = 0.1
@@ -52,6 +55,8 @@ def simulated(disks: Disks, stamps: dict[str, set[int]]) -> Iterator[None]:
     stores = (tables.store, tables.counts, tables.database, tables.expiring_index, tables.foreign_writes)
     replaced: list[tuple[Any, str, Any]] = [(module, "rocksdict", disks) for module in stores]
     replaced += [(tables.store, "shutil", disks), (tables.store, "rocksdb_options", lambda: None)]
+    # Messages wait for less than they would for real brokers: runs are short.
+    replaced += [(input_lag, "MARGIN_S", MARGIN_S), (input_lag, "FORWARDS_MARGIN_S", FORWARDS_MARGIN_S)]
     replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))
     replaced.append((Step, "put_usual", noting_usual(Step.put_usual, stamps)))
     before = [module.__dict__[name] for module, name, _ in replaced]
@@ -94,6 +99,7 @@ class World:
         rnd = random.Random(seed)  # noqa: S311 - the same run for the same seed
         self.plan: Plan = plan(rnd)
         self.plan.faults = sorted(self.plan.faults + away(seed, self.plan.span_s), key=lambda fault: fault.at_s)
+        self.plan.behind_s = behind(seed, self.plan)
         self.loop, self.disks = Loop(), Disks()
         self.web = Web(seed, self.loop)
         self.destinations = {"orders": rnd.randint(1, 3), "payments": rnd.randint(1, 2)}
@@ -238,6 +244,7 @@ class World:
 
     def _begun(self, worker: Worker) -> None:
         if worker.process.alive:
+            worker.consumer.forwards_lag_s = 0.0 if self._calm else self.plan.behind_s
             self.group.begin(worker)
 
     def _ended(self, worker: Worker, error: BaseException | None) -> None:

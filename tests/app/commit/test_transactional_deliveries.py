@@ -199,6 +199,9 @@ class OutOfSight:
         for partition in partitions:
             partition._state = State.CATCHING_UP
 
+    def behind_s(self, _: Partition) -> float:
+        return 0.0
+
 
 @pytest.mark.parametrize("hindrance", ["suspect", "paused", "out of sight"])
 async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path, hindrance: str) -> None:

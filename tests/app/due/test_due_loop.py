@@ -6,6 +6,7 @@ import pytest
 
 from app.due.due_loop import DueLoop
 from app.due.input_liveness import InputLiveness
+from app.partition.partition import Partition
 from tests.app.stage import Stage
 
 
@@ -70,6 +71,9 @@ async def test_partitions_are_looked_at_before_anything_is_fired(tmp_path: Path)
             self.looks += 1
             stage.partition.catch_up()
 
+        def behind_s(self, _: Partition) -> float:
+            return 0.0
+
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", 5)
         blind = Blind()
@@ -78,3 +82,28 @@ async def test_partitions_are_looked_at_before_anything_is_fired(tmp_path: Path)
 
         assert blind.looks == 1
         assert stage.sender.ids() == []
+
+
+async def test_what_was_due_before_a_partition_fell_behind_is_sent_and_the_rest_waits(tmp_path: Path) -> None:
+    class Behind(InputLiveness):
+        def __init__(self) -> None:
+            self.seconds = 2.0
+
+        def look(self, partitions: object, now_s: float) -> None:
+            """There is nothing to look at."""
+
+        def behind_s(self, _: Partition) -> float:
+            return self.seconds
+
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", 2_500)
+        await stage.schedule("b", 1_500)
+        behind = Behind()
+        stage.due._liveness = behind
+        assert stage.fire() == ["a"]
+        assert 0 < stage.due.cycle(stage.clock.now_ms()) < 1
+        stage.sender.accept()
+        await stage.settle()
+
+        behind.seconds = 0.0
+        assert stage.fire() == ["b"]

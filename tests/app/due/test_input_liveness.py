@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from app.due.input_lag import FORGOTTEN_S, LONGEST_S
 from app.due.input_liveness import BLIND_S, InputLiveness
 from app.partition.partition import Partition
 from app.partition.state import State
 from tests.app.stage import Stage
 
-TOPICS = ("delay-requests", "delay-forwards")
+TOPICS = {"delay-requests": 3.0, "delay-forwards": 1.0}
+REQUESTS, FORWARDS = TOPICS
 
 
 class Ears:
@@ -19,10 +21,21 @@ class Ears:
     def __init__(self) -> None:
         self.answered: dict[str, float | None] = dict.fromkeys(TOPICS, 0.0)
         self.under_way: set[str] = set()
+        self.end = self.read = 0
 
     def heard(self, topic: str, partition: int) -> float | None:
         assert partition == 0
         return self.answered[topic]
+
+    def written(self, topic: str, partition: int) -> int:
+        assert topic in TOPICS
+        assert partition == 0
+        return self.end
+
+    def position(self, topic: str, partition: int) -> int:
+        assert topic in TOPICS
+        assert partition == 0
+        return self.read
 
     def ahead(self, topic: str, partition: int) -> bool:
         assert partition == 0
@@ -53,6 +66,10 @@ class Looking:
             self._look()
         return bool(self.lost)
 
+    @property
+    def behind_s(self) -> float:
+        return self._sight.behind_s(self.partition)
+
     def stop_the_process(self, seconds: float) -> bool:
         """Let time pass in which nothing happens here."""
         self.lost.clear()
@@ -75,6 +92,7 @@ def test_a_partition_that_comes_back_is_not_taken_for_the_one_that_was_here_befo
     looking.look(1.0)
     again = Partition(0, looking.partition._services, looking.partition._firing)
     again.life, again._lost_inputs = looking.partition.life + 1, looking.partition._lost_inputs
+    again._store = looking.partition.store
     again.go_live()
     looking.look(1.0)
     looking.partition = again
@@ -88,8 +106,8 @@ def test_a_partition_whose_inputs_are_answered_for_is_seen(looking: Looking) -> 
 
 def test_a_partition_is_lost_when_one_of_its_inputs_is_not_answered_for(looking: Looking) -> None:
     looking.look(1, *TOPICS)
-    assert not looking.look(BLIND_S, TOPICS[0])
-    assert looking.look(1, TOPICS[0])
+    assert not looking.look(BLIND_S, REQUESTS)
+    assert looking.look(1, REQUESTS)
 
 
 def test_a_short_silence_is_none(looking: Looking) -> None:
@@ -99,17 +117,17 @@ def test_a_short_silence_is_none(looking: Looking) -> None:
 
 
 def test_a_partition_that_takes_in_what_has_come_is_seen(looking: Looking) -> None:
-    looking.ears.under_way = {TOPICS[0]}
-    assert not looking.look(60, TOPICS[1], steps=True)
+    looking.ears.under_way = {REQUESTS}
+    assert not looking.look(60, FORWARDS, steps=True)
 
 
 def test_a_partition_that_cannot_take_in_what_has_come_is_lost(looking: Looking) -> None:
-    looking.ears.under_way = {TOPICS[0]}
+    looking.ears.under_way = {REQUESTS}
     assert looking.look(BLIND_S + 1, *TOPICS)
 
 
 def test_steps_of_one_input_do_not_hide_the_silence_of_another(looking: Looking) -> None:
-    looking.ears.under_way = {TOPICS[0]}
+    looking.ears.under_way = {REQUESTS}
     assert looking.look(BLIND_S + 1, steps=True)
 
 
@@ -131,3 +149,64 @@ def test_a_partition_that_is_not_live_is_left_alone(looking: Looking) -> None:
 def test_a_lost_partition_that_is_live_again_is_given_time(looking: Looking) -> None:
     looking.look(BLIND_S + 0.5)
     assert not looking.look(BLIND_S)
+
+
+# behind --------------------------------------------------------------------------------------------------------------
+def test_a_partition_that_reads_what_comes_is_not_behind(looking: Looking) -> None:
+    for _ in range(20):
+        looking.ears.end += 10
+        looking.look(0.25, *TOPICS)
+        looking.ears.read = looking.ears.end
+        assert not looking.behind_s
+
+
+def test_messages_wait_for_what_is_known_to_be_unread_beyond_the_margin(looking: Looking) -> None:
+    looking.look(1, *TOPICS)
+    looking.ears.end = 1  # in the forwards too, which have the smaller margin
+    looking.look(1, *TOPICS)
+    assert not looking.behind_s
+    looking.look(1.5, *TOPICS)
+    assert looking.behind_s == pytest.approx(1.5)
+
+    looking.ears.read = 1
+    looking.look(0.25, *TOPICS)
+    assert not looking.behind_s
+
+
+def test_what_has_come_after_the_oldest_that_is_unread_counts_from_when_it_came(looking: Looking) -> None:
+    for read in range(16):  # a second and a half behind, all along
+        looking.ears.end, looking.ears.read = read + 6, read
+        looking.look(0.25, *TOPICS)
+    assert looking.behind_s == pytest.approx(0.5)
+
+
+def test_what_may_have_been_written_since_the_last_answer_is_unread(looking: Looking) -> None:
+    looking.look(1, *TOPICS)
+    looking.look(2.0)
+    assert looking.behind_s == pytest.approx(1.0)
+
+
+def test_the_wait_is_bounded_and_ends(looking: Looking) -> None:
+    looking.look(1, *TOPICS)
+    looking.ears.end = 1
+    looking.look(FORGOTTEN_S - 1, *TOPICS)
+    assert looking.behind_s == LONGEST_S
+    looking.look(2, *TOPICS)
+    assert not looking.behind_s
+
+
+def test_inputs_that_are_not_to_be_read_are_not_waited_for(looking: Looking) -> None:
+    looking.ears.end, looking.ears.answered = 1, dict.fromkeys(TOPICS, None)
+    looking.look(20)
+    assert not looking.behind_s
+
+
+def test_a_partition_that_has_caught_up_begins_anew(looking: Looking) -> None:
+    looking.ears.end = 1
+    looking.look(3.0, *TOPICS)
+    assert looking.behind_s
+    looking.partition._state = State.CATCHING_UP
+    looking.look(0.25, *TOPICS)
+    looking.partition._state, looking.ears.read = State.LIVE, 1
+    looking.look(0.25, *TOPICS)
+    assert not looking.behind_s

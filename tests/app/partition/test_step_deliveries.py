@@ -1,5 +1,6 @@
 """Exactly once: how many deliveries a step takes, so that what ends their rows has room in its batch."""
 
+import asyncio
 from typing import Any, cast
 
 import msgspec
@@ -32,7 +33,7 @@ def full_step(size: int) -> Step:
     return step
 
 
-def test_removals_are_small_and_all_have_room() -> None:
+async def test_removals_are_small_and_all_have_room() -> None:
     step, deliveries = Step(NOW), waiting(40)
     deliveries.put_into(step, NOW)
 
@@ -40,7 +41,7 @@ def test_removals_are_small_and_all_have_room() -> None:
     assert not deliveries
 
 
-def test_next_occurrences_take_the_room_that_they_have() -> None:
+async def test_next_occurrences_take_the_room_that_they_have() -> None:
     deliveries, taken = waiting(40, 100_000), []
     while deliveries:
         step = Step(NOW)
@@ -50,7 +51,7 @@ def test_next_occurrences_take_the_room_that_they_have() -> None:
     assert taken == [6, 6, 6, 6, 6, 6, 4]
 
 
-def test_a_step_that_is_full_leaves_them_to_the_next_which_is_theirs() -> None:
+async def test_a_step_that_is_full_leaves_them_to_the_next_which_is_theirs() -> None:
     deliveries = waiting(1)
     step = full_step(STEP_BYTES)
     deliveries.put_into(step, NOW)
@@ -61,3 +62,11 @@ def test_a_step_that_is_full_leaves_them_to_the_next_which_is_theirs() -> None:
 
     assert len(step.deliveries) == 1
     assert not deliveries.crowded_out
+
+
+async def test_what_was_chosen_long_ago_and_still_waits_is_outdated() -> None:
+    deliveries, now_s = waiting(2), asyncio.get_running_loop().time()
+
+    assert not deliveries.outdated(now_s + 1)
+    assert deliveries.outdated(now_s + 5)
+    assert not waiting(0).outdated(now_s + 5)
