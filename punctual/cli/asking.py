@@ -15,15 +15,17 @@ from punctual.contract.times import write_time
 Header = tuple[str, bytes | None]
 
 
-def orders(line: Exported, id_: str) -> list[Request]:
-    """Return what asks for a message as it was, under an id.
+def orders(line: Exported, id_: str, now_ms: int | None = None) -> list[Request]:
+    """Return the request for a message as it was, under an id, and the command that follows it if it recurs.
 
-    It counts as asked for when it first was, so that what has changed since wins, and policies of the input that it is
-    sent to change nothing of it. Raises Refusal, as the worker would.
+    With `now_ms` (epoch ms) it counts as asked for now, and otherwise when it first was: then later commands and
+    requests win. Policies of the input that it is sent to do not apply. Raises Refusal, as the worker would.
     """
     asked_ms = line.exported_ms if line.asked_ms is None else line.asked_ms
     if line.latest_ms is not None:
         asked_ms = min(asked_ms, line.latest_ms)
+    if now_ms is not None:
+        asked_ms = now_ms
     raw_id = id_.encode()
     said = [(name, text.encode()) for name, text in _said(line, asked_ms)]
     headers = (*((name, octets(value)) for name, value in line.headers), *said, (names.ID, raw_id))
@@ -44,7 +46,7 @@ def _said(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
         (names.TO_PARTITION, policies.partition),
         (names.MAX_LATE, policies.max_late_ms),
         (names.DEDUPE, policies.dedupe_ms),
-        (names.NO_LATER, None if line.latest_ms is None else line.latest_ms - asked_ms),
+        (names.NO_LATER, None if line.latest_ms is None else max(line.latest_ms - asked_ms, 0)),
         (names.ASKED_AT, asked_ms),
     ]
     texts = [

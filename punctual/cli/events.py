@@ -1,7 +1,8 @@
 """Reads the events of an installation from Kafka (docs/reference/records.md#events)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -23,29 +24,51 @@ async def follow(options: Options) -> AsyncIterator[Events]:
     From `since` on, or from now on; with `no_follow` until all is told that was there. Each has its `offset`, as
     `topic-partition-offset`. Raises a CommandError.
     """
-    from aiokafka import AIOKafkaConsumer, errors  # noqa: PLC0415 - only who connects pays for it
-
     topic, servers = f"{options.app_id}-events", options.bootstrap
-    said = {"client_id": "punctual-tail", "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    consumer = await begun(servers, topic, options.since)
+    try:
+        with _sentences(servers, topic):
+            ends = await consumer.end_offsets(consumer.assignment()) if options.no_follow else None
+            while ends is None or not await _has_reached(consumer, ends):
+                found = await consumer.getmany(timeout_ms=_POLL_MS)
+                events = [event_of(record) for records in found.values() for record in records]
+                if events:
+                    yield sorted(events, key=lambda event: int(event["at"]))
+    finally:
+        await consumer.stop()
+
+
+async def begun(servers: str, topic: str, since_ms: int | None = None) -> Any:
+    """Return a consumer that reads a topic of events from a time on, or from now on. Raises a CommandError."""
+    from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - only who connects pays for it
+
+    said = {"client_id": "punctual", "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     with told_errors():
         consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, **said, **security())
     try:
-        with told_errors():
-            await consumer.start()
-        places = await _places(consumer, topic)
-        await _begin(consumer, places, options.since)
-        ends = await consumer.end_offsets(places) if options.no_follow else None
-        while ends is None or not await _has_reached(consumer, ends):
-            found = await consumer.getmany(timeout_ms=_POLL_MS)
-            events = [_event(record) for records in found.values() for record in records]
-            if events:
-                yield sorted(events, key=lambda event: int(event["at"]))
+        with _sentences(servers, topic):
+            with told_errors():
+                await consumer.start()
+            await _begin(consumer, await _places(consumer, topic), since_ms)
+            for place in consumer.assignment():
+                await consumer.position(place)  # the end is that of now, and not of the first poll
+    except BaseException:
+        await consumer.stop()
+        raise
+    return consumer
+
+
+@contextmanager
+def _sentences(servers: str, topic: str) -> Iterator[None]:
+    """Say in errors of ours why a topic cannot be read."""
+    from aiokafka import errors  # noqa: PLC0415 - only who connects pays for it
+
+    try:
+        yield
     except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
         raise NotAllowed(f"this user may not read {topic}: allow it READ and DESCRIBE on the topic") from error
     except (errors.KafkaError, OSError) as error:
         raise Unreachable(f"no broker answers at {servers} ({error}): check --bootstrap and KAFKA_…") from error
-    finally:
-        await consumer.stop()
 
 
 async def _places(consumer: Any, topic: str) -> list[Any]:
@@ -79,7 +102,8 @@ async def _has_reached(consumer: Any, ends: dict[Any, int]) -> bool:
     return all([await consumer.position(place) >= end for place, end in ends.items()])
 
 
-def _event(record: Any) -> dict[str, Any]:
+def event_of(record: Any) -> dict[str, Any]:
+    """Return an event with its `offset`. Raises CommandError if the record is none."""
     try:
         event = msgspec.json.decode(record.value or b"", type=dict[str, Any])
     except msgspec.DecodeError as error:

@@ -1,7 +1,7 @@
 """`punctual import`: asks once more, through Kafka, for what `punctual export` has written."""
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Final
 import msgspec
 
 from punctual.cli.arguments import add_form
-from punctual.cli.errors import CommandError, WrongUse
+from punctual.cli.errors import CommandError, Incomplete, TooLate, WrongUse
 from punctual.cli.exits import Exit
 from punctual.cli.exported import Exported
 from punctual.cli.kafka import add_kafka, security, told_errors
@@ -18,6 +18,7 @@ from punctual.cli.parser import Options, Parser
 from punctual.cli.progress import Progress
 from punctual.cli.table import Column, Table
 from punctual.cli.terminal import say
+from punctual.cli.times import now_ms
 
 if TYPE_CHECKING:
     from punctual.client.connection import Connection
@@ -27,15 +28,24 @@ _STDIN: Final = "-"
 #: So much goes out at once, and the next when Kafka has it.
 _BATCH, _BATCH_BYTES = 1_000, 4 << 20
 _KEEP, _NEW = "keep", "new"
+_THEN, _NOW = "then", "now"
+_OUTCOMES: Final = ("accepted", "outdated", "refused", "unknown")
 
 
 class Counts(msgspec.Struct):
-    """How many messages were asked for, how many of them recur, and how many have another id than before."""
+    """How many messages were sent, how many of them recur, how many have a new id, and what came of them.
+
+    `outdated` messages lost to a later command or request; of `unknown` ones no worker has reported anything.
+    """
 
     messages: int = 0
     recurring: int = 0
     new_ids: int = 0
     dry_run: bool = False
+    accepted: int = 0
+    outdated: int = 0
+    refused: int = 0
+    unknown: int = 0
 
 
 def add_arguments(parser: Parser) -> None:
@@ -47,6 +57,12 @@ def add_arguments(parser: Parser) -> None:
         "them new ones, the same each time, since it is another (by the names of the installations, if they differ)"
     )
     parser.add_argument("--ids", choices=(_KEEP, _NEW), help=said)
+    said = (
+        "when the messages count as asked for: when they first were, so that a later cancel, move or replacement wins "
+        "(then), or now, so that they come back all the same"
+    )
+    parser.add_argument("--asked", choices=(_THEN, _NOW), default=_THEN, help=said)
+    parser.add_argument("--no-wait", action="store_true", help="only send, and do not wait for what came of it")
     said = "the native input to ask by: that of a team, which may write to no other (the requests topic)"
     parser.add_argument("--input", metavar="TOPIC", default="", help=said)
     add_form(parser)
@@ -61,17 +77,39 @@ def run(options: Options) -> Exit:
         try:
             if options.dry_run:
                 deque(requests, 0)
+                outcomes = None
             else:
-                _send(requests, options)
+                outcomes = _send(requests, options)
         finally:
             progress.erase()
-    columns = (
-        Column("MESSAGES", lambda told: f"{told.messages:,}", number=True),
-        Column("RECURRING", lambda told: f"{told.recurring:,}", number=True),
-        Column("NEW IDS", lambda told: f"{told.new_ids:,}", number=True),
-    )
-    Table(columns, options.format).add([counts])
-    say("nothing is sent" if options.dry_run else "what a worker refuses becomes a dead letter")
+    if outcomes is not None:
+        for name, number in outcomes.items():
+            setattr(counts, name, number)
+    names = ("messages", "recurring", "new_ids", *(() if outcomes is None else _OUTCOMES))
+    Table([_column(name) for name in names], options.format).add([counts])
+    if outcomes is None:
+        say("nothing is sent" if options.dry_run else "what a worker refuses becomes a dead letter")
+        return Exit.DONE
+    return _ended(counts)
+
+
+def _column(name: str) -> Column:
+    return Column(name.replace("_", " ").upper(), lambda counts: f"{getattr(counts, name):,}", number=True)
+
+
+def _ended(counts: Counts) -> Exit:
+    """Return Exit.DONE if all messages were accepted. Raises a CommandError that says what to do about the others."""
+    if counts.refused:
+        raise CommandError(f"{counts.refused:,} messages were refused: see `punctual dead-letters --written-from 10m`")
+    if counts.outdated:
+        raise TooLate(
+            f"{counts.outdated:,} messages were cancelled, moved or replaced after the export, and stay so: "
+            "`punctual import --asked now` brings them back"
+        )
+    if counts.unknown:
+        raise Incomplete(
+            f"{counts.unknown:,} messages are sent, and no worker reports what came of them: does one run?"
+        )
     return Exit.DONE
 
 
@@ -98,13 +136,14 @@ def _requests(file: IO[bytes], options: Options, counts: Counts) -> "Iterator[li
     from punctual.cli.asking import id_elsewhere, is_automatic, orders  # noqa: PLC0415 - help needs no requests
     from punctual.contract.request import Refusal  # noqa: PLC0415 - likewise
 
+    asked_ms = now_ms() if options.asked == _NOW else None
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue
         try:
             line = Exported.read(text)
             renamed = is_automatic(line) and _gives_new_ids(options, line)
-            asked = orders(line, id_elsewhere(line) if renamed else line.id)
+            asked = orders(line, id_elsewhere(line) if renamed else line.id, asked_ms)
         except (Refusal, ValueError) as error:
             why = error.sentence.removesuffix(".") if isinstance(error, Refusal) else str(error)
             raise CommandError(
@@ -145,22 +184,34 @@ def _shown(requests: "Iterator[list[Request]]", progress: Progress) -> "Iterator
         progress.reach(number)
 
 
-def _send(requests: "Iterator[list[Request]]", options: Options) -> None:
-    """Send it all to the requests topic, or to another input, and return when Kafka has it. Raises a CommandError."""
+def _send(requests: "Iterator[list[Request]]", options: Options) -> "Counter[str] | None":
+    """Send it all to the requests topic, or to another input, and return what came of it, unless nobody waits.
+
+    Raises a CommandError.
+    """
     import asyncio  # noqa: PLC0415 - help needs none of it
     from datetime import timedelta  # noqa: PLC0415 - likewise
 
+    from punctual.cli.outcomes import Outcomes  # noqa: PLC0415 - likewise
     from punctual.client.connection import Connection  # noqa: PLC0415 - likewise
 
-    async def send(connection: "Connection") -> None:
+    async def send(connection: "Connection") -> "Counter[str] | None":
+        outcomes = None if options.no_wait else Outcomes(options.bootstrap, options.app_id)
         await connection.open(None)
         try:
+            if outcomes is not None:
+                await outcomes.open()
             for batch in _batches(requests):
                 await connection.send_all([request for asked in batch for request in asked])
+                if outcomes is not None:
+                    await outcomes.expect((asked[0].id or b"").decode() for asked in batch)
+            return None if outcomes is None else await outcomes.counts()
         finally:
             await connection.close()
+            if outcomes is not None:
+                await outcomes.close()
 
     kafka = {"max_batch_size": 1 << 18, **security()}
     topic = options.input or f"{options.app_id}-requests"
     with told_errors():
-        asyncio.run(send(Connection(options.bootstrap, topic, (), timedelta(seconds=60), kafka)))
+        return asyncio.run(send(Connection(options.bootstrap, topic, (), timedelta(seconds=60), kafka)))

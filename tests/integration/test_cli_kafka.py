@@ -183,19 +183,36 @@ def test_an_export_has_text_as_text_and_other_bytes_in_base64(exported: Exported
 def test_what_is_imported_into_another_installation_is_what_was_exported_however_often(
     cli: Cli, installation: Installation, other: Installation, exported: Exported
 ) -> None:
-    before = {f"{installation.app_id}/{id_}" if id_.startswith(installation.app_id) else id_: row
-              for id_, row in rows(cli, installation).items()}  # fmt: skip
+    before = named_elsewhere(cli, installation)
     dry = cli("import", str(exported.file), "--dry-run", "--format", "json", at=other)
     assert (dry.code, dry.err) == (Exit.DONE, "nothing is sent\n")
-    assert dry.rows == [{"messages": 9, "recurring": 3, "new_ids": 2, "dry_run": True}]
+    assert dry.rows == [
+        {
+            "messages": 9,
+            "recurring": 3,
+            "new_ids": 2,
+            "dry_run": True,
+            "accepted": 0,
+            "outdated": 0,
+            "refused": 0,
+            "unknown": 0,
+        }
+    ]
     assert rows(cli, other) == {}
     for times in (1, 2):
         said = cli("import", str(exported.file), at=other)
-        assert (said.code, said.err) == (Exit.DONE, "what a worker refuses becomes a dead letter\n")
-        assert said.out.split() == ["MESSAGES", "RECURRING", "NEW", "IDS", "9", "3", "2"]
+        assert (said.code, said.err) == (Exit.DONE, "")
+        titles = ["MESSAGES", "RECURRING", "NEW", "IDS", "ACCEPTED", "OUTDATED", "REFUSED", "UNKNOWN"]
+        assert said.out.split() == [*titles, "9", "3", "2", "9", "0", "0", "0"]
         await_accepted(other, 9 * times)
         # What was paused and moved is so again once its command has come.
         eventually(lambda: stamped(rows(cli, other)) == stamped(before), what="the same as before")
+
+
+def named_elsewhere(cli: Cli, installation: Installation) -> dict[str, dict[str, Any]]:
+    """Return what is pending, by the ids that it gets in another installation."""
+    found = rows(cli, installation).items()
+    return {f"{installation.app_id}/{id_}" if id_.startswith(installation.app_id) else id_: row for id_, row in found}
 
 
 def test_an_import_once_more_loses_to_what_has_changed_since(
@@ -210,7 +227,11 @@ def test_an_import_once_more_loses_to_what_has_changed_since(
     other.await_event("rescheduled", "own")
     eventually(lambda: rows(cli, other)["null"]["due_ms"] == later)
     before = accepted(other)
-    assert cli("import", str(exported.file), at=other).code == Exit.DONE
+    said = cli("import", str(exported.file), "--format", "json", at=other)
+    assert said.code == Exit.TOO_LATE
+    # What was moved has its content again; what was cancelled or replaced stays so.
+    assert (said.rows[0]["accepted"], said.rows[0]["outdated"]) == (7, 2)
+    assert "2 messages were cancelled, moved or replaced after the export" in said.err
     await_accepted(other, before + 9)
     there = rows(cli, other)
     assert "placed" not in there
@@ -226,9 +247,46 @@ def test_what_is_restored_keeps_the_ids_that_the_installation_gave(
     assert f"is an id that the installation {installation.app_id} gave by itself" in said.err
     before, known = rows(cli, installation), accepted(installation)
     said = cli("import", str(exported.file), "--ids", "keep", "--format", "json")
-    assert said.rows == [{"messages": 9, "recurring": 3, "new_ids": 0, "dry_run": False}]
+    assert said.rows == [{"messages": 9, "recurring": 3, "new_ids": 0, "dry_run": False,
+                          "accepted": 9, "outdated": 0, "refused": 0, "unknown": 0}]  # fmt: skip
     await_accepted(installation, known + 9)
     eventually(lambda: stamped(rows(cli, installation)) == stamped(before), what="the same as before")
+
+
+def test_after_a_cancel_of_too_much_an_import_says_what_it_restores_and_asked_now_restores_all(
+    cli: Cli, installation: Installation, other: Installation, exported: Exported
+) -> None:
+    there = named_elsewhere(cli, installation)
+    cli("import", str(exported.file), at=other)
+    for id_ in there:
+        other.requests.cancel(id_)
+    other.requests.flush()
+    eventually(lambda: not rows(cli, other), what="a cancel of too much")
+    said = cli("import", str(exported.file), "--format", "json", at=other)
+    assert (said.code, said.rows[0]["accepted"], said.rows[0]["outdated"]) == (Exit.TOO_LATE, 0, 9)
+    assert "`punctual import --asked now` brings them back" in said.err
+    assert rows(cli, other) == {}
+    said = cli("import", str(exported.file), "--asked", "now", "--format", "json", at=other)
+    assert (said.code, said.rows[0]["accepted"], said.rows[0]["outdated"]) == (Exit.DONE, 9, 0)
+    eventually(lambda: essence(rows(cli, other)) == essence(there), what="all that was there")
+
+
+def essence(found: dict[str, dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Return when messages are due, and their contents."""
+    return {id_: (row["due_ms"], row.get("latest_ms"), row["key"], row["value"]) for id_, row in found.items()}
+
+
+def test_an_import_that_no_worker_reports_on_is_incomplete(
+    cli: Cli, exported: Exported, other: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("punctual.cli.outcomes._PATIENCE_S", 0.5)
+    other.worker.stop()
+    try:
+        said = cli("import", str(exported.file), "--asked", "now", "--format", "json", at=other)
+        assert (said.code, said.rows[0]["unknown"]) == (Exit.INCOMPLETE, 9)
+        assert cli("import", str(exported.file), "--no-wait", at=other).code == Exit.DONE
+    finally:
+        other.worker.start().wait_ready()
 
 
 def await_accepted(installation: Installation, count: int) -> None:
@@ -332,12 +390,7 @@ def test_the_commands_of_the_how_to_do_what_it_says(installation: Installation, 
             text=True,
         )
         said.append(done.stderr)
-    sent = "what a worker refuses becomes a dead letter\n"
-    assert said == [
-        "9 messages are exported\n",
-        "nothing is sent\n",
-        sent,
-    ]
+    assert said == ["9 messages are exported\n", "nothing is sent\n", ""]
 
 
 # what an export lacks ------------------------------------------------------------------------------------------------

@@ -1,0 +1,86 @@
+"""Counts what came of messages that were sent, by the events that workers write (docs/reference/records.md#events)."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final
+
+from punctual.cli.errors import CommandError
+from punctual.cli.events import Events, begun, event_of
+
+#: Messages whose events have not come yet, at most: more are not sent before.
+_AHEAD: Final = 20_000
+#: Without any event for this long, no worker is expected to report any more.
+_PATIENCE_S: Final = 15.0
+_POLL_MS: Final = 200
+#: Events that say whether a request was taken, and those that end a message because something newer has outdated it.
+_FIRST: Final = {"accepted", "refused", "duplicate"}
+_OUTDATED: Final = {"cancelled", "replaced"}
+
+
+class Outcomes:
+    """Follows the events of an installation from the moment at which it is opened."""
+
+    def __init__(self, bootstrap: str, app_id: str) -> None:
+        """Follow the events of the installation `app_id` on the cluster at `bootstrap`."""
+        self._bootstrap, self._topic = bootstrap, f"{app_id}-events"
+        self._consumer: Any = None
+        self._left: set[str] = set()
+        #: By id, the source of the request, and its outcome so far.
+        self._found: dict[str, tuple[str, str]] = {}
+        self._counts = Counter[str]()
+        #: Why no more events are expected, empty while they are.
+        self.silent = ""
+
+    async def open(self) -> None:
+        """Begin at the end of the topic. If that is not possible, `silent` says why."""
+        try:
+            self._consumer = await begun(self._bootstrap, self._topic)
+        except CommandError as error:
+            self.silent = str(error)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        if self._consumer is not None:
+            await self._consumer.stop()
+
+    async def expect(self, ids: Iterable[str]) -> None:
+        """Expect events of messages that were sent; wait while too many are expected."""
+        self._left.update(ids)
+        await self._wait(_AHEAD)
+
+    async def counts(self) -> Counter[str]:
+        """Wait for the events of all messages; return how many are `accepted`, `outdated`, `refused` and `unknown`."""
+        await self._wait(0)
+        self._sum_up()
+        found = self._counts.copy()
+        found["unknown"] = len(self._left)
+        return found
+
+    async def _wait(self, most: int) -> None:
+        heard_s = time.monotonic()
+        while len(self._left) > most and not self.silent:
+            fetched = await self._consumer.getmany(timeout_ms=_POLL_MS)
+            if self._take([event_of(record) for records in fetched.values() for record in records]):
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s > _PATIENCE_S:
+                self.silent = "no worker reports what came of them: is one running, and DELAY_EVENTS on?"
+
+    def _take(self, events: Events) -> bool:
+        """Note what events say of the messages. Return whether there was a first event of one."""
+        heard = False
+        for event in events:
+            id_, kind, source = event.get("id", ""), event.get("event"), event.get("source", "")
+            if kind in _FIRST and id_ in self._left:
+                self._left.discard(id_)
+                self._found[id_] = source, "refused" if kind == "refused" else "accepted"
+                heard = True
+            elif kind in _OUTDATED and self._found.get(id_, ("",))[0] == source:
+                self._found[id_] = source, "outdated"
+        if len(self._found) > _AHEAD:
+            self._sum_up()
+        return heard
+
+    def _sum_up(self) -> None:
+        self._counts.update(outcome for _, outcome in self._found.values())
+        self._found.clear()
