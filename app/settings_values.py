@@ -1,13 +1,17 @@
 """What settings take: each function reads a variable's text, and raises ValueError with what is needed instead."""
 
+import ipaddress
 import math
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 _MOST_PROCESSES: Final = 100
+#: A secret has more characters than anybody tries out, and is no repeated word.
+_SECRET_LENGTH, _SECRET_KINDS = 16, 8
 _CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
 #: RocksDB writes what its buffers held to new files when it is opened again. With less room than they need, a process
@@ -61,6 +65,40 @@ def web_address(text: str) -> str:
     """Return an address of http or https, without what follows its path."""
     if text and not re.fullmatch(r"https?://[^\s/?#@\\]+(/[^\s?#\\]*)?", text):
         msg = "an address such as https://punctual.example.com is needed"
+        raise ValueError(msg)
+    return text
+
+
+def provider_address(text: str) -> str:
+    """Return an address of https, or of this machine: by plain http, whoever is between could sign in anybody."""
+    if web_address(text) and not is_private(text):
+        msg = "https is needed, except on this machine: by http, anybody between could sign in as anybody else"
+        raise ValueError(msg)
+    return text
+
+
+def is_private(url: str) -> bool:
+    """Return whether nobody between can read or change what goes to an address: https, or this machine itself."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    host = (parts.hostname or "").rstrip(".")
+    if parts.scheme != "http" or not host:
+        return parts.scheme == "https" and bool(host)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def secret(text: str) -> str:
+    """Return a secret that cannot be guessed, or none."""
+    if text and (len(text) < _SECRET_LENGTH or len(set(text)) < _SECRET_KINDS):
+        msg = (
+            f"it can be guessed: at least {_SECRET_LENGTH} characters are needed, {_SECRET_KINDS} of them different. "
+            "`openssl rand -base64 32` prints a good one"
+        )
         raise ValueError(msg)
     return text
 

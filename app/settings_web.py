@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app.setting import setting
-from app.settings_values import one_of, web_address, words
+from app.settings_values import one_of, provider_address, secret, web_address, words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,9 +13,9 @@ class WebSettings:
     web_hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
     web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked-for-viewers", "masked"))
     web_read_only: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
-    web_secret: str = setting("DELAY_WEB_SECRET", "")
+    web_secret: str = setting("DELAY_WEB_SECRET", "", secret)
     web_users_file: str = setting("DELAY_WEB_USERS_FILE", "")
-    web_oidc_issuer: str = setting("DELAY_WEB_OIDC_ISSUER", "", web_address)
+    web_oidc_issuer: str = setting("DELAY_WEB_OIDC_ISSUER", "", provider_address)
     web_oidc_client_id: str = setting("DELAY_WEB_OIDC_CLIENT_ID", "")
     web_oidc_client_secret_file: str = setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
     web_oidc_scopes: tuple[str, ...] = setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)

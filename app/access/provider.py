@@ -20,6 +20,7 @@ from app.access.flow import Flow
 from app.access.kept import Kept
 from app.clock import Clock
 from app.http.whole import whole
+from app.settings_values import is_private
 
 #: Only what is made with the provider's own key: neither `none` nor what a shared secret makes.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -128,9 +129,8 @@ class Provider:
         found = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         if found.get("issuer") != self._issuer:
             raise ProviderFailed(f"the provider calls itself {found.get('issuer')!r:.200}, not {self._issuer!r}")
-        scheme = self._issuer.partition("://")[0]
         for name in _ENDPOINTS:
-            if not str(found.get(name)).startswith((f"{scheme}://", "https://")):
+            if not is_private(str(found.get(name))):
                 raise ProviderFailed(f"the provider's {name} is {found.get(name)!r:.200}")
         return found
 

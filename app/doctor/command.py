@@ -11,6 +11,7 @@ from app.doctor.acl_lines import FORMS, WHOSE
 from app.doctor.examination import Examination, examine
 from app.faust_host.library_logs import silent
 from app.settings import Settings
+from punctual.cli.terminal import legible_json, legible_lines
 
 _HELP = """Look for what is wrong: brokers, topics, rights, clocks, workers, disk, settings. Nothing is written.
 
@@ -33,8 +34,8 @@ def doctor(form: str, acls: str | None, acls_of: str, principal: str) -> None:
         return
     with silent("aiokafka"):
         found = asyncio.run(examine(settings, os.environ))
-    click.echo(render.as_json(found) if form == "json" else render.table(found))
-    click.echo(render.summary(found), err=True)
+    click.echo(legible_json(render.as_json(found)) if form == "json" else legible_lines(render.table(found)))
+    click.echo(legible_lines(render.summary(found)), err=True)
     sys.exit(exit_code(found))
 
 

@@ -12,6 +12,7 @@ from app.processes.front import Front
 from app.processes.plan import plan
 from app.processes.supervisor import Supervisor, say
 from app.settings import Settings
+from app.web.guard import names_of
 
 
 def main(count: int, arguments: Sequence[str]) -> int:
@@ -26,7 +27,8 @@ async def _run(settings: Settings, count: int, command: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
     try:
-        runner = await Front(supervisor).serve(settings.host, settings.port)
+        names = names_of(settings.host, settings.url, settings.web_hosts)
+        runner = await Front(supervisor, names).serve(settings.host, settings.port)
     except OSError as error:
         raise WebPortUnusable(settings.host, settings.port, error) from error
     ports = ", ".join(str(child.process.port) for child in supervisor.children)

@@ -1,7 +1,7 @@
 """The one address of a worker of several processes: any of them shows the whole, so one is asked for each request."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import aiohttp
@@ -11,8 +11,8 @@ from yarl import URL
 
 from app.listening.connections import Runner
 from app.processes.metrics import merged, own
-from app.processes.supervisor import Child, Supervisor
-from app.web import whence
+from app.processes.supervisor import Child, Supervisor, say
+from app.web import guard, whence
 from app.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
 
 #: What concerns one connection (RFC 9110, section 7.6.1), and what aiohttp says itself.
@@ -27,14 +27,16 @@ _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 class Front:
     """Passes requests on to the first process that serves, and answers itself for health and metrics of all."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
-        """Pass requests on to the processes of a supervisor."""
-        self._supervisor = supervisor
+    def __init__(self, supervisor: Supervisor, names: Sequence[str]) -> None:
+        """Pass requests under some names on to the processes of a supervisor."""
+        self._supervisor, self._names = supervisor, names
+        self._silent: set[int] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def serve(self, host: str, port: int) -> web.AppRunner:
         """Listen; the runner's cleanup() ends that. Raises OSError if the port cannot be had."""
-        web_app = web.Application(client_max_size=0)
+        web_app = web.Application(client_max_size=0, middlewares=[guard.only_under(self._names)])
+        web_app.on_response_prepare.append(guard.secure)
         web_app.add_routes(
             [
                 web.get("/health/live", self._live),
@@ -81,10 +83,17 @@ class Front:
             return refused
         told = zip(self._children, asked, strict=True)
         there = {child.process.number: text for child, text in told if isinstance(text, str) and text}
-        up = {child.process.number: child.ready for child in self._children}
+        up = {child.process.number: child.ready and child.process.number in there for child in self._children}
+        self._note({number for number, is_up in up.items() if not is_up})
         restarts = {child.process.number: child.restarts for child in self._children}
         body = merged(there) + own(up, restarts)
         return web.Response(body=body.encode(), headers={"Content-Type": _PROMETHEUS})
+
+    def _note(self, silent: set[int]) -> None:
+        """Say which processes are missing from the metrics, once each time."""
+        for number in sorted(silent - self._silent):
+            say(f"process {number} is missing from the metrics: it does not answer (delay_process_up)")
+        self._silent = silent
 
     async def _exposition(self, child: Child, request: web.Request) -> str | web.Response:
         assert self._session is not None, "it is there while this serves"

@@ -12,6 +12,7 @@ from app.repartition import render
 from app.repartition.ground import ground
 from app.repartition.run import Repartition, Report
 from app.settings import Settings
+from punctual.cli.terminal import legible_json, legible_lines
 from tables import TableError
 
 _HELP = """Give the installation more partitions: the changelog is written anew, checked and switched to.
@@ -40,7 +41,7 @@ def repartition(after: int, form: str, *, dry_run: bool, abandon: bool) -> None:
         _end(str(error), _NOT_DONE)
     except KafkaError as error:
         _end(str(ClusterUnusable(settings.bootstrap, error)), _UNREACHABLE)
-    click.echo(render.as_json(report) if form == "json" else render.table(report))
+    click.echo(legible_json(render.as_json(report)) if form == "json" else legible_lines(render.table(report)))
     sys.exit(_NOT_DONE if report.hindrances else 0)
 
 
@@ -53,5 +54,5 @@ async def _run(settings: Settings, after: int, *, dry_run: bool, abandon: bool) 
 
 
 def _end(sentence: str, code: int) -> None:
-    click.echo(f"punctual: {sentence}", err=True)
+    click.echo(legible_lines(f"punctual: {sentence}"), err=True)
     sys.exit(code)

@@ -2,8 +2,10 @@
 
 import fnmatch
 import ipaddress
+import socket
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
@@ -30,6 +32,11 @@ async def secure(_request: web.Request, response: web.StreamResponse) -> None:
     """Add the security headers to an answer, errors included; what the answer says itself stays."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
+
+
+def names_of(host: str, url: str, more: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the names that a server on `host` is served under: this machine's, those of its own `url`, and `more`."""
+    return ("localhost", "*.localhost", socket.gethostname(), host, urlsplit(url).hostname or "", *more)
 
 
 def only_under(names: Iterable[str]) -> Any:

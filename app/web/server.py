@@ -1,9 +1,7 @@
 """Puts the web view on the web port of a Faust worker, in place of Faust's own pages."""
 
-import socket
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import faust
 from aiohttp import web
@@ -57,8 +55,7 @@ def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()
     server = Web(faust_app)
     register(server.web_app, state)
     history.register(server.web_app, state)
-    own = urlsplit(state.worker_url).hostname or ""
-    names = ("localhost", "*.localhost", socket.gethostname(), faust_app.conf.web_bind, own, *hosts)
+    names = guard.names_of(faust_app.conf.web_bind, state.worker_url, hosts)
     server.web_app.middlewares.append(guard.only_under(names))
     server.web_app.middlewares.append(guard.no_strangers(read_only=read_only))
     server.web_app.on_startup.append(_starter(state))

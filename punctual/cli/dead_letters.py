@@ -1,7 +1,6 @@
 """`punctual dead-letters`: what could not be accepted or delivered, the newest first."""
 
 import base64
-import sys
 from typing import Any, Final
 
 from punctual.cli.api import Api
@@ -11,7 +10,7 @@ from punctual.cli.exits import Exit
 from punctual.cli.message import text_of
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, Column, Table, write_json
-from punctual.cli.terminal import legible, say, styled, write
+from punctual.cli.terminal import legible, say, show_bytes, styled, write
 from punctual.cli.times import now_ms, past_ms, written
 from punctual.cli.watch import shown
 from punctual.spans import relative
@@ -99,8 +98,7 @@ def _show(api: Api, options: Options) -> Exit:
                 f"the value of {options.place} was too large for a dead letter and has been left out: {asked} has it, "
                 "as long as Kafka keeps that"
             )
-        sys.stdout.flush()
-        sys.stdout.buffer.write(base64.b64decode(told["value"] or ""))
+        show_bytes(base64.b64decode(told["value"] or ""))
     elif options.format == JSON:
         write_json(told)
     else:

@@ -1,7 +1,6 @@
 """`punctual show`: a pending message, and what has happened to its id."""
 
 import base64
-import sys
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from punctual.cli.exits import Exit
 from punctual.cli.listing import goes_to
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
-from punctual.cli.terminal import legible, say, styled, write
+from punctual.cli.terminal import legible, say, show_bytes, styled, write
 from punctual.cli.times import now_ms, written
 from punctual.spans import duration, relative
 
@@ -51,8 +50,7 @@ def run(options: Options) -> Exit:
 def _write_value(row: dict[str, Any]) -> None:
     if row["masked"]:
         raise NotAllowed("values are masked for you here (DELAY_WEB_PAYLOADS)")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(base64.b64decode(row["value"] or ""))
+    show_bytes(base64.b64decode(row["value"] or ""))
 
 
 def _write_lines(told: dict[str, Any], *, pending: bool) -> None:

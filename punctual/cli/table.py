@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from punctual.cli.terminal import legible, styled, write
+from punctual.cli.terminal import legible, legible_json, styled, write
 
 TABLE, JSON = "table", "json"
 _GAP: Final = "  "
@@ -58,10 +58,10 @@ class Table:
 
 
 def write_json(told: Any) -> None:
-    """Write an object as a line, in UTF-8 whatever the locale is: programs read it."""
+    """Write an object as a line, in UTF-8 whatever the locale is: programs read it, and people in terminals."""
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(encoding="utf-8")
-    write(msgspec.json.encode(told).decode())
+    write(legible_json(msgspec.json.encode(told).decode()))
 
 
 def _width(text: str) -> int:

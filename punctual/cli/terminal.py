@@ -18,7 +18,7 @@ def write(text: str) -> None:
 def say(text: str) -> None:
     """Tell whoever runs the command something that is no data."""
     sys.stdout.flush()
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{legible_lines(text)}\n")
     sys.stderr.flush()
 
 
@@ -46,8 +46,37 @@ def legible(text: str) -> str:
     return "".join(char if _is_shown(char) else _escaped(char) for char in text)
 
 
+def legible_lines(text: str) -> str:
+    """Return lines, each without what would move the cursor or change the terminal."""
+    return "\n".join(map(legible, text.split("\n")))
+
+
+def legible_json(text: str) -> str:
+    """Return JSON that says the same, without what would move the cursor or change the terminal.
+
+    Control characters and those that change the direction of writing can only be in strings, where JSON has escapes.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char == "\n" or _is_shown(char) else _escaped_in_json(char) for char in text)
+
+
+def _escaped_in_json(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
 def _is_shown(char: str) -> bool:
     return char == " " or unicodedata.category(char)[0] not in "CZ"
+
+
+def show_bytes(raw: bytes) -> None:
+    """Write bytes as they are, but to a terminal as text that cannot change it."""
+    sys.stdout.flush()
+    if sys.stdout.isatty():
+        write(legible_lines(raw.decode(errors="backslashreplace")))
+    else:
+        sys.stdout.buffer.write(raw)
 
 
 def _escaped(char: str) -> str:

@@ -155,7 +155,7 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
 @pytest.mark.parametrize(
     ("changed", "to"),
     [
-        ("DELAY_WEB_SECRET", "another-one"),
+        ("DELAY_WEB_SECRET", SECRET[::-1]),
         ("DELAY_APP_ID", "another-one"),
         ("DELAY_WEB_OIDC_CLIENT_ID", "another-one"),
         ("DELAY_WEB_OIDC_ROLES", ROLES.replace("admin", "viewer")),

@@ -83,7 +83,7 @@ GOOD = {
     "DELAY_PROCESSES": ("3", 3),
     "DELAY_WEB_PAYLOADS": ("masked", "masked"),
     "DELAY_WEB_READ_ONLY": ("on", "on"),
-    "DELAY_WEB_SECRET": ("between us", "between us"),
+    "DELAY_WEB_SECRET": ("between us and nobody else", "between us and nobody else"),
     "DELAY_WEB_USERS_FILE": ("/etc/punctual/users", "/etc/punctual/users"),
     "DELAY_WEB_OIDC_ISSUER": ("https://id.example/realm", "https://id.example/realm"),
     "DELAY_WEB_OIDC_CLIENT_ID": ("punctual", "punctual"),
@@ -150,6 +150,50 @@ BAD = {
     "DELAY_WEB_INSECURE": ("yes", "one of on, off is needed"),
     "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
 }
+
+
+@pytest.mark.parametrize(
+    ("secret", "fits"),
+    [
+        ("", True),
+        ("x", False),
+        ("between us", False),
+        ("a" * 100, False),
+        ("abcabcabcabcabcabcabc", False),
+        ("0123456789abcde", False),
+        ("0123456789abcdef", True),
+    ],
+)
+def test_a_secret_that_can_be_guessed_is_refused_and_not_shown(secret: str, *, fits: bool) -> None:
+    if fits:
+        assert Settings.from_env({"DELAY_WEB_SECRET": secret}).web_secret == secret
+        return
+    with pytest.raises(SettingInvalid, match="it can be guessed") as refused:
+        Settings.from_env({"DELAY_WEB_SECRET": secret})
+    assert f"={secret}" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "fits"),
+    [
+        ("https://id.example/realm", True),
+        ("http://127.0.0.1:8080/realm", True),
+        ("http://[::1]:8080", True),
+        ("http://localhost:8080", True),
+        ("http://id.localhost", True),
+        ("http://id.example/realm", False),
+        ("http://10.0.0.1", False),
+        ("http://localhost.example", False),
+        ("http://127.0.0.1.example", False),
+        ("http://[127.0.0.1", False),
+    ],
+)
+def test_an_issuer_is_asked_by_https_or_on_this_machine(issuer: str, *, fits: bool) -> None:
+    if fits:
+        assert Settings.from_env({"DELAY_WEB_OIDC_ISSUER": issuer}).web_oidc_issuer == issuer
+        return
+    with pytest.raises(SettingInvalid, match="https is needed"):
+        Settings.from_env({"DELAY_WEB_OIDC_ISSUER": issuer})
 
 
 def test_every_setting_is_in_this_test() -> None:

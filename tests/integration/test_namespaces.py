@@ -34,7 +34,7 @@ def teams(app_id: str) -> dict[str, str]:
         "DELAY_INPUTS": f"{app_id}-orders=native,{app_id}-billing=native",
         "DELAY_NAMESPACES": f"{app_id}-orders=orders,{app_id}-billing=billing,gateway",
         "DELAY_QUOTAS": f"orders=messages:{QUOTA},*=messages:1000000",
-        "DELAY_WEB_SECRET": "between us",
+        "DELAY_WEB_SECRET": "between us and nobody else",
     }
 
 

@@ -54,7 +54,7 @@ def base() -> int:
 @pytest.fixture(scope="module")
 def installation(run: Run) -> Iterator[Installation]:
     """An installation whose workers show each other a secret."""
-    with run("search", env=lambda _: {"DELAY_WEB_SECRET": "between us"}) as made:
+    with run("search", env=lambda _: {"DELAY_WEB_SECRET": "between us and nobody else"}) as made:
         yield made
 
 

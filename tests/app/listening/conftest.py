@@ -90,7 +90,7 @@ async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
             child = SimpleNamespace(process=process, missing=None, ready=True, restarts=0)
             supervisor: Any = SimpleNamespace(children=[child], proof="between us")
             found = free_port()
-            runners.append(await Front(supervisor).serve("127.0.0.1", found))
+            runners.append(await Front(supervisor, ["localhost", "shop.example"]).serve("127.0.0.1", found))
         yield found
     for runner in reversed(runners):
         await runner.cleanup()

@@ -67,4 +67,4 @@ def test_who_signs_people_in_without_a_secret_between_workers_is_told() -> None:
     [sentence] = said(signed)
 
     assert "DELAY_WEB_SECRET is not set" in sentence
-    assert said(signed | {"DELAY_WEB_SECRET": "x"}) == []
+    assert said(signed | {"DELAY_WEB_SECRET": "between us and nobody else"}) == []

@@ -49,7 +49,7 @@ async def front() -> AsyncIterator[Callable[..., Awaitable[str]]]:
     async def start(*children: Any) -> str:
         supervisor: Any = SimpleNamespace(children=list(children), proof="between us")
         port = free_port()
-        runners.append(await Front(supervisor).serve("127.0.0.1", port))
+        runners.append(await Front(supervisor, ["localhost", "shop.example"]).serve("127.0.0.1", port))
         return f"http://127.0.0.1:{port}"
 
     yield start
@@ -155,3 +155,53 @@ async def test_a_whole_address_is_asked_for_by_its_path(serve: Serve, front: Any
     writer.close()
     assert answer.startswith(b"HTTP/1.1 201")
     assert b'"path": "/a?b=1"' in answer
+
+
+async def test_nothing_is_answered_under_a_strangers_name(serve: Serve, front: Any) -> None:
+    url = await front(child(1, await serve(echo)))
+
+    async with aiohttp.ClientSession(headers={"Host": "evil.example"}) as session:
+        for path in ("/metrics", "/health/live", "/health/ready", "/api/v1/overview"):
+            async with session.get(f"{url}{path}") as answer:
+                assert answer.status == 421
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_metrics_say_which_process_is_missing(
+    serve: Serve, front: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=500)
+
+    async def tell(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="# TYPE a gauge\na 1\n")
+
+    url = await front(child(1, await serve(fail)), child(2, await serve(tell)), child(3, free_port()))
+
+    async with aiohttp.ClientSession() as session:
+        for _ in range(2):
+            async with session.get(f"{url}/metrics") as answer:
+                shown = await answer.text()
+    up = [line for line in shown.splitlines() if line.startswith("delay_process_up{")]
+    assert up == [f'delay_process_up{{process="{number}"}} {value}' for number, value in ((1, 0), (2, 1), (3, 0))]
+    assert capsys.readouterr().err.count("is missing from the metrics") == 2
+
+
+async def test_many_open_pages_leave_room_for_others(serve: Serve, front: Any) -> None:
+    waiting = asyncio.Event()
+
+    async def page(request: web.Request) -> web.StreamResponse:
+        if request.path == "/api/v1/events":
+            await waiting.wait()
+        return web.Response(text="here")
+
+    url = await front(child(1, await serve(page)))
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        pages = [asyncio.create_task(session.get(f"{url}/api/v1/events")) for _ in range(120)]
+        await asyncio.sleep(0.5)
+        async with asyncio.timeout(20), session.get(f"{url}/") as answer:
+            assert await answer.text() == "here"
+        waiting.set()
+        for one in pages:
+            (await one).close()
