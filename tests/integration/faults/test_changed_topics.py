@@ -1,0 +1,34 @@
+"""A topic that gets partitions, or is deleted, under an idle worker ends it with a sentence that says what to do."""
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from tests.harness.case import Case
+from tests.harness.kafka import delete_topic
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", ["requests", "forwards", "delays-changelog"])
+def test_a_topic_that_gets_partitions_ends_the_worker_at_once(name: str, case: Case) -> None:
+    topic = f"{case.app_id}-{name}"
+    with case.worker() as worker:
+        worker.start().wait_ready()
+        admin = AdminClient({"bootstrap.servers": case.bootstrap, "log_level": 0})
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        assert worker.wait_dead(10) == 1
+        assert f"{topic} has 3 partitions now, 2 when this worker started" in worker.log
+
+        worker.start()
+        assert worker.wait_dead() == 1
+        assert f"topic {topic} has 3 partitions, 2 are needed" in worker.log
+        assert "Do not delete the topic" in worker.log
+        assert ("repartition --to 3" in worker.log) == (name == "requests")
+
+
+def test_a_controls_topic_that_is_deleted_ends_the_worker(case: Case) -> None:
+    with case.worker() as worker:
+        worker.start().wait_ready()
+        delete_topic(case.bootstrap, f"{case.app_id}-controls")
+        assert worker.wait_dead(10) == 1
+        assert f"{case.app_id}-controls: deleted while this worker was using it" in worker.log
