@@ -156,14 +156,30 @@ class TransactionForbidden(PunctualError):
         )
 
 
+#: What to do about a refusal of the group's coordinator, by a part of the error's name.
+_GROUP_HINTS = {
+    "InvalidSessionTimeout": "Set DELAY_SESSION_TIMEOUT to a time between the brokers' "
+    "group.min.session.timeout.ms and group.max.session.timeout.ms.",
+    # aiokafka has no name for GROUP_MAX_SIZE_REACHED.
+    "UnknownError": "If the group has as many members as the brokers' group.max.size, start fewer workers or raise it; "
+    "else the coordinator's log says why.",
+    "InconsistentGroupProtocol": "Another program is in the group that is called like DELAY_APP_ID. End it, or give "
+    "this installation a name of its own.",
+    "GroupAuthorizationFailed": "Grant READ on the group that is called like DELAY_APP_ID.",
+    "FencedInstanceId": "Another process has this data directory's member-id: give each worker a directory of its own.",
+}
+
+
 class GroupLost(PunctualError):
-    """The consumer group is no longer minded."""
+    """The consumer group is no longer minded, or does not take this worker."""
 
     def __init__(self, error: object) -> None:
         """Name what has happened to it."""
+        said = f"{error!r} {error}"
+        hint = next((hint for name, hint in _GROUP_HINTS.items() if name in said), "Start it again.")
         super().__init__(
             f"this worker has lost its consumer group: {error}. The process ends, so that it does not stand idle with "
-            "partitions that others could work on. Start it again."
+            f"partitions that others could work on. {hint}"
         )
 
 

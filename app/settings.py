@@ -72,6 +72,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     max_dedupe_ms: int = setting("DELAY_MAX_DEDUPE", "P30D", parse_duration)
     command_memory_ms: int = setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
     horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
+    session_timeout_ms: int = setting("DELAY_SESSION_TIMEOUT", "PT6S", parse_duration)
     catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
     fire_batch: int = setting("DELAY_FIRE_BATCH", "1000", whole(1, 100_000))
     fire_depth: int = setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))

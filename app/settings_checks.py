@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 _MINUTE_MS = 60_000
+#: Workers send a heartbeat each 1.5 s: a few of them may get lost.
+LEAST_SESSION_MS = 6_000
 MOST_NAMESPACES = 300
 #: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
 #: records that are not readable yet.
@@ -39,6 +41,9 @@ def check(settings: "Settings") -> None:
     if settings.gateway_dedupe_ms > settings.longest_dedupe_ms:
         why = "it is longer than DELAY_MAX_DEDUPE allows; set that as long on all workers and gateways"
         raise SettingInvalid("DELAY_GATEWAY_DEDUPE", str(settings.gateway_dedupe_ms), why)
+    if settings.session_timeout_ms < LEAST_SESSION_MS:
+        why = f"at least {LEAST_SESSION_MS // 1_000} seconds are needed, such as PT6S"
+        raise SettingInvalid("DELAY_SESSION_TIMEOUT", str(settings.session_timeout_ms), why)
     _check_rates(settings)
     for name in settings.accept_loss:
         if not re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}})?", name):

@@ -54,7 +54,7 @@ from tables import DelayTable, TableError
 
 log = logging.getLogger(__name__)
 
-_SESSION_S, _HEARTBEAT_S = 6.0, 1.5
+_HEARTBEAT_S = 1.5
 _COMMIT_S = 0.25
 
 
@@ -213,7 +213,7 @@ def faust_options(settings: Settings) -> dict[str, Any]:
         "env": {},  # else Faust's own variables come first: WEB_BIND, BROKER_URL, APP_VERSION (types/settings/base.py)
         "broker": [f"kafka://{server}" for server in settings.bootstrap.split(",")],
         "broker_credentials": credentials(settings),
-        "broker_session_timeout": _SESSION_S,
+        "broker_session_timeout": settings.session_timeout_ms / 1_000,
         "broker_heartbeat_interval": _HEARTBEAT_S,
         "broker_commit_interval": _COMMIT_S,
         "broker_max_poll_records": 2_000,

@@ -62,6 +62,19 @@ def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) 
     yield from _each(cluster, subject, exactly_once=exactly_once)
 
 
+def check_session(cluster: ClusterFacts, session_timeout_ms: int) -> Iterator[Finding]:
+    """Yield if brokers would not take a worker into its group for its session timeout."""
+    if cluster.session_ms is None or cluster.session_ms[0] <= session_timeout_ms <= cluster.session_ms[1]:
+        return
+    shortest, longest = cluster.session_ms
+    sentence = (
+        f"DELAY_SESSION_TIMEOUT is {session_timeout_ms} ms, and the brokers take {shortest} to {longest} ms "
+        "(group.min.session.timeout.ms, group.max.session.timeout.ms): no worker gets into its group. Set it to a time "
+        "between the two."
+    )
+    yield Finding("error", CHECK, cluster.bootstrap, sentence)
+
+
 def _each(cluster: ClusterFacts, subject: str, *, exactly_once: bool) -> Iterator[Finding]:
     releases = set()
     for node, versions in cluster.brokers.items():

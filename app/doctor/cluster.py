@@ -20,7 +20,8 @@ from punctual.security.tls import end_ms
 _REQUEST_MS, _ALL_S = 5_000, 20.0
 #: Topics whose settings come in one answer: unpacking more would hold the event loop.
 _AT_ONCE = 20
-_TOPIC, _GROUP = 2, 0
+_TOPIC, _BROKER, _GROUP = 2, 4, 0
+_SESSION = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 
 
 async def ask(
@@ -65,6 +66,7 @@ class _Asked:
             bootstrap="",
             brokers=dict(zip(self._nodes, versions, strict=True)),
             controller=answer.controller_id,
+            session_ms=await self._session_ms(),
             topics={name: _completed(topic, configs.get(name)) for name, topic in described.items()},
             group_operations=None if group is None else await self._group(group),
             certificates=self._certificates(),
@@ -105,6 +107,17 @@ class _Asked:
             answer = await self._any(DescribeConfigsRequest(asked))
             found.update({name: (error, entries) for error, _, _, name, entries in answer.resources})
         return found
+
+    async def _session_ms(self) -> tuple[int, int] | None:
+        """Return the bounds of a group's session timeout; None if that is not told."""
+        node = self._nodes[0]
+        try:
+            answer = await self._client.send(node, DescribeConfigsRequest([(_BROKER, str(node), list(_SESSION))]))
+        except (kafka.KafkaError, NotImplementedError):
+            return None
+        [(error, _, _, _, entries)] = answer.resources
+        found = {name: int(value) for name, value, *_ in entries if value is not None}
+        return None if error or found.keys() < set(_SESSION) else (found[_SESSION[0]], found[_SESSION[1]])
 
     async def _group(self, group: str) -> frozenset[str] | None:
         """Return what may be done with a group; None if that is not told."""

@@ -80,6 +80,7 @@ def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
         yield from brokers.check(cluster, name, exactly_once=settings.exactly_once and not name)
         yield from certificates.check(cluster, facts.now_ms, name)
     if not facts.cluster.error:
+        yield from brokers.check_session(facts.cluster, settings.session_timeout_ms)
         yield from topics.check(settings, facts)
         yield from lag.check(settings, facts)
         yield from destinations.check(settings, facts)

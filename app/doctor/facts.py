@@ -48,6 +48,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster: what its brokers speak, None for one that does not answer, and the topics that were asked for.
 
     `error` says why it cannot be reached; then nothing else is known. `answered_ms` is how long it took to connect.
+    `session_ms` are the shortest and the longest session of a group that brokers take, None if they do not tell.
     `controller` is -1 if there is none. `certificates` are good until then (epoch ms), by whose they are.
     """
 
@@ -56,6 +57,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     answered_ms: int = 0
     brokers: Mapping[int, Versions | None] = {}
     controller: int = -1
+    session_ms: tuple[int, int] | None = None
     topics: Mapping[str, Topic] = {}
     group_operations: frozenset[str] | None = None
     certificates: Mapping[str, int] = {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from app.doctor.brokers import release
 from app.doctor.facts import ClusterFacts, Facts, Topic
 from app.doctor.finding import Finding
 from app.settings import Settings
@@ -76,7 +77,7 @@ def _one(
         found += [
             Finding("warning", CHECK, name, f"{risk}. Set it as a worker would make the topic.") for risk in unsafe
         ]
-        found += _room(topic, config)
+        found += _room(cluster, topic, config)
     if not found:
         assert config is not None, "else that was found"
         found.append(Finding("ok", CHECK, name, _fine(topic, config, wanted)))
@@ -99,8 +100,10 @@ def _read_through(settings: Settings) -> set[str]:
     return {*settings.inputs, settings.forwards, settings.events_topic, settings.dead_letters, settings.cold}
 
 
-def _room(topic: Topic, config: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield if no write can have as many replicas as it needs."""
+def _room(cluster: ClusterFacts, topic: Topic, config: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield if no write can have as many replicas as it needs: Kafka 4 takes it with those that there are."""
+    if all(versions is not None and release(versions) == "4.0" for versions in cluster.brokers.values()):
+        return
     least, have = int(config["min.insync.replicas"]), min((len(one.replicas) for one in topic.partitions), default=0)
     if have < least:
         sentence = (

@@ -8,16 +8,18 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-import aiokafka
+import aiokafka.errors
 import uvloop
 from faust.transport import consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 
+from app.errors import GroupLost
 from app.faust_host.chunk import Chunk, FetchedChunks
 from app.kafka.patches import lenient_records
 from app.partition import pacing
+from app.process.fatal import end_process
 
 #: Records handed to the agent in one go.
 CHUNK = 2_000
@@ -133,6 +135,10 @@ class Consumer(driver.Consumer):
         self._quiet.clear()
         try:
             found = await self._getmany(active_partitions=open_, timeout=poll_s)
+        except self.consumer_stopped_errors:
+            raise
+        except aiokafka.errors.KafkaError as error:
+            end_process(GroupLost(error))
         finally:
             self._quiet.set()
         # Else a rebalance has begun, and the partitions' positions are sought anew when they are ready.

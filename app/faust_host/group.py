@@ -24,14 +24,17 @@ class Assignor(PartitionAssignor):
 
 
 def check(consumer: aiokafka.AIOKafkaConsumer | None) -> None:
-    """Check that a consumer's coordinator, which keeps it in its group, still runs.
+    """Check that a consumer's coordinator, which keeps it in its group, still runs, and was not refused by its broker.
 
-    aiokafka's coordinator ends at an error that it does not expect, with a word in the log
-    (consumer/group_coordinator.py:593); nobody else notices.
+    aiokafka's coordinator ends at an error that it does not expect (consumer/group_coordinator.py:593), and keeps a
+    refusal for whoever fetches next (`_push_error_to_user`): a worker without partitions never fetches.
 
-    Raises GroupLost if it has ended.
+    Raises GroupLost if it has ended, or was refused.
     """
     coordinator = getattr(consumer, "_coordinator", None)
+    refusal = getattr(coordinator, "_pending_exception", None)
+    if refusal is not None:
+        raise GroupLost(refusal)
     task = getattr(coordinator, "_coordination_task", None)
     if task is not None and task.done() and not task.cancelled() and task.exception() is not None:
         raise GroupLost(task.exception())

@@ -104,7 +104,7 @@ async def assure_stopped(ground: Ground) -> None:
     if members:
         msg = (
             f"{members} worker(s) are in the group {ground.before.settings.app_id}. Stop all with SIGTERM; one that "
-            "was killed leaves it after 6 s. Producers can go on."
+            f"was killed leaves it after {ground.before.settings.session_timeout_ms // 1_000} s. Producers can go on."
         )
         raise NotReady(msg)
 

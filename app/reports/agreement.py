@@ -29,6 +29,7 @@ OF_A_WORKER = frozenset(
         "DELAY_ACCEPT_RECREATED",
         "DELAY_PROCESSES",
         "DELAY_ROW_VERSION",
+        "DELAY_SESSION_TIMEOUT",
         "DELAY_SKIP_RECORDS",
         "DELAY_TRACES",
         "DELAY_WEB_HOSTS",

@@ -19,7 +19,7 @@ from tests.harness.certificates import Authority
 
 NOW_MS = 1_800_000_000_000
 OURS = {"DELAY_DESTINATIONS": "orders", "DELAY_PARTITIONS": "2", "DELAY_REPLICATION_FACTOR": "3"}
-KAFKA_4 = {1: (4, 17), 66: (0, 1)}
+KAFKA_3, KAFKA_4 = {1: (0, 17), 66: (0, 1)}, {1: (4, 17), 66: (0, 1)}
 REQUESTS, CHANGELOG = "delay-requests", "delay-delays-changelog"
 USUAL = {
     "max.message.bytes": "1048588",
@@ -167,11 +167,11 @@ def test_brokers_that_are_silent_old_or_without_a_controller_are_named() -> None
         (
             topic(CHANGELOG, cleanup_policy="delete", max_message_bytes="9999999"),
             "error",
-            "Set cleanup.policy=compact.",
+            "Set cleanup.policy=compact, and keep all data directories",
         ),
         (topic(REQUESTS, 3), "error", "has 3 partitions, 2 are needed"),
         (topic(REQUESTS, cleanup_policy="compact"), "error", "Set cleanup.policy=delete."),
-        (topic(REQUESTS, replicas=1), "error", "takes nothing"),
+        (topic(REQUESTS, replicas=1), "warning", "DELAY_REPLICATION_FACTOR is 3"),
         (topic(REQUESTS, min_insync_replicas="1"), "warning", "DELAY_MIN_INSYNC_REPLICAS is 2"),
         (topic(REQUESTS, unclean_leader_election_enable="true"), "warning", "unclean.leader.election.enable=true"),
         (topic(REQUESTS, replicas=2), "warning", "DELAY_REPLICATION_FACTOR is 3"),
@@ -187,6 +187,23 @@ def test_a_topic_that_is_wrong_is_named_with_what_to_do(changed: Topic, level: s
     assert (level, changed.name) in wrong(found)
     assert {subject for _, subject in wrong(found)} == {changed.name}
     assert words in said(found, changed.name)
+
+
+def test_more_replicas_in_sync_than_there_are_are_missed_before_kafka_4() -> None:
+    few = {"changed": [topic(REQUESTS, replicas=1)]}
+    old = msgspec.structs.replace(facts(**few).cluster, brokers={1: KAFKA_3})
+    found = list(topics.check(settings(), msgspec.structs.replace(facts(**few), cluster=old)))
+
+    assert ("error", REQUESTS) in wrong(found)
+    assert "takes nothing" in said(found, REQUESTS)
+    assert not [level for level, _ in wrong(topics.check(settings(), facts(**few))) if level == "error"]
+
+
+def test_a_session_that_brokers_do_not_take_is_an_error() -> None:
+    strict = msgspec.structs.replace(facts().cluster, session_ms=(10_000, 1_800_000))
+
+    assert wrong(brokers.check_session(strict, 6_000)) == [("error", "kafka:9092")]
+    assert list(brokers.check_session(strict, 10_000)) == list(brokers.check_session(facts().cluster, 6_000)) == []
 
 
 @pytest.mark.parametrize("name", [REQUESTS, "delay-forwards", "delay-events"])
