@@ -45,6 +45,18 @@ def check(settings: "Settings") -> None:
         why = f"at least {LEAST_SESSION_MS // 1_000} seconds are needed, such as PT6S"
         raise SettingInvalid("DELAY_SESSION_TIMEOUT", str(settings.session_timeout_ms), why)
     _check_rates(settings)
+    _check_accepted(settings)
+    if settings.horizon_ms:
+        _check_horizon(settings)
+    _check_security(settings)
+    try:
+        SecretsFile(settings.http_secrets_file)
+    except ValueError as error:
+        raise SettingInvalid("DELAY_HTTP_SECRETS_FILE", repr(settings.http_secrets_file), str(error)) from error
+
+
+def _check_accepted(settings: "Settings") -> None:
+    """See that what is accepted of the changelog is named as workers name it."""
     for name in settings.accept_loss:
         if not re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}})?", name):
             why = f"a partition of the changelog is named {settings.changelog}-<partition>"
@@ -53,13 +65,6 @@ def check(settings: "Settings") -> None:
         if not re.fullmatch(rf"{re.escape(settings.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
             why = f"a record of the changelog is named {settings.changelog}-<partition>-<offset>"
             raise SettingInvalid("DELAY_SKIP_RECORDS", record, why)
-    if settings.horizon_ms:
-        _check_horizon(settings)
-    _check_security(settings)
-    try:
-        SecretsFile(settings.http_secrets_file)
-    except ValueError as error:
-        raise SettingInvalid("DELAY_HTTP_SECRETS_FILE", repr(settings.http_secrets_file), str(error)) from error
 
 
 def _check_inputs(settings: "Settings") -> None:
