@@ -190,13 +190,13 @@ def test_a_topic_that_is_wrong_is_named_with_what_to_do(changed: Topic, level: s
 
 
 def test_more_replicas_in_sync_than_there_are_are_missed_before_kafka_4() -> None:
-    few = {"changed": [topic(REQUESTS, replicas=1)]}
-    old = msgspec.structs.replace(facts(**few).cluster, brokers={1: KAFKA_3})
-    found = list(topics.check(settings(), msgspec.structs.replace(facts(**few), cluster=old)))
+    few = facts([topic(REQUESTS, replicas=1)])
+    old = msgspec.structs.replace(few.cluster, brokers={1: KAFKA_3})
+    found = list(topics.check(settings(), msgspec.structs.replace(few, cluster=old)))
 
     assert ("error", REQUESTS) in wrong(found)
     assert "takes nothing" in said(found, REQUESTS)
-    assert not [level for level, _ in wrong(topics.check(settings(), facts(**few))) if level == "error"]
+    assert not [level for level, _ in wrong(topics.check(settings(), few)) if level == "error"]
 
 
 def test_a_session_that_brokers_do_not_take_is_an_error() -> None:
