@@ -11,6 +11,7 @@ from app.deliver.target import Target, connect
 from app.due.due_loop import DueLoop
 from app.due.input_lag import margins_of
 from app.due.input_liveness import InputLiveness
+from app.due.series_pace import SeriesPace
 from app.faust_host.chunk import Chunk
 from app.faust_host.group_intake import GroupIntake
 from app.faust_host.library_logs import silent
@@ -130,6 +131,8 @@ class Engine:
             Census(settings.max_destinations, stores, heard, now, shared=shared),
         )
         quotas = Quotas(settings, stores, self.table.progress, heard, now) if settings.quotas else None
+        if quotas is not None and quotas.rates is not None:
+            self.due.pace = SeriesPace(quotas.rates)
         progress = ProgressReporter(settings, self.clock, self.sender, self.due, self.reader.last, quotas)
         reports = Reports(settings, self.cluster)
         watermark = Watermark(

@@ -5,6 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from app.clock import Clock
 from app.deliver import usual_routes as in_python
@@ -27,6 +28,9 @@ from punctual.contract.request import Reason
 from tables import Entry, compiled, keys
 from tables.changes import Pairs
 from tables.entry import entry_of
+
+if TYPE_CHECKING:
+    from app.due.series_pace import SeriesPace
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +70,8 @@ class DueLoop:
         posts = posts or Posts(settings, clock)
         posts.room = self.notify
         self.http = HttpRows(posts, self._decide, settings.fire_batch)
+        #: Set where namespaces have rates.
+        self.pace: SeriesPace | None = None
         self._set_aside = SetAside(self.throttle, self._fire_row, self.http.takes, self._room, self._behind_ms)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
@@ -242,8 +248,11 @@ class DueLoop:
             self.http.post(partition, key, entry, now)
         elif self._sets_aside and not entry.commands and self._waits(partition, key, entry, now):
             pass
-        elif self._fire_row(partition, key, entry, now) and not entry.attempts:
+        elif self._fire_row(partition, key, entry, now) and not (entry.attempts or self._was_held(key)):
             self._late[now - keys.due_of(key)] += 1
+
+    def _was_held(self, key: bytes) -> bool:
+        return self.pace is not None and self.pace.was_held(key)
 
     def _waits(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
         """Set a row aside if its destination is paused or capped, or rows before it are; return whether it is."""
@@ -265,9 +274,13 @@ class DueLoop:
             return False
         if entry.max_late_ms is not None and self._too_late(partition, key, entry, now):
             return False
-        if "://" in entry.to:
-            return self.http.post(partition, key, entry, now)
-        return self._send(partition, key, entry, now)
+        pace = None if entry.series is None else self.pace
+        if pace is not None and pace.holds(partition, key, entry, now):
+            return False
+        is_sent = (self.http.post if "://" in entry.to else self._send)(partition, key, entry, now)
+        if is_sent and pace is not None:
+            pace.sent(partition, entry, now)
+        return is_sent
 
     def _too_late(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
         """Give a row up that is too late, if its sender wants that; return whether it is."""

@@ -1,6 +1,7 @@
 """Requests by time: how many records namespaces may write, by the timestamps that the records have.
 
-So nobody is punished for an outage of the workers: what was written at a moderate rate is read at any.
+So nobody is punished for an outage of the workers: what was written at a moderate rate is read at any. A recurring
+message is one request, so its deliveries are held to the same rate, by the time at which they are made.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -15,8 +16,8 @@ from punctual.contract.request import Reason, Refusal, Request
 WINDOW_MS = 10_000
 #: Spans that are remembered of a namespace; partitions may be read at different times after an outage.
 _REMEMBERED = 1_000
-#: Of each partition, so many spans are told to others: the last ones.
-_TOLD = 2
+#: Of each partition, so many spans are told to others: the last ones. Spans of deliveries have a mark before them.
+_TOLD, _DELIVERIES = 2, "="
 
 
 class _Progress(Protocol):
@@ -33,19 +34,18 @@ class Report(Protocol):
         ...
 
 
+Spans = dict[int, dict[int, int]]
+
+
 class _Limit:
     """What one namespace may write in each span of time."""
 
     def __init__(self, rate: Rate) -> None:
         self.window_ms = max(WINDOW_MS, round(1_000 * max(rate.burst, 1) / rate.per_s))
         self.most = max(1, round(rate.per_s * self.window_ms / 1_000))
-        #: By span and partition, how many records were let through.
-        self.taken: dict[int, dict[int, int]] = {}
-
-    def forget(self) -> None:
-        """Forget the oldest spans."""
-        for window in sorted(self.taken)[: -_REMEMBERED // 2]:
-            del self.taken[window]
+        #: By span and partition, how many records were let through, and how many occurrences were delivered.
+        self.taken: Spans = {}
+        self.delivered: Spans = {}
 
 
 class _Seen:
@@ -95,8 +95,8 @@ class RequestRates:
                 seen.latest_ms = max(seen.latest_ms, min(record.timestamp, latest_ms))
                 window = seen.latest_ms // limit.window_ms
                 if window not in elsewhere:
-                    elsewhere[window] = self._elsewhere(name, window)
-                if not self._take(limit, number, window, limit.most - elsewhere[window]):
+                    elsewhere[window] = self._elsewhere(name, str(window))
+                if not _take(limit.taken, number, window, limit.most - elsewhere[window]):
                     seen.over.add(record.offset)
             if record.offset in seen.over:
                 raise Refusal(Reason.QUOTA, self._sentence(name, limit))
@@ -104,37 +104,62 @@ class RequestRates:
 
         return decoded
 
+    def waits(self, id_: str, now_ms: int) -> int | None:
+        """Return until when an occurrence of a series has to wait, None if it may be delivered."""
+        name = self._namespaces.of_id(id_)
+        limit = self._limits.get(name)
+        if limit is None:
+            return None
+        window = now_ms // limit.window_ms
+        delivered = sum(limit.delivered.get(window, {}).values())
+        if delivered + self._elsewhere(name, f"{_DELIVERIES}{window}") < limit.most:
+            return None
+        return (window + 1) * limit.window_ms
+
+    def deliver(self, number: int, id_: str, now_ms: int) -> None:
+        """Count an occurrence of a series that is delivered from a partition."""
+        limit = self._limits.get(self._namespaces.of_id(id_))
+        if limit is not None:
+            _take(limit.delivered, number, now_ms // limit.window_ms, limit.most)
+
     def told(self, number: int) -> dict[str, dict[str, int]]:
         """Return what others are told of a partition: by namespace, its last spans and what it has let through."""
         found: dict[str, dict[str, int]] = {}
         for name, limit in self._limits.items():
-            windows = [window for window in sorted(limit.taken)[-_TOLD:] if number in limit.taken[window]]
-            if windows:
-                found[name] = {str(window): limit.taken[window][number] for window in windows}
+            told = {
+                f"{mark}{window}": spans[window][number]
+                for mark, spans in (("", limit.taken), (_DELIVERIES, limit.delivered))
+                for window in sorted(spans)[-_TOLD:]
+                if number in spans[window]
+            }
+            if told:
+                found[name] = told
         return found
 
-    def _take(self, limit: _Limit, number: int, window: int, most: int) -> bool:
-        """Let a record through, if there is room in its span for `most` here."""
-        taken = limit.taken.get(window)
-        if taken is None:
-            taken = limit.taken[window] = {}
-            if len(limit.taken) > _REMEMBERED:
-                limit.forget()
-        if sum(taken.values()) >= most:
-            return False
-        taken[number] = taken.get(number, 0) + 1
-        return True
-
-    def _elsewhere(self, name: str, window: int) -> int:
+    def _elsewhere(self, name: str, span: str) -> int:
         told = (
             report.progress.requests.get(name, {})
             for number, report in self._reports.items()
             if number not in self._owned
         )
-        return sum(spans.get(str(window), 0) for spans in told)
+        return sum(spans.get(span, 0) for spans in told)
 
     def _sentence(self, name: str, limit: _Limit) -> str:
         return (
             f"the namespace {name} may ask for {limit.most:,} messages and commands in {limit.window_ms / 1_000:g} s, "
             "by DELAY_QUOTAS, and has. Send it again later, or raise the quota."
         )
+
+
+def _take(spans: Spans, number: int, window: int, most: int) -> bool:
+    """Count one more of a partition in a span, if there is room for `most` here."""
+    taken = spans.get(window)
+    if taken is None:
+        taken = spans[window] = {}
+        if len(spans) > _REMEMBERED:
+            for oldest in sorted(spans)[: -_REMEMBERED // 2]:
+                del spans[oldest]
+    if sum(taken.values()) >= most:
+        return False
+    taken[number] = taken.get(number, 0) + 1
+    return True

@@ -13,6 +13,7 @@ from app.deliver.dispatcher import Dispatcher
 from app.deliver.posts import Posts
 from app.deliver.target import Target
 from app.due.due_loop import DueLoop
+from app.due.series_pace import SeriesPace
 from app.ingest.quotas import Quotas, whose
 from app.partition.partition import Partition
 from app.partition.services import Services
@@ -99,6 +100,8 @@ class Installation:
         limits = topics.TopicLimits(_ROW_BYTES, _RECORD_BYTES, _RECORD_BYTES)
         # Nobody else writes: looking each five seconds would make a year long.
         quotas = Quotas(self.settings, self.stores, (), {}, self._loop.time) if self.settings.quotas else None
+        if quotas is not None and quotas.rates is not None:
+            self._due.pace = SeriesPace(quotas.rates)
         services = Services(
             self.settings, self.clock, journal, self.brokers, limits, quotas=quotas, check_alone_s=math.inf
         )
