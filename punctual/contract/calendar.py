@@ -1,6 +1,6 @@
 """The calendar of a cron expression: its times on a clock that never changes (docs/decisions/0015)."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Final, NamedTuple
@@ -63,6 +63,43 @@ class Calendar:
         if found is None:
             return None
         return found * DAY_S + (self._hours[0] * 60 + self._minutes[0]) * 60 + self._seconds[0]
+
+    def number(self, after: int, until: int) -> int:
+        """Return how many times there are after one and up to another, both as this clock shows them."""
+        if until <= after:
+            return 0
+        (first, begin), (last, end) = divmod(after, DAY_S), divmod(until, DAY_S)
+        whole = self._days_between(first, last) * len(self._hours) * len(self._minutes) * len(self._seconds)
+        return whole - self._number_of_day(first, begin) + self._number_of_day(last, end)
+
+    def _days_between(self, first: int, end: int) -> int:
+        """Return how many days of the expression there are from `first` up to, but not including, `end`."""
+        begin, last = date.fromordinal(_EPOCH_DAY + first), date.fromordinal(_EPOCH_DAY + end)
+        found = 0
+        for year in range(begin.year, last.year + 1):
+            for month in self._months:
+                if (year, month) < (begin.year, begin.month) or (year, month) > (last.year, last.month):
+                    continue
+                mask = self._mask(_length(year, month), date(year, month, 1).weekday())
+                if (year, month) == (last.year, last.month):
+                    mask &= (1 << last.day) - 1
+                if (year, month) == (begin.year, begin.month):
+                    mask = mask >> begin.day << begin.day
+                found += mask.bit_count()
+        return found
+
+    def _number_of_day(self, day: int, second: int) -> int:
+        """Return how many times a day has up to its `second`."""
+        if self._days_between(day, day + 1) == 0:
+            return 0
+        hour, minute, second = second // 3600, second // 60 % 60, second % 60
+        hours, minutes = bisect_left(self._hours, hour), bisect_left(self._minutes, minute)
+        found = hours * len(self._minutes) * len(self._seconds)
+        if hour in self._hours[hours : hours + 1]:
+            found += minutes * len(self._seconds)
+            if minute in self._minutes[minutes : minutes + 1]:
+                found += bisect_right(self._seconds, second)
+        return found
 
     def _day_from(self, day: int) -> int | None:
         """Return the first day of the expression that is not before `day`, in days since 1970."""

@@ -39,7 +39,8 @@ class Schedule:
 
     def __init__(self, text: str, zone: str) -> None:
         """Take an expression that `parse` has returned."""
-        self._next, self._zone = _calendar(text).after, zone
+        calendar = _calendar(text)
+        self._next, self._number, self._zone = calendar.after, calendar.number, zone
         minute, hour = text.split()[-5:-3]
         self._wild = minute.startswith("*") or hour.startswith("*")
 
@@ -66,6 +67,23 @@ class Schedule:
                 base = shown - 1
                 wall = self._next(base)
         return None
+
+    def number(self, after: int, until: int) -> int:
+        """Return how many times there are after one moment and up to another, at a cost that they do not raise."""
+        until, found = min(until, END_S - 1), 0
+        while after < until:
+            stretch = stretch_at(self._zone, after + 1)
+            last = min(until, stretch.end - 1)
+            begin, shown = stretch.start + stretch.offset, after + stretch.offset
+            if not self._wild:
+                if after < stretch.start:
+                    # All times that were skipped are one, at the start.
+                    found += min(1, self._number(stretch.reached - 1, begin))
+                    shown = begin
+                shown = max(shown, stretch.reached - 1)
+            found += self._number(shown, last + stretch.offset)
+            after = last
+        return found
 
 
 @lru_cache(maxsize=2048)

@@ -145,6 +145,25 @@ def test_times_are_those_of_cronsim() -> None:
     assert compared > 5_000
 
 
+def test_times_are_counted_at_a_cost_that_they_do_not_raise() -> None:
+    random = Random(16)  # noqa: S311 - the same each time
+    for _ in range(1_000):
+        try:
+            calendar = Calendar(_expression(random))
+        except CronSimError:
+            continue
+        begin = random.randrange(1 << 31)
+        moments, moment = [begin], calendar.after(begin)
+        while moment is not None and len(moments) < 30:
+            moments.append(moment)
+            moment = calendar.after(moment)
+        for place, moment in enumerate(moments):
+            assert calendar.number(begin, moment) == place
+            assert calendar.number(begin, moment - 1) == max(0, place - 1)
+    assert cron.Schedule("* * * * * *", "UTC").number(-1, (1 << 31) - 1) == 1 << 31
+    assert calls(lambda: cron.Schedule("* * * * * *", "Europe/Dublin").number(0, 1 << 31)) < 100_000
+
+
 def _some(times: CronSim) -> list[datetime | None]:
     """Return the next three times, or that there is none within fifty years."""
     first = next(times, None)

@@ -176,6 +176,21 @@ def test_what_comes_next_is_the_same_from_any_moment_before(asked: Asked, zone: 
     assert schedule.after(moment, first - 1) is None
 
 
+@pytest.mark.parametrize("zone", ODD)
+def test_times_are_counted_as_they_are_gone_through(zone: str) -> None:
+    start, end = second("2008-01-01"), second("2018-01-01")
+    changes = Walk(zone, start, end).changes
+    for asked in [*TYPICAL, NIGHTLY, QUARTERS]:
+        schedule = Schedule(asked.text, zone)
+        due = times(asked.text, zone, start, end)
+        assert schedule.number(start - 1, end - 1) == len(due), asked.text
+        for change in changes:
+            for after, until in pairwise(range(change - 9_000, change + 9_000, 1_500)):
+                expected = bisect_right(due, until) - bisect_right(due, after)
+                assert schedule.number(after, until) == expected, (asked.text, after, until)
+    assert schedule.number(end, start) == 0
+
+
 def test_what_is_rare_is_found_at_once_over_forty_years() -> None:
     start, found = second("2073-01-01"), second("2112-02-29", "Europe/Berlin")
 
