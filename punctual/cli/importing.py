@@ -4,6 +4,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -202,9 +203,10 @@ def _send(requests: "Iterator[list[Request]]", options: Options) -> "Counter[str
             if outcomes is not None:
                 await outcomes.open()
             for batch in _batches(requests):
-                await connection.send_all([request for asked in batch for request in asked])
+                sources = await connection.send_all([request for asked in batch for request in asked])
                 if outcomes is not None:
-                    await outcomes.expect((asked[0].id or b"").decode() for asked in batch)
+                    firsts = accumulate(map(len, batch[:-1]), initial=0)  # what follows a request is a command
+                    await outcomes.expect(sources[at] for at in firsts)
             return None if outcomes is None else await outcomes.counts()
         finally:
             await connection.close()

@@ -26,8 +26,8 @@ class Outcomes:
         self._bootstrap, self._topic = bootstrap, f"{app_id}-events"
         self._consumer: Any = None
         self._left: set[str] = set()
-        #: By id, the source of the request, and its outcome so far.
-        self._found: dict[str, tuple[str, str]] = {}
+        #: The outcome so far, by the source of the request.
+        self._found: dict[str, str] = {}
         self._counts = Counter[str]()
         #: Why no more events are expected, empty while they are.
         self.silent = ""
@@ -44,9 +44,9 @@ class Outcomes:
         if self._consumer is not None:
             await self._consumer.stop()
 
-    async def expect(self, ids: Iterable[str]) -> None:
-        """Expect events of messages that were sent; wait while too many are expected."""
-        self._left.update(ids)
+    async def expect(self, sources: Iterable[str]) -> None:
+        """Expect events of requests that were sent, by their sources; wait while too many are expected."""
+        self._left.update(sources)
         await self._wait(_AHEAD)
 
     async def counts(self) -> Counter[str]:
@@ -67,20 +67,20 @@ class Outcomes:
                 self.silent = "no worker reports what came of them: is one running, and DELAY_EVENTS on?"
 
     def _take(self, events: Events) -> bool:
-        """Note what events say of the messages. Return whether there was a first event of one."""
+        """Note what events say of the requests. Return whether there was a first event of one."""
         heard = False
         for event in events:
-            id_, kind, source = event.get("id", ""), event.get("event"), event.get("source", "")
-            if kind in _FIRST and id_ in self._left:
-                self._left.discard(id_)
-                self._found[id_] = source, "refused" if kind == "refused" else "accepted"
+            kind, source = event.get("event"), event.get("source", "")
+            if kind in _FIRST and source in self._left:
+                self._left.discard(source)
+                self._found[source] = "refused" if kind == "refused" else "accepted"
                 heard = True
-            elif kind in _OUTDATED and self._found.get(id_, ("",))[0] == source:
-                self._found[id_] = source, "outdated"
+            elif kind in _OUTDATED and source in self._found:
+                self._found[source] = "outdated"
         if len(self._found) > _AHEAD:
             self._sum_up()
         return heard
 
     def _sum_up(self) -> None:
-        self._counts.update(outcome for _, outcome in self._found.values())
+        self._counts.update(self._found.values())
         self._found.clear()

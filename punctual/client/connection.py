@@ -48,7 +48,7 @@ class Connection:
         self._ack_timeout = ack_timeout
         self._kafka = kafka
         self._producer: Producer | None = None
-        #: By partition, the offset of what `send_all` has sent last; of a batch, the first.
+        #: By partition, the offset of the last request that `send_all` has sent.
         self.ends: Final[dict[int, int]] = {}
         self._renewing = asyncio.Lock()
         self._retired: set[asyncio.Task[None]] = set()
@@ -120,11 +120,11 @@ class Connection:
                     with suppress(errors.OutOfOrderSequenceNumber, errors.UnknownProducerId):
                         return await self._send(producer, request)
 
-    async def send_all(self, requests: Sequence[Request]) -> None:
-        """Return once all in-sync replicas have all of these records; those of a partition keep their order.
+    async def send_all(self, requests: Sequence[Request]) -> list[str]:
+        """Return the sources of these requests, `topic-partition-offset`, once all in-sync replicas have all of them.
 
-        They travel in batches, at a fraction of what they cost one by one. Raises what `send` raises, and then some of
-        them may be stored.
+        Requests of a partition keep their order. They travel in batches, which costs a fraction of sending them one at
+        a time. Raises what `send` raises, and then some of them may be stored.
         """
         with self._named_errors():
             async with asyncio.timeout(self._ack_timeout.total_seconds()):
@@ -133,12 +133,17 @@ class Connection:
                 for request in requests:
                     by_partition[self._partition(producer, request)].append(request)
                 try:
-                    futures = await producer.queue_all(self.topic, by_partition)
-                    for stored in await asyncio.gather(*futures):
-                        self.ends[stored.partition] = max(stored.offset, self.ends.get(stored.partition, -1))
+                    batches = await producer.queue_all(self.topic, by_partition)
+                    stored = await asyncio.gather(*(future for future, _ in batches))
                 except Exception:
                     producer.spoiled = True
                     raise
+        sources = dict[int, str]()
+        for first, (_, batch) in zip(stored, batches, strict=True):
+            for offset, request in enumerate(batch, first.offset):
+                sources[id(request)] = f"{self.topic}-{first.partition}-{offset}"
+                self.ends[first.partition] = max(offset, self.ends.get(first.partition, -1))
+        return [sources[id(request)] for request in requests]
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:

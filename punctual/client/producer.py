@@ -94,20 +94,23 @@ class Producer:
             future = await self._kafka.send_batch(batch, topic, partition=partition)
         return future
 
-    async def queue_all(self, topic: str, by_partition: Mapping[int, Sequence[Request]]) -> "list[asyncio.Future[Any]]":
-        """Return the futures of the batches that these requests make, once there is room for them."""
-        futures: list[asyncio.Future[Any]] = []
+    async def queue_all(
+        self, topic: str, by_partition: Mapping[int, Sequence[Request]]
+    ) -> "list[tuple[asyncio.Future[Any], list[Request]]]":
+        """Return the future of each batch that these requests make, and its requests, once there is room for them."""
+        batches: list[tuple[asyncio.Future[Any], list[Request]]] = []
         for partition, requests in by_partition.items():
-            batch = self._kafka.create_batch()
+            batch, within = self._kafka.create_batch(), list[Request]()
             for request in requests:
                 said = {"timestamp": None, "key": request.key, "value": request.value, "headers": list(request.headers)}
                 if batch.append(**said) is None:  # it is full
-                    futures.append(await self._kafka.send_batch(batch, topic, partition=partition))
-                    batch = self._kafka.create_batch()
+                    batches.append((await self._kafka.send_batch(batch, topic, partition=partition), within))
+                    batch, within = self._kafka.create_batch(), []
                     batch.append(**said)
+                within.append(request)
             batch.close()
-            futures.append(await self._kafka.send_batch(batch, topic, partition=partition))
-        return futures
+            batches.append((await self._kafka.send_batch(batch, topic, partition=partition), within))
+        return batches
 
     async def close(self, seconds: float) -> None:
         """Disconnect after what is queued has gone out, but within so many seconds."""

@@ -34,7 +34,7 @@ def test_an_input_that_is_compacted_is_a_risk() -> None:
     assert list(risks(SETTINGS.changelog, {**USUAL, "cleanup.policy": "compact"}, {"cleanup.policy": "compact"})) == []
 
 
-@pytest.mark.parametrize("topic", SETTINGS.internal_topics)
+@pytest.mark.parametrize("topic", sorted(SETTINGS.internal_topics))
 def test_no_hint_for_a_wrong_number_of_partitions_deletes_messages(topic: str) -> None:
     one = topic in (SETTINGS.progress, SETTINGS.controls)
     needed, config = 1 if one else 16, {**USUAL, "cleanup.policy": "compact"}
