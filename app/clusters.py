@@ -43,7 +43,7 @@ def clusters(text: str, env: Mapping[str, str] = os.environ) -> Clusters:
     Raises ValueError, which says what is wrong and where, never with a value that may be secret.
     """
     if not text.endswith(".toml") or "=" in text:
-        return Clusters(pairs(text))
+        return Clusters({name: servers(value) for name, value in pairs(text).items()})
     found = Clusters(file=text)
     for name, said in _tables(text).items():
         where = f"[clusters.{name}]"

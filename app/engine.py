@@ -324,7 +324,7 @@ class Engine:
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""
         if not self._started:
-            return "starting"
+            return "starting: waiting for Kafka"
         if self.ownership.generation < 0:
             return "waiting for the group to assign partitions"
         for number, partition in sorted(self.ownership.partitions.items()):

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 _MOST_PROCESSES: Final = 100
+MOST_PORT: Final = 65_535
 #: A secret has more characters than anybody tries out, and is no repeated word.
 _SECRET_LENGTH, _SECRET_KINDS = 16, 8
 _CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
@@ -57,8 +58,16 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def servers(text: str) -> str:
-    """Return a list of servers as Kafka's clients take it."""
-    return ",".join(words(text))
+    """Return a list of servers as Kafka's clients take it: names or addresses, each with a port if it has another."""
+    listed = words(text)
+    for server in listed:
+        found = re.fullmatch(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+(?:%\w+)?\])(?::([0-9]{1,5}))?", server)
+        if found is None or not 0 < int(found[1] or 1) <= MOST_PORT:
+            msg = f"{server!r} is no server: host:port is needed, several separated by commas, such as a:9092,b:9092"
+            raise ValueError(msg)
+    if text and not listed:
+        raise ValueError("no server is named")
+    return ",".join(listed)
 
 
 def web_address(text: str) -> str:

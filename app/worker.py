@@ -32,7 +32,7 @@ from app.faust_host.library_logs import LibraryLogFilter
 from app.gateway.command import gateway
 from app.ingest.quotas import whose
 from app.kafka.metadata.leave_group import leave_group
-from app.kafka.patches import lost_connections
+from app.kafka.patches import lost_connections, side_by_side
 from app.kafka.wire import connection, live_client
 from app.process import parent
 from app.process.datadir import member_id
@@ -55,6 +55,8 @@ from tables import DelayTable, TableError
 log = logging.getLogger(__name__)
 
 _HEARTBEAT_S = 1.5
+#: A start that takes longer says what it waits for, as often.
+_PATIENCE_S = 5.0
 _COMMIT_S = 0.25
 
 
@@ -119,6 +121,7 @@ class Punctual(DelayMethods, faust.App):
         try:
             access.check(self.settings)
             self.engine.claim()
+            await self.web.answer_early(self.engine.ready_reason)
             await super().on_first_start()
             for doubt in doubts(self.settings, os.environ):
                 log.warning("%s", doubt)
@@ -129,6 +132,7 @@ class Punctual(DelayMethods, faust.App):
 
     async def on_start(self) -> None:
         """Connect and check everything before the group is joined."""
+        waiting = asyncio.create_task(self._say_what_is_waited_for())
         try:
             await self.engine.start()
             self.conf.consumer_group_instance_id = member_id(self.settings.data_path)
@@ -137,7 +141,17 @@ class Punctual(DelayMethods, faust.App):
         except KafkaError as error:
             why = await reason(self.settings.bootstrap, self.settings.kafka_options())
             end_process(ClusterUnusable(self.settings.bootstrap, why or error))
+        finally:
+            waiting.cancel()
         await super().on_start()
+
+    async def _say_what_is_waited_for(self) -> None:
+        """Log what a start that takes long waits for, again and again."""
+        began = Clock.monotonic_ms()
+        while True:
+            await asyncio.sleep(_PATIENCE_S)
+            passed_s = (Clock.monotonic_ms() - began) // 1_000
+            log.warning("still starting after %d s: waiting for Kafka at %s", passed_s, self.settings.bootstrap)
 
     async def on_stop(self) -> None:
         """Finish what is in flight and close the databases before the group is left."""
@@ -252,6 +266,7 @@ def credentials(settings: Settings) -> Any:
     return None if context is None else faust.SSLCredentials(context)
 
 
+side_by_side.install()
 commands.install(doctor, gateway, repartition)
 try:
     app = create_app(Settings.from_env())

@@ -11,6 +11,7 @@ from app.errors import WebPortUnusable
 from app.listening.connections import Runner
 from app.process.fatal import end_process
 from app.web import guard, history
+from app.web.early import EarlyServer
 from app.web.refusals import BOUNDS, WebRefusals
 from app.web.routes import register
 from app.web.state import WorkerState
@@ -31,10 +32,21 @@ class Web(driver.Web):
         """Serve as Faust's own does, with bounded connections."""
         super().__init__(app, **options)
         self._runner = Runner(self.web_app, WebRefusals(), BOUNDS)
+        self._early: EarlyServer | None = None
+
+    async def answer_early(self, reason: Callable[[], str | None]) -> None:
+        """Answer health checks before anything else is there; `reason` says what the start waits for.
+
+        Raises WebPortUnusable if the address cannot be listened on.
+        """
+        self._early = EarlyServer(self.app.conf.web_bind, self.app.conf.web_port, reason)
+        await self._early.start()
 
     async def start_server(self) -> None:
         """Start to serve."""
         await self._runner.setup()
+        if self._early is not None:
+            await self._early.stop()
         try:
             await self._create_site().start()
         except OSError as error:  # Faust's own end would hide why

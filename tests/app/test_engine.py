@@ -85,4 +85,4 @@ def test_before_it_has_started_it_says_so() -> None:
     made, _ = engine({})
     made._started = False
 
-    assert made.ready_reason() == "starting"
+    assert made.ready_reason() == "starting: waiting for Kafka"

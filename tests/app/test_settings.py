@@ -109,6 +109,7 @@ GOOD = {
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
+    "KAFKA_BOOTSTRAP_SERVERS": ("a:1;b:2", "'a:1;b:2' is no server: host:port is needed, several separated by commas"),
     "KAFKA_SECURITY_PROTOCOL": ("TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL is needed"),
     "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER is needed"),
     "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
@@ -474,3 +475,17 @@ def test_where_people_sign_in_their_roles_say_what_they_may_change() -> None:
     assert not Settings.from_env(signed).read_only
     assert Settings.from_env(signed | {"DELAY_WEB_READ_ONLY": "on"}).read_only
     assert Settings.from_env({"HOST": "10.0.0.1", "DELAY_WEB_INSECURE": "on"}).read_only
+
+
+@pytest.mark.parametrize(
+    "servers", ["a:0", "a:70000", "a:port", "a:9092 b:9092", "kafka://a:9092", "a:9092/x", "[::1", ","]
+)
+def test_what_is_no_list_of_servers_is_refused(servers: str) -> None:
+    for name, value in (("KAFKA_BOOTSTRAP_SERVERS", servers), ("DELAY_CLUSTERS", f"other={servers}")):
+        with pytest.raises(SettingInvalid, match=f"^{name}="):
+            Settings.from_env({name: value})
+
+
+@pytest.mark.parametrize("servers", ["a", "a.b-c_d:9092", "10.0.0.1:1", "[::1]:65535", "[fe80::1%eth0]:9092"])
+def test_servers_are_names_and_addresses(servers: str) -> None:
+    assert Settings.from_env({"KAFKA_BOOTSTRAP_SERVERS": servers}).bootstrap == servers

@@ -1,0 +1,76 @@
+"""Bootstrap servers are tried side by side: one that hangs holds nobody up.
+
+aiokafka tries them one after the other (aiokafka/client.py, bootstrap), 40 s each where a connection is accepted and
+nothing is answered, and a worker opens several clients when it starts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+log = logging.getLogger(__name__)
+
+_bootstrap = AIOKafkaClient.bootstrap
+#: What create_conn() takes of a client's attributes, which have an underscore before these names.
+_OPTIONS = (
+    "client_id",
+    "request_timeout_ms",
+    "ssl_context",
+    "security_protocol",
+    "sasl_mechanism",
+    "sasl_plain_username",
+    "sasl_plain_password",
+    "sasl_kerberos_service_name",
+    "sasl_kerberos_domain_name",
+    "sasl_oauth_token_provider",
+)
+
+
+def install() -> None:
+    """Let all of aiokafka's clients begin with the first server that answers."""
+    AIOKafkaClient.bootstrap = _begin
+
+
+async def _begin(self: AIOKafkaClient) -> None:
+    servers = self._bootstrap_servers
+    hosts = [(host, port) for host, port, _ in collect_hosts(servers)]
+    if len(hosts) > 1:
+        options = {name: getattr(self, f"_{name}") for name in _OPTIONS}
+        host, port = await _first_of(hosts, options)
+        self._bootstrap_servers = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
+    try:
+        await _bootstrap(self)
+    finally:
+        self._bootstrap_servers = servers
+
+
+async def _first_of(hosts: Sequence[tuple[str, int]], options: dict[str, Any]) -> tuple[str, int]:
+    """Return the first server that speaks Kafka and lets us in. Raises KafkaConnectionError if none does."""
+    asked = [asyncio.ensure_future(_answers(host, port, options)) for host, port in hosts]
+    try:
+        for answer in asyncio.as_completed(asked):
+            found = await answer
+            if found is not None:
+                return found
+    finally:
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+    msg = f"Unable to bootstrap from {', '.join(f'{host}:{port}' for host, port in hosts)}"
+    raise KafkaConnectionError(msg)
+
+
+async def _answers(host: str, port: int, options: dict[str, Any]) -> tuple[str, int] | None:
+    """Return a server that can be connected to, None if it cannot."""
+    try:
+        connection = await create_conn(host, port, **options)
+    except (OSError, KafkaError, TimeoutError) as error:
+        log.warning("bootstrap server %s:%s cannot be used: %s", host, port, str(error) or type(error).__name__)
+        return None
+    connection.close()
+    return host, port
