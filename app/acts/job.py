@@ -138,10 +138,14 @@ def standing(job: Job, parts: Iterable[Part]) -> Standing:
 
 
 def order(job: Job, row: Row) -> Request:
-    """Return the order for one message: it holds only for what was asked for before the job, and is due as was seen."""
+    """Return the order for one message: it holds only for what was asked for before the job, and is due as was seen.
+
+    A series is not due as was seen once an occurrence has gone out, but is still the one that was asked for.
+    """
     assert job.act != RESEND, "that is done to dead letters"
     at = None if job.due_ms is None else moment_of(job.due_ms)
-    request = command(job.act, row.id, at=at, if_due=moment_of(row.due_ms), asked_at=moment_of(job.at_ms))
+    if_due = None if row.series is not None else moment_of(row.due_ms)
+    request = command(job.act, row.id, at=at, if_due=if_due, asked_at=moment_of(job.at_ms))
     return replace(request, value=mark(job))
 
 

@@ -61,6 +61,7 @@ def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | Non
         "cancelled": "It is cancelled: it will not be delivered.",
         "rescheduled": _MOVED.get(act, f"It is due at {at} now."),
         "stale": "Nothing has changed: something that was asked for later holds.",
+        "dropped": "The series is over: the last of its occurrences was planned while it was paused.",
         "duplicate": "Nothing has changed: the same message has been delivered already.",
         "deferred": "It is not pending here: the order has gone on to the cold tier.",
         "refused": f"It is refused ({event.get('reason', 'no reason')}); the dead letters say why.",

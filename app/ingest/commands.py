@@ -8,6 +8,7 @@ from app.steps import occurrences
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
+from app.steps.plan import PAUSED_MS
 from app.steps.step import Step
 from app.steps.transitions import cancelled, ended, move
 from punctual.contract.native import Record
@@ -39,7 +40,7 @@ class Commands:
             self._say(step, "stale", asked, key, entry)
             if entry.asked.precedes(command.order):
                 self._memory.outdo(step, key, entry, command, stale=True)
-        elif asked.if_due_ms not in (None, keys.due_of(key)) or not occurrences.allows(entry, asked.op):
+        elif not (occurrences.is_meant(entry, keys.due_of(key), command) and occurrences.allows(entry, asked.op)):
             self._say(step, "conflict", asked, key, entry)
             self._memory.overlook(step, entry, command)
         elif key in self._claims or entry.commands:
@@ -50,6 +51,9 @@ class Commands:
         else:
             self._memory.outdo(step, key, entry, command)
             row = move(step, key, entry, command)
+            if row is None:
+                self._memory.end(step, key, entry, command)
+                return
             moved = step.changes.puts[row][0]
             if self._cold.settle(step, row, asked.source, asked.stamp_ms):
                 self._memory.end(step, row, moved)
@@ -74,7 +78,7 @@ class Commands:
     def _command(self, record: Record, asked: Request) -> Command:
         assert asked.op != "schedule", "a schedule is no command"
         crc, stamp_ms = self._crcs[record.topic], order_of(asked).stamp_ms
-        due_ms = occurrences.PAUSED_MS if asked.op == "pause" else asked.due_ms
+        due_ms = PAUSED_MS if asked.op == "pause" else asked.due_ms
         return Command(asked.op, asked.source, due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
 
     def _say(self, step: Step, event: Kind, asked: Request, key: bytes, entry: Entry) -> None:

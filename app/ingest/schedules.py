@@ -11,13 +11,13 @@ from app.ingest.policy import Policy
 from app.ingest.quotas import Quotas
 from app.ingest.refusals import Refusals
 from app.ingest.rows import content, reminded, row_of
-from app.steps import occurrences
+from app.steps import moves, occurrences
 from app.steps.bounds import Bounds
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
 from app.steps.step import Step
-from app.steps.transitions import ended, why
+from app.steps.transitions import ended, skipped, why
 from punctual.contract.native import Record
 from punctual.contract.request import Parked, Refusal, Request
 from tables import Command, Entry, Order, Orders, keys
@@ -164,7 +164,7 @@ class Schedules:
         last = None
         due_ms, entry = entry.within(asked.due_ms)
         for place, command in enumerate(commands):
-            if command.if_due_ms not in (None, due_ms) or not occurrences.allows(entry, command.op):
+            if not (occurrences.is_meant(entry, due_ms, command) and occurrences.allows(entry, command.op)):
                 ended(step, "conflict", due_ms, entry, by=command.source)
                 self._memory.overlook(step, entry, command)
             elif command.op == "cancel":
@@ -172,18 +172,29 @@ class Schedules:
                 self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
                 if self._cold.there and asked.parked is None:  # what the tier has of the id was replaced
                     self._cold.keep(step, asked.id, command.source, command.stamp_ms)
-                for left in commands[place + 1 :]:
-                    step.tell(Event("unknown", asked.id, step.now_ms, left.source, by=left.source))
-                    self._memory.wait(step, asked.id, left)
+                self._leave(step, asked, commands[place + 1 :])
                 return
             else:
                 if last is not None and not last.rivals(command):
                     self._memory.wait(step, entry.id, last)
                 last = command
-                asked_ms, entry = occurrences.moved(entry, command.op, command.due_ms, step.broker_ms)
-                due_ms, entry = msgspec.structs.replace(entry, moved=command.order).within(asked_ms)
-                ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, asked_ms))
+                found = moves.moved(entry, entry.asked_due(keys.row_key(due_ms, 0, 0)), command)
+                if found.passed is not None:
+                    skipped(step, entry, found.passed)
+                due_ms, entry = msgspec.structs.replace(found.entry, moved=command.order).within(found.due_ms)
+                if found.over:
+                    ended(step, "dropped", due_ms, entry, by=command.source, reason="missed")
+                    self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
+                    self._leave(step, asked, commands[place + 1 :])
+                    return
+                ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, found.due_ms))
         self._hold(step, record, asked, entry, due_ms, encode(entry, step.version), last)
+
+    def _leave(self, step: Step, asked: Request, commands: Sequence[Command]) -> None:
+        """Leave commands whose message has ended before them to an older request that comes late."""
+        for left in commands:
+            step.tell(Event("unknown", asked.id, step.now_ms, left.source, by=left.source))
+            self._memory.wait(step, asked.id, left)
 
     def _hold(
         self,

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from app.steps.occurrences import PAUSED_MS, rule_of
+from app.steps.occurrences import rule_of
+from app.steps.plan import PAUSED_MS
 from punctual.contract import recurring
 from tables import Entry, Series, keys
 
@@ -108,9 +109,10 @@ def _series(series: Series, due_ms: int) -> SeriesRow:
     planned_ms = rule.after(series.planned_ms - 1)
     # What is run at once leaves the plan as it was, a millisecond before the time that is planned.
     extra = planned_ms is not None and planned_ms != series.planned_ms
-    left = _RUNS if rule.count is None else min(_RUNS, rule.count - series.number + 1)
+    number = series.number + extra
+    left = _RUNS if rule.count is None else min(_RUNS, rule.count - number + 1)
     return SeriesRow(
-        headers=dict(recurring.write(rule, series.number)),
+        headers=dict(recurring.write(rule, number)),
         planned_ms=series.planned_ms if planned_ms is None else planned_ms,
         next_ms=rule.following(series.planned_ms - 1, left),
         zone=rule.zone or "UTC",

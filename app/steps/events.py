@@ -23,13 +23,15 @@ Kind = Literal[
     "conflict",
     "stale",
     "deferred",
+    "skipped",
 ]
 
 
 class Event(msgspec.Struct, omit_defaults=True, gc=False):
     """A change. Times in epoch milliseconds; `late` in milliseconds; sources are `topic-partition-offset`.
 
-    `occurrence` counts those of a recurring message, from the second on: with the source it names a life.
+    `occurrence` counts those of a recurring message, from the second on: with the source it names a life. `count` is
+    how many planned occurrences were skipped.
     """
 
     event: Kind
@@ -44,6 +46,7 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
     by: str | None = None
     attempts: int | None = None
     occurrence: int | None = None
+    count: int | None = None
 
 
 class _Read(msgspec.Struct, gc=False):

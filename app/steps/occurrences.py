@@ -5,9 +5,12 @@ The row of a series is its next occurrence. Whatever ends that puts the one afte
 
 import logging
 from functools import lru_cache
+from typing import Final, NamedTuple
 
 import msgspec
 
+from app.steps import plan
+from app.steps.plan import PAUSED_MS, Passed, Plan, Rule
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.zones import parse_zone
 from tables import Command, Entry, Series, keys
@@ -15,15 +18,15 @@ from tables.orders import OF_SERIES, Operation
 
 log = logging.getLogger(__name__)
 
-#: When an occurrence of a series is due that is paused: 9999-12-31, which no request can ask for.
-PAUSED_MS = 253_402_214_400_000
+#: So many planned times are looked at for one whose jitter makes it due at a time.
+_LOOKS: Final = 100
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Recurrence)
+_decoder = msgspec.msgpack.Decoder(Rule)
 
 
 @lru_cache(maxsize=10_000)
-def _rule(raw: bytes) -> Recurrence:
+def _rule(raw: bytes) -> Rule:
     rule = _decoder.decode(raw)
     if rule.zone is None:
         return rule
@@ -35,7 +38,7 @@ def _rule(raw: bytes) -> Recurrence:
     return rule
 
 
-def rule_of(series: Series) -> Recurrence:
+def rule_of(series: Series) -> Rule:
     """Return when a series goes on."""
     return _rule(series.rule)
 
@@ -43,6 +46,15 @@ def rule_of(series: Series) -> Recurrence:
 def begun(rule: Recurrence, planned_ms: int) -> Series:
     """Return a series whose first occurrence is planned then."""
     return Series(_encode(rule), planned_ms)
+
+
+def with_rule(series: Series, rule: Rule, planned_ms: int, number: int) -> Series:
+    """Return a series with another rule; one that is not changed stays as whoever accepted it has written it."""
+    if rule == rule_of(series):
+        return Series(series.rule, planned_ms, number)
+    fields = msgspec.structs.astuple(rule)
+    # One that was never paused is written as older workers write it.
+    return Series(_encode(fields if rule.held else fields[:-1]), planned_ms, number)
 
 
 def due_of(rule: Recurrence, id_: str, planned_ms: int) -> int:
@@ -78,6 +90,17 @@ def allows(entry: Entry, op: str) -> bool:
     return entry.series is not None or op not in OF_SERIES
 
 
+def is_meant(entry: Entry, due_ms: int, command: Command) -> bool:
+    """Return whether a command is for a message that is due then, as far as its `if_due_ms` tells.
+
+    The occurrence of a series changes by itself, so any time of its rule will do, whichever occurrence had it.
+    """
+    wanted_ms = command.if_due_ms
+    if wanted_ms is None or wanted_ms == due_ms:
+        return True
+    return entry.series is not None and (wanted_ms == PAUSED_MS or _has(rule_of(entry.series), entry.id, wanted_ms))
+
+
 def is_missed(entry: Entry, row: bytes, now_ms: int) -> bool:
     """Return whether an occurrence is not to be delivered any more: too late, or a later one has taken its place."""
     series = entry.series
@@ -86,48 +109,40 @@ def is_missed(entry: Entry, row: bytes, now_ms: int) -> bool:
     rule, due_ms = rule_of(series), keys.due_of(row)
     if rule.window_ms is not None and now_ms - due_ms > rule.window_ms:
         return True
-    if rule.misfire != "catch-up-last" or now_ms <= due_ms or _is_last(rule, series):
+    if rule.misfire != "catch-up-last" or now_ms <= due_ms:
         return False
-    following_ms = rule.after(_after(rule, series, due_ms))
+    following_ms = _rest(series, due_ms)[0].first()
     return following_ms is not None and due_of(rule, entry.id, following_ms) <= now_ms
 
 
-def following(entry: Entry, row: bytes, now_ms: int) -> tuple[int, Entry] | None:
-    """Return when the occurrence after the one in a row is due, and its entry; None if it was the last one.
+class Onward(NamedTuple):
+    """How a series goes on after an occurrence: planned times that it passes over, and when the next one is due.
 
-    Of those that are due by `now_ms` the policy for what was missed chooses.
+    Without the latter it is over.
+    """
+
+    passed: tuple[Passed, ...] = ()
+    next: tuple[int, Entry] | None = None
+
+
+def following(entry: Entry, row: bytes, now_ms: int) -> Onward:
+    """Return what comes after the occurrence in a row.
+
+    Of the occurrences that are planned by `now_ms` the policy for what was missed chooses.
     """
     series = entry.series
     assert series is not None, "it does not recur"
-    rule = rule_of(series)
-    if _is_last(rule, series):
-        return None
-    planned_ms = _planned(rule, _after(rule, series, keys.due_of(row)), now_ms)
+    rest, moved_over = _rest(series, keys.due_of(row))
+    planned_ms, missed = _chosen(rest, now_ms)
+    passed = tuple(one for one in (moved_over, missed) if one is not None)
     if planned_ms is None:
-        return None
-    new = Series(series.rule, planned_ms, series.number + 1)
+        return Onward(passed)
+    rule = plan.less(rest.rule, sum(one.number for one in passed))
+    new = with_rule(series, plan.without_holds(rule, planned_ms), planned_ms, series.number + 1)
     due_ms = due_of(rule, entry.id, planned_ms)
-    return due_ms, msgspec.structs.replace(entry, series=new, commands=(), attempts=0, next_try_ms=None)
-
-
-def moved(entry: Entry, op: str, due_ms: int, now_ms: int) -> tuple[int, Entry]:
-    """Return when the occurrence in a row is due that a command moves, to `due_ms` unless it says otherwise itself.
-
-    One that is run now is an extra one: the one that was planned follows. A series that is resumed goes on with the
-    next one that is planned.
-    """
-    series = entry.series
-    if series is None:
-        return due_ms, entry
-    if op == "deliver-now" and due_ms < series.planned_ms:
-        series = msgspec.structs.replace(series, planned_ms=series.planned_ms - 1)
-    elif op == "resume":
-        rule = rule_of(series)
-        planned_ms = rule.after(max(now_ms, series.planned_ms - 1))  # which may be set back
-        planned_ms = series.planned_ms if planned_ms is None else planned_ms
-        series = msgspec.structs.replace(series, planned_ms=planned_ms)
-        due_ms = due_of(rule, entry.id, planned_ms)
-    return due_ms, msgspec.structs.replace(entry, series=series)
+    return Onward(
+        passed, (due_ms, msgspec.structs.replace(entry, series=new, commands=(), attempts=0, next_try_ms=None))
+    )
 
 
 def mover(entry: Entry, row: bytes) -> Command | None:
@@ -147,23 +162,50 @@ def mover(entry: Entry, row: bytes) -> Command | None:
     return Command(op, entry.moved.source, due_ms, stamp_ms=entry.moved.stamp_ms)
 
 
-def _is_last(rule: Recurrence, series: Series) -> bool:
-    return rule.count is not None and series.number >= rule.count
+def _has(rule: Recurrence, id_: str, due_ms: int) -> bool:
+    """Return whether an occurrence of a rule is due then, or planned."""
+    since_ms = due_ms - (rule.jitter_ms or 0)
+    planned_ms = _times(rule).after(due_ms - 1)
+    if planned_ms == due_ms:
+        return True
+    for _ in range(_LOOKS if rule.jitter_ms else 0):
+        planned_ms = _times(rule).after(since_ms - 1)
+        if planned_ms is None or planned_ms > due_ms:
+            return False
+        if due_of(rule, id_, planned_ms) == due_ms:
+            return True
+        since_ms = planned_ms + 1
+    return False
 
 
-def _after(rule: Recurrence, series: Series, due_ms: int) -> int:
-    """Return the time after which the next occurrence is planned: one that was put off takes the place of others."""
-    latest_ms = series.planned_ms + rule.jitter_at(series.planned_ms)
-    return due_ms if due_ms > latest_ms else series.planned_ms
+def _times(rule: Recurrence) -> Recurrence:
+    """Return a rule without its end."""
+    return rule if rule.until_ms is None else msgspec.structs.replace(rule, until_ms=None)
 
 
-def _planned(rule: Recurrence, after_ms: int, now_ms: int) -> int | None:
-    """Return when the next occurrence is planned of which it is not known by `now_ms` that it is missed."""
-    planned_ms = rule.after(after_ms)
+def _rest(series: Series, due_ms: int) -> tuple[Plan, Passed | None]:
+    """Return what is planned after an occurrence: one that was put off takes the place of others."""
+    rule = rule_of(series)
+    left = None if rule.count is None else max(0, rule.count - series.number)
+    rest = Plan(rule, series.planned_ms, left)
+    return (
+        rest.past(due_ms, "moved") if due_ms > series.planned_ms + rule.jitter_at(series.planned_ms) else (rest, None)
+    )
+
+
+def _chosen(rest: Plan, now_ms: int) -> tuple[int | None, Passed | None]:
+    """Return when the next occurrence is planned of which it is not known by `now_ms` that it is missed.
+
+    And what is passed over before it. Of a series that has no such time the last one is next, and will be dropped: how
+    many occurrences a series has does not depend on when it is looked at, and what is done again after a crash is the
+    same.
+    """
+    rule, planned_ms = rest.rule, rest.first()
     if planned_ms is None or planned_ms > now_ms:
-        return planned_ms
+        return planned_ms, None
     if rule.misfire == "catch-up-last":
-        planned_ms = rule.last_before(after_ms, now_ms) or planned_ms
+        planned_ms = rest.last(now_ms) or planned_ms
     if rule.window_ms is not None and now_ms - planned_ms > rule.window_ms:
-        return rule.after(max(planned_ms, now_ms - rule.window_ms - 1))
-    return planned_ms
+        late, _ = rest.past(max(planned_ms, now_ms - rule.window_ms - 1), "missed")
+        planned_ms = late.first() or rest.last(now_ms) or planned_ms
+    return planned_ms, rest.past(planned_ms - 1, "missed")[1]

@@ -12,7 +12,7 @@ from app.steps.bounds import Bounds
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.step import Step
-from app.steps.transitions import ended, move
+from app.steps.transitions import ended, move, skipped
 from app.steps.tries import wait_ms
 from app.steps.usual_deliveries import UsualDeliveries
 from punctual.contract.request import Reason
@@ -156,15 +156,17 @@ class Outcomes:
 
     def _end(self, step: Step, row: bytes, entry: Entry) -> None:
         """End what was in a row; of a series the next occurrence takes its place, with the commands on the row."""
-        following = None
+        onward = occurrences.Onward()
         if entry.series is not None and not entry.replaced:
-            following = occurrences.following(entry, row, step.broker_ms)
-        if following is None:
+            onward = occurrences.following(entry, row, step.broker_ms)
+        for passed in onward.passed:
+            skipped(step, entry, passed)
+        if onward.next is None:
             self._memory.end(step, row, entry)
             if entry.series is not None and entry.commands:
                 self._overtake(step, row, entry)
             return
-        due_ms, new = following
+        due_ms, new = onward.next
         key = self._context.free_key(step, row, due_ms)
         step.put(key, new, encode(new, step.version))
         ended(step, "accepted", keys.due_of(key), new)
@@ -222,6 +224,12 @@ class Outcomes:
         step.again[row] = next_ms
         del self._claims[row]  # what comes in this very step finds it waiting
 
+    def _miss(self, step: Step, entry: Entry, command: Command) -> None:
+        """Say that there is nothing for a command on a row any more: one before it has ended the message."""
+        if command.op != "replace":
+            step.tell(Event("unknown", entry.id, step.now_ms, command.source, by=command.source))
+            self._leave(step, entry, command)
+
     def _leave(self, step: Step, entry: Entry, command: Command) -> None:
         """Leave a command whose message is gone to a request that comes late, unless a later one has the id."""
         if not entry.replaced and command.stamp_ms >= 0:
@@ -233,10 +241,8 @@ class Outcomes:
         moved_by, there, by = "", True, None
         for command in in_order(entry.commands):
             if not there:
-                if command.op != "replace":
-                    step.tell(Event("unknown", entry.id, step.now_ms, command.source, by=command.source))
-                    self._leave(step, entry, command)
-            elif command.if_due_ms not in (None, keys.due_of(row)) or not occurrences.allows(entry, command.op):
+                self._miss(step, entry, command)
+            elif not (occurrences.is_meant(entry, keys.due_of(row), command) and occurrences.allows(entry, command.op)):
                 ended(step, "conflict", keys.due_of(row), entry, by=command.source)
                 self._memory.overlook(step, entry, command)
             elif command.op in ("replace", "cancel"):
@@ -248,7 +254,12 @@ class Outcomes:
                 there, by = False, command if command.op == "replace" else None
             else:
                 self._memory.outdo(step, row, entry, command)
-                row, moved_by = move(step, row, entry, command), command.source
+                new = move(step, row, entry, command)
+                if new is None:
+                    self._memory.end(step, row, entry, command)
+                    there = False
+                    continue
+                row, moved_by = new, command.source
                 entry = msgspec.structs.replace(step.changes.puts[row][0], commands=entry.commands)
         stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms
         if there and moved_by and self._cold.settle(step, row, moved_by, stamp_ms):

@@ -6,6 +6,8 @@ import msgspec
 
 from app.steps import occurrences
 from app.steps.events import NO_LATER, Event, Kind
+from app.steps.moves import moved
+from app.steps.plan import Passed
 from app.steps.step import Step
 from tables import Command, Entry, keys
 from tables.entry import encode
@@ -23,16 +25,29 @@ def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
     ended(step, "cancelled", keys.due_of(key), entry, by=by)
 
 
-def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes:
-    """Give a message another due time, no later than it may be, and with it another row, whose key is returned."""
+def skipped(step: Step, entry: Entry, passed: Passed) -> None:
+    """Add the event that says which planned times of a series have no occurrence, told with the one before them."""
+    ended(step, "skipped", passed.first_ms, entry, reason=passed.reason, count=passed.number)
+
+
+def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes | None:
+    """Give a message another due time, no later than it may be, and with it another row, whose key is returned.
+
+    None if nothing of its series is left to come: then it has ended.
+    """
     step.remove(key, entry)
-    asked_ms, waiting = occurrences.moved(entry, command.op, command.due_ms, step.broker_ms)
-    due_ms, waiting = msgspec.structs.replace(waiting, commands=(), moved=command.order).within(asked_ms)
+    found = moved(entry, entry.asked_due(key), command)
+    if found.passed is not None:
+        skipped(step, entry, found.passed)
+    if found.over:
+        ended(step, "dropped", keys.due_of(key), entry, by=command.source, reason="missed")
+        return None
+    due_ms, waiting = msgspec.structs.replace(found.entry, commands=(), moved=command.order).within(found.due_ms)
     if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries belong to a due time: they begin anew
         waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
     new = keys.row_key(due_ms, command.offset, command.topic_crc)
     step.put(new, waiting, encode(waiting, step.version))
-    ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, asked_ms))
+    ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, found.due_ms))
     return new
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from app.clock import Clock
 from app.settings import Settings
-from app.steps.occurrences import PAUSED_MS
+from app.steps.plan import PAUSED_MS
 from app.testing.clock import SimulatedClock
 from app.testing.errors import Inside, NoInput
 from app.testing.installation import Installation

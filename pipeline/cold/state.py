@@ -119,8 +119,9 @@ def _next(state: Column, step: Column) -> Column:
     parked = F.struct(
         step["offset"].alias("base"), step["due_ms"].alias("due_ms"), step["latest_ms"].alias("latest_ms")
     )
-    # A message is due no later than its bound, and least() passes over what is null.
-    moved = F.struct(state["base"].alias("base"), F.least(step["due_ms"], latest).alias("due_ms"), latest)
+    # A message is due no later than its bound, one to be delivered now no later than it was; least() passes over nulls.
+    before = F.when(step["op"] == "deliver-now", state["due_ms"])
+    moved = F.struct(state["base"].alias("base"), F.least(step["due_ms"], latest, before).alias("due_ms"), latest)
     return (
         F.when(step["op"] == "park", parked)
         .when(step["op"] == "void", _begin())

@@ -15,7 +15,7 @@ from punctual.spans import duration
 #: What an event can be (docs/reference/records.md#events).
 EVENTS: Final = (
     *("accepted", "delivered", "cancelled", "replaced", "dropped", "rejected", "parked"),
-    *("rescheduled", "attempted", "refused", "duplicate", "unknown", "conflict", "stale", "deferred"),
+    *("rescheduled", "attempted", "refused", "duplicate", "unknown", "conflict", "stale", "deferred", "skipped"),
 )
 
 

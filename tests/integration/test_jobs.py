@@ -137,6 +137,19 @@ def test_a_job_acts_on_as_many_as_were_confirmed_and_says_that_more_match(instal
     assert (counted(installation, to=hit), counted(installation, to=spared)) == (293, 1_000)
 
 
+def test_a_job_ends_every_series_though_they_go_on_meanwhile(installation: Installation) -> None:
+    to, count = installation.topic(), 100
+    for number in range(count):
+        headers = {"delay-id": f"series-{number}", "delay-to": to, "delay-every": "PT1S"}
+        installation.requests.send(headers, b"", b"v")
+    installation.requests.flush()
+    eventually(lambda: counted(installation) == count, 60, "all series")
+    standing = over(installation, given(installation, "cancel", count, {"to": to}))
+
+    assert standing["outcomes"] == {"cancelled": count}
+    assert counted(installation) == 0
+
+
 def test_what_a_job_moves_is_moved_once_though_it_comes_again(installation: Installation) -> None:
     hit, _ = fill(installation, 8_000)  # several batches a partition, all moved to before where the scan is
     due = now_ms() + 5 * HOUR_MS

@@ -11,6 +11,7 @@ from tests.harness.kafka import Record, now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
+from tests.integration.test_acts import get, post
 
 _SERIES, _COUNT, _EVERY_MS = 20, 8, 1_000
 
@@ -125,6 +126,66 @@ def test_an_outage_is_made_up_for_as_the_policy_says(installation: Installation)
     missed = [event for event in installation.events() if event["event"] == "dropped"]
     assert {event["id"] for event in missed} <= {"last", "none"}
     assert {event["reason"] for event in missed} == {"missed"}
+
+
+def test_commands_that_are_given_in_an_outage_count_from_then(installation: Installation) -> None:
+    to, at = installation.topic(), now_ms() + 500
+    for id_ in ("run", "held", "twice"):
+        every_second(installation, id_, to, at=str(at), misfire="catch-up")
+    every_second(installation, "counted", to, at=str(at), count="4")
+    installation.requests.flush()
+    installation.await_event("accepted", "run", "held", "counted", "twice")
+    installation.requests.command("pause", "held")
+    installation.requests.flush()
+    installation.await_event("rescheduled", "held")
+    installation.worker.kill()
+    time.sleep(3)
+    installation.requests.command("deliver-now", "run")
+    installation.requests.command("resume", "held")
+    for op in ("pause", "resume"):
+        installation.requests.command(op, "twice")
+    installation.requests.flush()
+    resumed = now_ms()
+    time.sleep(3)
+    installation.worker.start().wait_ready()
+
+    for id_, since in (("run", at), ("twice", at), ("held", resumed)):
+        expected = [due for due in range(at, at + 7_000, _EVERY_MS) if due > since - 1]
+        eventually(lambda of_=of, id_=id_, last=expected[-1]: last in dues(of_(installation, to, id_)), 20, id_)
+        assert set(expected) <= dues(of(installation, to, id_))
+    eventually(lambda: at + 3 * _EVERY_MS in dues(of(installation, to, "counted")), what="the last of four")
+    assert max(dues(of(installation, to, "counted"))) == at + 3 * _EVERY_MS
+    passed = sum(
+        event["count"] for event in installation.events() if event["event"] == "skipped" and event["id"] == "counted"
+    )
+    ended = {
+        event.get("occurrence", 1) for event in installation.events() if event["id"] == "counted" and "late" in event
+    }
+    assert len(ended) + passed == 4
+
+
+def dues(records: list[Record]) -> set[int]:
+    """Return the due times of deliveries."""
+    return {int(record.header("delay-due")) for record in records}
+
+
+def test_a_lock_on_a_series_holds_when_an_occurrence_has_gone_out(installation: Installation) -> None:
+    to = installation.topic()
+    every_second(installation, "seen", to)
+    every_second(installation, "changed", to)
+    installation.requests.flush()
+    installation.await_event("accepted", "seen", "changed")
+    seen = {id_: get(installation, f"/messages/{id_}")[1]["due_ms"] for id_ in ("seen", "changed")}
+    eventually(lambda: len(of(installation, to, "seen")) >= 2, what="two occurrences")
+    for act in ("pause", "resume", "deliver-now", "cancel"):
+        status, answer = post(installation, f"/messages/seen/{act}", {"if_due": seen["seen"]})
+        assert (status, answer["outcome"]) == (200, "cancelled" if act == "cancel" else "rescheduled"), answer
+
+    every_second(installation, "changed", to, at=str(seen["changed"] + 300))
+    installation.requests.flush()
+    installation.await_event("replaced", "changed")
+    status, answer = post(installation, "/messages/changed/cancel", {"if_due": seen["changed"]})
+    assert (status, answer["outcome"]) == (409, "conflict")
 
 
 def test_large_messages_that_recur_all_at_once_go_on_in_steps_that_a_broker_takes(installation: Installation) -> None:

@@ -39,7 +39,8 @@ def one_by_one(records: list[dict[str, Any]]) -> dict[str, Message]:
             case "cancel" if applies:
                 del parked[id_]
             case "reschedule" | "deliver-now" if applies and there is not None:
-                due_ms = record["due_ms"] if there.latest_ms is None else min(record["due_ms"], there.latest_ms)
+                dues = [record["due_ms"], there.latest_ms, there.due_ms if record["op"] == "deliver-now" else None]
+                due_ms = min(due for due in dues if due is not None)
                 parked[id_] = Message(due_ms, *last, there.value, there.latest_ms)
         if id_ in parked:  # what comes back names the last record of its id, whatever that has done
             parked[id_].order_ms, parked[id_].source = last

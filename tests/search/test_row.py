@@ -4,9 +4,12 @@ import msgspec
 import pytest
 
 from app.search.row import Row, row_of
-from app.steps.occurrences import PAUSED_MS, begun, moved
+from app.steps.moves import moved
+from app.steps.occurrences import begun
+from app.steps.plan import PAUSED_MS
 from punctual.contract.recurrence import Recurrence
-from tables import Bound, Entry, keys
+from tables import Bound, Command, Entry, keys
+from tables.orders import Operation
 
 PLANNED_MS, MINUTE_MS = 1_795_611_600_000, 60_000
 ENTRY = Entry("id", "to", b"k", b"v", [], "s-0-1")
@@ -41,8 +44,9 @@ def test_a_bound_tells_its_end_and_what_was_asked_for() -> None:
         ("pause", PAUSED_MS, PAUSED_MS, True, False),
     ],
 )
-def test_a_series_tells_how_it_goes_on(op: str, asked_ms: int, due_ms: int, paused: bool, extra: bool) -> None:  # noqa: FBT001
-    told = row(moved(RECURS, op, asked_ms, 0)[1], due_ms)
+def test_a_series_tells_how_it_goes_on(op: Operation, asked_ms: int, due_ms: int, paused: bool, extra: bool) -> None:  # noqa: FBT001
+    command = Command(op, "delay-requests-0-1", asked_ms, stamp_ms=asked_ms)
+    told = row(moved(RECURS, PLANNED_MS, command).entry, due_ms)
     assert told.series is not None
     assert (told.series.planned_ms, told.series.paused, told.series.extra) == (PLANNED_MS, paused, extra)
     assert told.series.headers == {"delay-every": "60000", "delay-count": "3", "delay-misfire": "catch-up-last"}

@@ -20,7 +20,7 @@ def broken_commands(evidence: Evidence) -> Iterator[str]:
             continue
         request, command = pair
         for copy in evidence.copies.get(request.source, ()):
-            if _obeys(copy, command):
+            if _obeys(copy, request, command):
                 continue
             began_s = evidence.began(copy.sent, evidence.world.home(request))
             commanded_s = command.at_s
@@ -46,8 +46,8 @@ def _pair(asks: list[Ask], *, clocks_differ: bool) -> tuple[Ask, Ask] | None:
     return request, command
 
 
-def _obeys(copy: Copy, command: Ask) -> bool:
+def _obeys(copy: Copy, request: Ask, command: Ask) -> bool:
     """Return whether a copy is what a command has asked for."""
     if command.op == "reschedule":
         return copy.due_ms == command.due_ms
-    return command.op == "deliver-now" and copy.due_ms == command.stamp_ms
+    return command.op == "deliver-now" and copy.due_ms == min(command.stamp_ms, request.due_ms or command.stamp_ms)

@@ -9,8 +9,9 @@ from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask
 
-#: What a message comes to: its request and its due time.
-Outcome = tuple[str, int | None] | None
+#: What a message comes to: its request and its due time; and if it was to be delivered now, when that was asked for: a
+#: request that comes late may be as overdue as the message that it finds.
+Outcome = tuple[str, int | None, int] | None
 #: An order that was read again after a crash may have another stamp; so many ways to sort an id's orders are tried.
 _WAYS = 16
 
@@ -39,12 +40,18 @@ def outcome(asks: Iterable[Ask]) -> Outcome:
     state: Outcome = None
     for ask in asks:
         if ask.op == "schedule":
-            state = (ask.source, ask.due_ms)
+            state = (ask.source, ask.due_ms, 0)
         elif ask.op == "cancel":
             state = None
         elif state is not None:
-            state = (state[0], ask.stamp_ms if ask.op == "deliver-now" else ask.due_ms)
+            state = _now(ask, state) if ask.op == "deliver-now" else (state[0], ask.due_ms, 0)
     return state
+
+
+def _now(ask: Ask, state: tuple[str, int | None, int]) -> Outcome:
+    """Return what a message comes to that is to be delivered now: one that is overdue stays so."""
+    source, due_ms, _ = state
+    return source, ask.stamp_ms if due_ms is None else min(due_ms, ask.stamp_ms), ask.stamp_ms
 
 
 def _ways(evidence: Evidence, asks: Sequence[Ask]) -> Iterator[list[Ask]]:
@@ -59,7 +66,7 @@ def _comes_to(bounded: Bounded, left: Outcome, source: str, due_ms: int, copy: C
     """Return whether what orders have left is this message, due no later than its bound."""
     if left is None or left[1] is None or left[0] != source:
         return False
-    return due_ms in bounded.dues(source, left[1], copy)
+    return due_ms in bounded.dues(source, left[1], copy) or due_ms <= left[2]
 
 
 def _explains(evidence: Evidence, bounded: Bounded, route: list[Ask], copy: Copy) -> bool:

@@ -169,8 +169,8 @@ class Lives:
         for other in self._evidence.by_id[ask.name]:
             if other.op == "reschedule":
                 found.add(other.due_ms)
-            elif other.op == "deliver-now":
-                found.add(other.stamp_ms)
+            elif other.op == "deliver-now":  # a request that comes late is as overdue as the one that it finds
+                found |= {other.stamp_ms, *(one.due_ms for one in self._evidence.by_id[ask.name])}
         return found | bounds_of(self._evidence, self._evidence.by_id[ask.name])
 
     def _early(self, ask: Ask, copy: Copy) -> Iterator[str]:

@@ -15,6 +15,7 @@ from app.deliver.posts import Posts
 from app.due.due_loop import DueLoop
 from app.due.http_rows import HttpRows
 from app.due.input_lag import InputLag
+from app.ingest import commands
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
@@ -25,7 +26,7 @@ from app.ownership.destination_end import DestinationEnd
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
 from app.route import Route
-from app.steps import occurrences
+from app.steps import moves, occurrences, outcomes, plan, transitions
 from app.steps.bounds import Bounds
 from app.steps.order_memory import OrderMemory
 from app.steps.outcomes import Attempted, Delivered, Outcomes
@@ -34,7 +35,7 @@ from app.throttle.allowance import Allowance
 from app.throttle.controls import Controls
 from punctual.contract import forward, jitter, retry
 from punctual.contract.native import Copy
-from tables import Bound, Changes, Entry, Order, PartitionStore, followed, keys
+from tables import Bound, Changes, Command, Entry, Order, PartitionStore, followed, keys
 from tables.restore import StaleFilter
 from tables.row_writes import RowWrites
 from tests.simulation import planted_teams
@@ -238,10 +239,43 @@ def _removed_last(write: Any) -> Any:
 def _drifting(following: Any) -> Any:
     def planted(entry: Entry, row: bytes, now_ms: int) -> Any:
         found = following(entry, row, now_ms)
-        if found is None:
-            return None
-        due_ms, new = found
-        return due_ms + max(0, now_ms - keys.due_of(row)), new
+        if found.next is None:
+            return found
+        due_ms, new = found.next
+        return found._replace(next=(due_ms + max(0, now_ms - keys.due_of(row)), new))
+
+    return planted
+
+
+def _ended(_: Any) -> Any:
+    def planted(*_: Any) -> occurrences.Onward:
+        return occurrences.Onward()
+
+    return planted
+
+
+def _runs_from_then_on(moved: Any) -> Any:
+    def planted(entry: Entry, due_ms: int, command: Command) -> moves.Moved:
+        if command.op == "deliver-now" and due_ms <= command.due_ms:
+            return moves.Moved(command.due_ms, entry)
+        found: moves.Moved = moved(entry, due_ms, command)
+        return found
+
+    return planted
+
+
+def _when_read(moved: Any) -> Any:
+    def planted(step: Step, key: bytes, entry: Entry, command: Command) -> Any:
+        if command.op == "resume":
+            command = msgspec.structs.replace(command, stamp_ms=step.broker_ms)
+        return moved(step, key, entry, command)
+
+    return planted
+
+
+def _counts_deliveries(_: Any) -> Any:
+    def planted(rule: Any, _number: int) -> Any:
+        return rule
 
     return planted
 
@@ -353,7 +387,14 @@ BUGS: dict[str, list[Bug]] = {
     "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
     "all that has the headers of one series or delivery is one record": [(retry, "copy_source", _by_source)],
     "a message is delivered before its host has answered": [(Posts, "begin", _taken_first)],
-    "a series ends with its first occurrence": [(occurrences, "following", _forgetful)],
+    "a series ends with its first occurrence": [(occurrences, "following", _ended)],
+    "a series that is overdue loses what it has to catch up when it is run now": [
+        (of, "moved", _runs_from_then_on) for of in (moves, transitions)
+    ],
+    "a series that is resumed goes on from when that is read": [
+        (of, "move", _when_read) for of in (commands, outcomes)
+    ],
+    "a count does not count what is skipped": [(plan, "less", _counts_deliveries)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],
     "the callbacks of a series have one name": [(occurrences, "source_of", _one_name)],
     "a callback that is not taken is forgotten": [(Outcomes, "_uncalled", _given_up_at_once)],

@@ -39,6 +39,8 @@ class Recurring:
             yield from self._missing(ask, lives, copies)
         else:
             yield from self._obeyed(ask, copies)
+        yield from self._lost(ask, copies)
+        yield from self._beyond(ask, copies)
 
     def _lives(self, ask: Ask) -> dict[int, set[str]]:
         """Return what was told of each occurrence."""
@@ -87,16 +89,51 @@ class Recurring:
     def _missing(self, ask: Ask, lives: dict[int, set[str]], copies: list[Copy]) -> Iterator[str]:
         """See that a series that nobody has touched came to its end, with all that it has promised."""
         count = int(ask.said("delay-count") or "")
-        if len(lives) != count:
-            yield f"{ask.source} has come to {len(lives)} occurrences, not {count}"
-        planned, jitter_ms = self._plan(ask)[:count], int(ask.said("delay-jitter") or 0)
-        if ask.said("delay-misfire") == "catch-up" and len(ask.value or b"") < LARGEST:
-            for one in planned:
-                if not any(0 <= copy.due_ms - one <= jitter_ms for copy in copies):
-                    yield f"{ask.source}: the occurrence that was planned for {one} is missing"
+        least, most = (len(lives) + sum(of(told) for told in self._skipped(ask).values()) for of in (min, max))
+        if not least <= count <= most or (self._evidence.exact and least != most):
+            yield f"{ask.source} has come to {len(lives)} occurrences and {self._skipped(ask)} skipped, not {count}"
         delivered = sum("delivered" in told for told in lives.values())
         if len({copy.due_ms for copy in copies}) < delivered:
             yield f"{ask.source}: {delivered} occurrences are said to be delivered, fewer are there"
+
+    def _skipped(self, ask: Ask) -> dict[int, set[int]]:
+        """Return how many occurrences are said to be skipped after each: after a crash perhaps another number."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for event in self._evidence.events:
+            if event["source"] == ask.source and event["event"] == "skipped":
+                found[event.get("occurrence", 1)].add(event["count"])
+        return found
+
+    def _lost(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
+        """See that all is there that was planned before a series was paused and after it was resumed."""
+        others = [one for one in self._evidence.by_id[ask.name] if one is not ask]
+        known = {"deliver-now", "pause", "resume"}
+        if ask.said("delay-misfire") != "catch-up" or not known.issuperset(one.op for one in others):
+            return
+        if len(ask.value or b"") >= LARGEST:
+            return
+        stamps = {
+            op: [stamp for one in others if one.op == op for stamp in self._stamps(one)] for op in ("pause", "resume")
+        }
+        if stamps["pause"] and max(stamps["pause"]) >= min(stamps["resume"], default=0):
+            return  # it stays paused, or was so more than once
+        since_ms, until_ms = min(stamps["pause"], default=1 << 60), max(stamps["resume"], default=0)
+        jitter_ms = int(ask.said("delay-jitter") or 0)
+        for planned_ms in self._plan(ask)[: int(ask.said("delay-count") or "")]:
+            due = any(0 <= copy.due_ms - planned_ms <= jitter_ms for copy in copies)
+            if not due and (planned_ms + jitter_ms <= since_ms or planned_ms > until_ms):
+                yield f"{ask.source}: the occurrence that was planned for {planned_ms} is missing"
+
+    def _beyond(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
+        """See that nothing comes after the last of the occurrences that were asked for."""
+        last_ms = self._plan(ask)[int(ask.said("delay-count") or "") - 1] + int(ask.said("delay-jitter") or 0)
+        moved = self._moved(ask)
+        for copy in copies:
+            if copy.due_ms > last_ms and copy.due_ms not in moved:
+                yield f"{copy} is one more than {ask.said('delay-count')}"
+
+    def _stamps(self, ask: Ask) -> set[int]:
+        return self._evidence.world.stamps.get(ask.source) or {ask.stamp_ms}
 
     def _obeyed(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
         """See that a series is over for whoever had to know its cancel, the last order."""

@@ -9,7 +9,10 @@ from tests.simulation.workload import Ask, Headers
 
 #: In so many runs there are some.
 _SHARE = 0.3
+#: So many of them are overdue when they are asked for, and get their commands at once.
+_OVERDUE = 0.4
 _MISFIRES = (None, "catch-up", "catch-up", "catch-up-last", "catch-up PT2S", "skip PT1S")
+_OPS = ("cancel", "reschedule", "deliver-now", "pause")
 
 
 def series(seed: int, settings: Settings, span_s: float, destinations: dict[str, int]) -> list[Ask]:
@@ -20,36 +23,43 @@ def series(seed: int, settings: Settings, span_s: float, destinations: dict[str,
         return found
     for number in range(rnd.randint(1, 3)):
         id_, at_s = f"series-{number}", rnd.uniform(0, span_s)
-        found.append(_request(rnd, settings, id_, at_s, sorted(destinations)))
-        for _ in range(rnd.choice((0, 0, 0, 1, 1, 2))):
-            found += _command(rnd, settings, id_, at_s)
+        overdue = rnd.random() < _OVERDUE
+        found.append(_request(rnd, settings, id_, at_s, sorted(destinations), overdue=overdue))
+        for _ in range(rnd.choice((1, 1, 2) if overdue else (0, 0, 0, 1, 1, 2))):
+            found += _command(rnd, settings, id_, at_s, overdue=overdue)
     return found
 
 
-def _request(rnd: random.Random, settings: Settings, id_: str, at_s: float, destinations: list[str]) -> Ask:
+def _request(
+    rnd: random.Random, settings: Settings, id_: str, at_s: float, destinations: list[str], *, overdue: bool
+) -> Ask:
     misfire = rnd.choice(_MISFIRES)
+    first_ms = rnd.randint(-6_000, -1_500) if overdue else rnd.randint(-1_500, 800)
     said = {
         "delay-to": rnd.choice(destinations),
         "delay-id": id_,
         "delay-every": str(rnd.choice((1_000, 1_500))),
-        "delay-count": str(rnd.randint(1, 4)),
+        "delay-count": str(rnd.randint(3, 7) if overdue else rnd.randint(1, 4)),
         **({} if misfire is None else {"delay-misfire": misfire}),
         **({"delay-jitter": "300"} if rnd.random() < 0.2 else {}),
-        **({"delay-at": str(EPOCH_MS + round(at_s * 1_000) + rnd.randint(-1_500, 800))} if rnd.random() < 0.5 else {}),
+        **({"delay-at": str(EPOCH_MS + round(at_s * 1_000) + first_ms)} if overdue or rnd.random() < 0.5 else {}),
     }
     headers: Headers = [("users", b"own"), *((name, text.encode()) for name, text in said.items())]
     return Ask(at_s, _place(rnd, settings, id_), "schedule", id_, None, headers, b"k", b"again")
 
 
-def _command(rnd: random.Random, settings: Settings, id_: str, at_s: float) -> list[Ask]:
-    """Return a command, or a pause and what ends it."""
-    op, at_s = rnd.choice(("cancel", "reschedule", "deliver-now", "pause")), at_s + rnd.uniform(-0.2, 3.0)
+def _command(rnd: random.Random, settings: Settings, id_: str, at_s: float, *, overdue: bool) -> list[Ask]:
+    """Return a command, or a pause and what ends it: some wait before they come, so that much is due by then."""
+    ops = ("reschedule", "deliver-now", "deliver-now", "pause", "pause") if overdue else _OPS
+    op, at_s = rnd.choice(ops), at_s + (rnd.uniform(0.0, 0.05) if overdue else rnd.uniform(-0.2, 3.0))
     more: Headers = []
     if op == "reschedule":
         more.append(("delay-at", b"%d" % (EPOCH_MS + round((at_s + rnd.uniform(-0.5, 2.0)) * 1_000))))
-    ops = [(op, max(0.0, at_s), more)]
+    said = [(op, max(0.0, at_s), more)]
     if op == "pause":
-        ops.append(("resume", max(0.0, at_s) + rnd.uniform(0.1, 2.0), []))
+        resumed_s = max(0.0, at_s) + rnd.uniform(0.1, 2.0)
+        asked_ms = EPOCH_MS + round(rnd.uniform(max(0.0, at_s) + 0.1, resumed_s) * 1_000)
+        said.append(("resume", resumed_s, [("delay-asked-at", b"%d" % asked_ms)] if rnd.random() < 0.3 else []))
     return [
         Ask(
             when_s,
@@ -57,11 +67,11 @@ def _command(rnd: random.Random, settings: Settings, id_: str, at_s: float) -> l
             each,
             id_,
             None,
-            [("delay-op", each.encode()), ("delay-id", id_.encode()), *said],
+            [("delay-op", each.encode()), ("delay-id", id_.encode()), *others],
             None,
             None,
         )
-        for each, when_s, said in ops
+        for each, when_s, others in said
     ]
 
 

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from app.acts.job import Job, concerns, ends_by_crc
+from app.acts.job import Job, concerns, ends_by_crc, order
 from app.dead_letters.filter import DeadLetterFilter
 from app.search.filter import Filter
-from app.search.row import Row
+from app.search.row import Row, SeriesRow
 from punctual.contract.namespaces import parse_namespaces
 from tables import keys
 
@@ -44,6 +44,14 @@ def test_what_was_there_when_it_was_given_is_known_where_offsets_count_on_from_a
     before = [("forwards", 17), ("forwards", 5_000_000), ("forwards", 5_001_000), ("requests", 69)]
     assert all(concerned(*one) for one in before)
     assert not any(concerned(*one) for one in (("forwards", 5_001_001), ("requests", 70)))
+
+
+def test_an_order_for_a_series_does_not_ask_for_the_occurrence_that_was_seen() -> None:
+    plain = Row(id="x", partition=0, row="", due_ms=1_000, to="t", source="s")
+    series = SeriesRow(headers={}, planned_ms=1_000, next_ms=[], zone="UTC", paused=False, extra=False)
+
+    assert dict(order(JOB, plain).headers)["delay-if-due"] == b"1000"
+    assert "delay-if-due" not in dict(order(JOB, msgspec.structs.replace(plain, series=series)).headers)
 
 
 def test_a_job_about_everything_is_about_no_namespaces() -> None:

@@ -23,11 +23,15 @@ AFTER = [MINUTE, HOUR - 1_000, HOUR, HOUR + 1_000, 5 * HOUR, 5 * HOUR]
 
 @dataclass(frozen=True)
 class Version:
-    """What is parked under an id, and the record that has had the last word about it."""
+    """What is parked under an id, and the record that has had the last word about it.
+
+    Its due time is the one that it was `set` to, or the moment at which it was to be delivered now, if that is earlier.
+    """
 
     due: int
     stamp: str
     source: str
+    set: int
 
 
 class Tier:
@@ -50,11 +54,12 @@ class Tier:
             stamp, by = said["delay-parked"], said["delay-source"]
             there = found.pop(id_, None)
             if "delay-to" in said:
-                found[id_] = Version(at, stamp, by)
+                found[id_] = Version(at, stamp, by, at)
             elif there is not None and op != "schedule":
                 applies = said.get("delay-if-due") in (None, str(there.due))
                 if not applies or op != "cancel":
-                    found[id_] = Version(at if applies else there.due, stamp, by)
+                    moved = replace(there, due=min(at, there.set)) if op == "deliver-now" else Version(at, "", "", at)
+                    found[id_] = replace(moved if applies else there, stamp=stamp, source=by)
         return found
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.steps.occurrences import PAUSED_MS, begun, is_missed, rule_of
+from app.steps.occurrences import begun, is_missed, rule_of
 from app.steps.outcomes import Attempted, Dropped, Rejected
+from app.steps.plan import PAUSED_MS
 from app.steps.step import Step
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.request import Reason
@@ -122,7 +123,9 @@ def test_what_was_missed_follows_the_policy(
     late = bench.now_ms - keys.due_of(row)
     events = bench.run(Dropped(row, late, "missed") if missed else bench.delivered(row))
     ending = "dropped" if missed else "delivered"
-    assert kinds(events) == [(ending, 1, None), ("accepted", next_min, 2)]
+    skipped = [("skipped", 2, None)] if next_min > 2 else []
+    assert kinds(events) == [(ending, 1, None), *skipped, ("accepted", next_min, 2)]
+    assert [event["count"] for event in events if event["event"] == "skipped"] == [next_min - 2][: len(skipped)]
 
 
 def test_a_cancel_ends_the_series(bench: Workbench) -> None:
@@ -366,3 +369,226 @@ def test_one_that_is_to_be_run_now_and_is_held_and_resumed_first_is_the_one_that
 
     assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
     assert kinds(deliver(bench))[-1] == ("accepted", 3, 3)
+
+
+# commands on a series that is overdue: all counts from their stamps --------------------------------------------------
+def rest(bench: Workbench, id_: str = "weekly") -> list[int]:
+    """Deliver what a series has until it waits for the future; return the due times in minutes after the start."""
+    found = []
+    while id_ in bench.pending() and bench.pending()[id_] <= bench.now_ms:
+        row = bench.claim(id_)
+        due = keys.due_of(row)
+        if is_missed(bench.claims[row], row, bench.now_ms):
+            bench.run(Dropped(row, bench.now_ms - due, "missed"))
+        else:
+            found.append((due - NOW) // MINUTE)
+            bench.run(bench.delivered(row))
+    return found
+
+
+def skipped(bench: Workbench) -> list[tuple[str, int, int]]:
+    """Return why, from which minute on and how many occurrences were skipped."""
+    return [
+        (event["reason"], (event["due"] - NOW) // MINUTE, event["count"])
+        for event in bench.events
+        if event["event"] == "skipped"
+    ]
+
+
+def test_one_that_is_run_now_while_it_is_overdue_loses_nothing(bench: Workbench) -> None:
+    every(bench, delay_misfire="catch-up")
+    bench.now_ms = NOW + 10 * MINUTE + 500
+    bench.command("deliver-now", "weekly")
+
+    assert rest(bench) == list(range(1, 11))
+    assert skipped(bench) == []
+    assert bench.pending() == {"weekly": NOW + 11 * MINUTE}
+
+
+def test_a_message_that_is_overdue_stays_as_overdue_when_it_is_to_be_delivered_now(bench: Workbench) -> None:
+    bench.schedule("digest", NOW + MINUTE)
+    bench.now_ms = NOW + 3 * MINUTE
+    bench.command("deliver-now", "digest")
+
+    assert bench.pending() == {"digest": NOW + MINUTE}
+
+
+def test_what_is_run_now_does_not_count(bench: Workbench) -> None:
+    every(bench, delay_count="2")
+    bench.now_ms = NOW + 1_000
+    bench.command("deliver-now", "weekly")
+
+    assert rest(bench) == [0]
+    bench.now_ms = NOW + 5 * MINUTE
+    assert rest(bench) == [2]  # the last of the two that were planned
+    assert bench.pending() == {}
+
+
+def test_what_is_run_now_twice_is_one_more(bench: Workbench) -> None:
+    every(bench, delay_count="2", delay_misfire="catch-up")
+    bench.now_ms = NOW + 1_000
+    bench.command("deliver-now", "weekly")
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 30_000))
+    bench.command("deliver-now", "weekly")
+    bench.now_ms = NOW + 5 * MINUTE
+
+    assert rest(bench) == [0, 1, 2]
+
+
+def test_a_series_that_was_resumed_in_an_outage_goes_on_from_then(bench: Workbench) -> None:
+    every(bench, delay_misfire="catch-up")
+    bench.command("pause", "weekly")
+    bench.now_ms = NOW + 14 * MINUTE + 500
+    bench.late(2, NOW + 2 * MINUTE + 500, delay_op="resume", delay_id="weekly")
+
+    assert skipped(bench) == [("paused", 1, 2)]
+    assert rest(bench) == list(range(3, 15))
+
+
+def test_what_was_due_before_a_pause_comes_when_it_is_over(bench: Workbench) -> None:
+    every(bench, delay_misfire="catch-up")
+    bench.now_ms = NOW + 9 * MINUTE + 500
+    bench.late(2, NOW + 3 * MINUTE + 500, delay_op="pause", delay_id="weekly")
+    assert bench.pending() == {"weekly": PAUSED_MS}
+    bench.late(2, NOW + 4 * MINUTE + 500, delay_op="pause", delay_id="weekly")
+    bench.late(2, NOW + 6 * MINUTE + 500, delay_op="resume", delay_id="weekly")
+
+    assert rest(bench) == [1, 2, 3, 7, 8, 9]
+    assert skipped(bench) == [("paused", 4, 3)]
+    entry = bench.store.entry(bench.store.find("weekly") or b"")
+    assert entry is not None
+    assert entry.series is not None
+    assert rule_of(entry.series).held == ()
+
+
+def test_a_series_that_is_resumed_and_was_not_paused_loses_nothing(bench: Workbench) -> None:
+    every(bench, delay_misfire="catch-up")
+    bench.now_ms = NOW + 5 * MINUTE
+    bench.command("resume", "weekly")
+
+    assert rest(bench) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("end", [{"delay_until": str(NOW + 5 * MINUTE)}, {"delay_count": "5"}])
+def test_a_series_that_is_resumed_after_its_end_is_over(bench: Workbench, end: dict[str, str]) -> None:
+    every(bench, **end)
+    bench.command("pause", "weekly")
+    bench.now_ms = NOW + 7 * MINUTE
+    by = bench.command("resume", "weekly")
+
+    assert bench.pending() == {}
+    assert skipped(bench) == [("paused", 2, 4)]
+    ending = bench.events[-1]
+    assert (ending["event"], ending["reason"], ending["by"]) == ("dropped", "missed", by)
+
+
+@pytest.mark.parametrize("end", [{"delay_until": str(NOW + 5 * MINUTE)}, {"delay_count": "5"}])
+def test_a_series_that_is_paused_and_run_now_after_its_end_runs_once(bench: Workbench, end: dict[str, str]) -> None:
+    every(bench, **end)
+    bench.command("pause", "weekly")
+    bench.now_ms = NOW + 7 * MINUTE
+    bench.command("deliver-now", "weekly")
+
+    assert rest(bench) == [7]
+    assert bench.pending() == {}
+    assert skipped(bench) == [("paused", 2, 4)]
+
+
+def test_one_that_is_put_off_says_what_it_takes_the_place_of(bench: Workbench) -> None:
+    every(bench, delay_count="5", delay_misfire="catch-up")
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 3 * MINUTE + 500))
+    bench.now_ms = NOW + 4 * MINUTE
+
+    assert rest(bench) == [3, 4]
+    assert skipped(bench) == [("moved", 2, 2)]
+    bench.now_ms = NOW + 9 * MINUTE
+    assert rest(bench) == [5]
+    assert bench.pending() == {}
+
+
+# delay-count and delay-until, across an outage -----------------------------------------------------------------------
+@pytest.mark.parametrize("end", [{"delay_until": str(NOW + 5 * MINUTE)}, {"delay_count": "5"}])
+@pytest.mark.parametrize(
+    ("misfire", "sent", "passed"),
+    [
+        ("catch-up", [1, 2, 3, 4, 5], []),
+        ("catch-up-last", [5], [("missed", 2, 3)]),
+        ("catch-up PT4M", [4, 5], [("missed", 2, 2)]),
+        ("catch-up PT1M", [], [("missed", 2, 3)]),
+        ("catch-up-last PT1M", [], [("missed", 2, 3)]),
+        ("skip", [], [("missed", 2, 3)]),
+        ("skip PT3M", [5], [("missed", 2, 3)]),
+    ],
+)
+def test_an_outage_across_the_end_of_a_series(
+    bench: Workbench, misfire: str, sent: list[int], passed: list[tuple[str, int, int]], end: dict[str, str]
+) -> None:
+    every(bench, delay_misfire=misfire, **end)
+    bench.now_ms = NOW + 7 * MINUTE + 500
+
+    assert rest(bench) == sent
+    assert skipped(bench) == passed
+    assert bench.pending() == {}
+    ended = sum(event["event"] in ("delivered", "dropped") for event in bench.events)
+    assert ended + sum(number for _, _, number in passed) == 5
+
+
+@pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
+@pytest.mark.parametrize("misfire", ["catch-up-last", "catch-up PT2M", "skip"])
+def test_a_count_ends_when_its_last_planned_time_is_there(bench: Workbench, misfire: str, said: dict[str, str]) -> None:
+    bench.ask(delay_id="weekly", delay_to="orders", delay_count="10", delay_misfire=misfire, **said)
+    first = bench.pending()["weekly"]
+    rest(bench)
+    bench.now_ms = first + 5 * MINUTE + 100
+    rest(bench)
+    bench.now_ms = first + 20 * MINUTE
+    rest(bench)
+
+    assert bench.pending() == {}
+    ended = [event for event in bench.events if event["event"] in ("delivered", "dropped")]
+    assert len(ended) + sum(number for _, _, number in skipped(bench)) == 10
+    assert max(event["due"] for event in ended) <= first + 9 * MINUTE
+
+
+# locks ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("op", ["cancel", "pause", "deliver-now", "reschedule"])
+def test_a_lock_on_a_series_holds_after_an_occurrence(bench: Workbench, op: str) -> None:
+    every(bench)
+    shown = bench.pending()["weekly"]
+    deliver(bench)
+    deliver(bench)
+    more = {"delay_at": str(bench.now_ms + 5 * MINUTE)} if op == "reschedule" else {}
+    by = bench.command(op, "weekly", delay_if_due=str(shown), **more)
+
+    told = {event["event"] for event in bench.events if event.get("by") == by}
+    assert told == {"cancelled" if op == "cancel" else "rescheduled"}
+
+
+def test_a_lock_on_a_series_with_jitter_holds_for_each_due_time(bench: Workbench) -> None:
+    every(bench, delay_jitter="20000")
+    shown = bench.pending()["weekly"]
+    deliver(bench)
+    bench.command("pause", "weekly", delay_if_due=str(shown))
+
+    assert bench.pending() == {"weekly": PAUSED_MS}
+
+
+def test_a_lock_on_a_series_holds_while_it_is_paused_or_being_sent(bench: Workbench) -> None:
+    every(bench)
+    shown = bench.pending()["weekly"]
+    bench.command("pause", "weekly")
+    bench.command("resume", "weekly", delay_if_due=str(shown))
+    row = bench.claim("weekly")
+    bench.command("cancel", "weekly", delay_if_due=str(shown))
+    bench.run(bench.delivered(row))
+
+    assert bench.pending() == {}
+
+
+def test_a_lock_on_a_series_does_not_hold_for_another_rule(bench: Workbench) -> None:
+    every(bench)
+    shown = bench.pending()["weekly"]
+    bench.ask(delay_id="weekly", delay_to="orders", delay_every="PT1M", delay_at=str(NOW + 90_000))
+    by = bench.command("cancel", "weekly", delay_if_due=str(shown))
+
+    assert bench.told()[-1][::2] == ("conflict", by)

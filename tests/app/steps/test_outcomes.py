@@ -102,7 +102,7 @@ def test_a_command_on_a_message_that_was_sent_meanwhile_came_too_late(bench: Wor
     [
         ("cancel", "cancelled", {}),
         ("reschedule", "rescheduled", {"a": LATER}),
-        ("deliver-now", "rescheduled", {"a": NOW}),
+        ("deliver-now", "rescheduled", {"a": NOW - 5}),
     ],
 )
 def test_a_command_on_a_message_that_was_not_sent_applies(

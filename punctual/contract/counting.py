@@ -1,0 +1,42 @@
+"""How many times a series has in a range of time, at a cost that does not grow with their number."""
+
+from typing import Final
+
+from punctual.contract import cron
+from punctual.contract.recurrence import Recurrence
+from punctual.contract.zones import UTC
+
+#: More than any range has: a second each, up to the year 9999.
+MOST: Final = 1 << 40
+
+
+def planned_between(rule: Recurrence, after_ms: int, to_ms: int, most: int | None = None) -> int:
+    """Return how many times a rule plans after `after_ms` and not after `to_ms`, up to `most` of them."""
+    most = MOST if most is None else most
+    if rule.until_ms is not None:
+        to_ms = min(to_ms, rule.until_ms)
+    if to_ms <= after_ms or most <= 0:
+        return 0
+    if rule.cron is not None:
+        return min(most, cron.schedule(rule.cron, rule.zone or UTC).number(after_ms // 1_000, to_ms // 1_000))
+    assert rule.every_ms is not None
+    before, there = (max(-1, (ms - rule.anchor_ms) // rule.every_ms) for ms in (after_ms, to_ms))
+    return min(there - before, most)
+
+
+def nth_after(rule: Recurrence, after_ms: int, number: int, to_ms: int) -> int | None:
+    """Return the time that is planned as the one with this number after `after_ms`, None if it is after `to_ms`."""
+    if rule.every_ms is not None:
+        first_ms = rule.after(after_ms)
+        found = None if first_ms is None else rule.after(first_ms - 1 + (number - 1) * rule.every_ms)
+        return None if found is None or found > to_ms else found
+    if planned_between(rule, after_ms, to_ms, number) < number:
+        return None
+    low, high = after_ms // 1_000, to_ms // 1_000
+    while high - low > 1:
+        middle = (low + high) // 2
+        if planned_between(rule, after_ms, middle * 1_000, number) < number:
+            low = middle
+        else:
+            high = middle
+    return high * 1_000
