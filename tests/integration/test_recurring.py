@@ -151,9 +151,9 @@ def test_commands_that_are_given_in_an_outage_count_from_then(installation: Inst
 
     for id_, since in (("run", at), ("twice", at), ("held", resumed)):
         expected = [due for due in range(at, at + 7_000, _EVERY_MS) if due > since - 1]
-        eventually(lambda of_=of, id_=id_, last=expected[-1]: last in dues(of_(installation, to, id_)), 20, id_)
+        await_due(installation, to, id_, expected[-1])
         assert set(expected) <= dues(of(installation, to, id_))
-    eventually(lambda: at + 3 * _EVERY_MS in dues(of(installation, to, "counted")), what="the last of four")
+    await_due(installation, to, "counted", at + 3 * _EVERY_MS)
     assert max(dues(of(installation, to, "counted"))) == at + 3 * _EVERY_MS
     passed = sum(
         event["count"] for event in installation.events() if event["event"] == "skipped" and event["id"] == "counted"
@@ -162,6 +162,11 @@ def test_commands_that_are_given_in_an_outage_count_from_then(installation: Inst
         event.get("occurrence", 1) for event in installation.events() if event["id"] == "counted" and "late" in event
     }
     assert len(ended) + passed == 4
+
+
+def await_due(installation: Installation, to: str, id_: str, due: int) -> None:
+    """Wait for the delivery of an occurrence."""
+    eventually(lambda: due in dues(of(installation, to, id_)), 20, f"{id_}, due at {due}")
 
 
 def dues(records: list[Record]) -> set[int]:
