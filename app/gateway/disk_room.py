@@ -1,8 +1,8 @@
 """Whether the gateway's disk has room for what it is about to write: the spool and the keys ask the same."""
 
+import asyncio
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,7 @@ class DiskRoom:
 
     def enough(self) -> bool:
         """Return whether the disk has room, as of a second ago at most."""
-        now_s = time.monotonic()
+        now_s = asyncio.get_running_loop().time()
         if now_s - self._looked_s >= _LOOK_EVERY_S:
             self._looked_s = now_s
             disk = os.statvfs(self._path)
