@@ -23,7 +23,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What came of an order: an event's name, `sent` if events are switched off, `pending` if nobody has told in time.
 
     `source` is the order's own record, `sentence` is for people, and `ended` what the event is called by which the
-    message had ended before, as far as that is known.
+    message had ended before, as far as that is known. `warning` says that a cron expression is unlikely to mean what it
+    says.
     """
 
     outcome: str
@@ -31,6 +32,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str
     ended: str | None = None
     event: dict[str, Any] | None = None
+    warning: str | None = None
 
 
 def event_of(value: bytes | None) -> dict[str, Any] | None:

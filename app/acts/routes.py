@@ -2,10 +2,12 @@
 
 import asyncio
 import uuid
+import warnings
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 
 from app.access.roles import ASKER, Asker
@@ -31,6 +33,7 @@ from app.search.scans import ScanFailed
 from app.search.search import LOCAL
 from app.web.answers import as_json
 from punctual.client.requests import Operation, Request, command, schedule
+from punctual.contract.cron import doubt
 
 Handler = Callable[["View", web.Request], Coroutine[Any, Any, web.StreamResponse]]
 
@@ -109,10 +112,17 @@ class View:
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages: ask for a message to be delivered."""
         body, asker = await body_of(request, _CONTENT), request[ASKER]
-        id_ = self._id(request, text(body, "id") or uuid.uuid4().hex)
-        order = message_of(body, id_)
+        said = text(body, "id")
+        if said == "":
+            raise BadBody("id is empty: give 1 to 256 bytes, or leave it out to get an automatic one")
+        id_ = self._id(request, uuid.uuid4().hex if said is None else said)
+        with warnings.catch_warnings(action="ignore"):  # the answer has it
+            order = message_of(body, id_)
         topic = self._acts.bounds.input_for(asker, id_, body.get("to"), text(body, "to_cluster"))
-        return await self._order(request, "create", order, {**body, "id": id_} if "id" in body else body, topic)
+        asked = _recorded({**body, "id": id_} if "id" in body else body)
+        outcome = await self._acts.order(actor_of(request), "create", order, asked, topic)
+        schedule = text(body, "cron")
+        return _answer(outcome if not schedule else msgspec.structs.replace(outcome, warning=doubt(schedule)))
 
     @told
     async def cancel(self, request: web.Request) -> web.StreamResponse:
@@ -246,11 +256,8 @@ class View:
         order = command(act, self._id(request, request.match_info["id"]), if_due=moment(body, "if_due"))
         return await self._order(request, act, order, body)
 
-    async def _order(
-        self, request: web.Request, act: str, order: Request, asked: dict[str, Any], topic: str | None = None
-    ) -> web.Response:
-        asked = {name: said for name, said in asked.items() if name not in ("value", "headers", "key")}
-        return _answer(await self._acts.order(actor_of(request), act, order, asked, topic))
+    async def _order(self, request: web.Request, act: str, order: Request, asked: dict[str, Any]) -> web.Response:
+        return _answer(await self._acts.order(actor_of(request), act, order, _recorded(asked)))
 
     async def _control(
         self, request: web.Request, act: str, asked: dict[str, Any], changes: dict[str, Any]
@@ -286,6 +293,11 @@ def message_of(body: dict[str, Any], id_: str) -> Request:
         count=body.get("count"),
         misfire=text(body, "misfire"),
     )
+
+
+def _recorded(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return what the audit keeps of a body: all but the message itself."""
+    return {name: said for name, said in asked.items() if name not in ("value", "headers", "key")}
 
 
 def _answer(outcome: Outcome) -> web.Response:

@@ -13,6 +13,7 @@ from app.gateway.draft import Draft
 from app.gateway.keys.once import AGAIN
 from app.gateway.problem import Problem
 from app.settings import Settings
+from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -27,6 +28,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `id` is its name for all orders. `due` says when it is due (RFC 3339), `due_ms` the same in epoch milliseconds;
     commands other than `reschedule` have none. `source` is where its record is, `topic-partition-offset`.
+    `warning` is there if a cron expression is unlikely to mean what it says.
     """
 
     status: int
@@ -35,6 +37,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     due_ms: int | None = None
     to: str | None = None
     source: str | None = None
+    warning: str | None = None
 
 
 class Messages(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +106,7 @@ def told(done: Done) -> Message:
         due_ms=asked.due_ms if is_due else None,
         to=asked.to or None,
         source=done.source,
+        warning=None if asked.recurrence is None or asked.recurrence.cron is None else doubt(asked.recurrence.cron),
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from punctual.cli.exits import Exit
 from punctual.cli.kafka import add_kafka, client_of, told_errors
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
-from punctual.cli.terminal import legible, write
+from punctual.cli.terminal import legible, say, write
 from punctual.cli.times import moment, span
 
 _STDIN: Final = "-"
@@ -78,8 +79,11 @@ def run(options: Options) -> Exit:
     given: dict[str, Any] = {name: getattr(options, name) for name in _OPTIONS}
     given["key"] = None if options.key is None else os.fsencode(options.key)
     given["headers"] = [_header(text) for text in options.header]
-    with told_errors(), client_of(options) as client:
+    with told_errors(), client_of(options) as client, warnings.catch_warnings(record=True) as doubts:
+        warnings.simplefilter("always", UserWarning)
         id_ = client.delay(options.to, value, **given)
+    for doubt in doubts:
+        say(f"warning: {doubt.message}")
     if options.format == JSON:
         write_json({"id": id_, "to": options.to})
     else:

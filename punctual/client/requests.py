@@ -18,6 +18,7 @@ from punctual.client.times import due_after_ms, epoch_ms, span_ms
 from punctual.client.user_headers import Headers, RawHeader, user_headers
 from punctual.client.values import Key, key_bytes, value_bytes
 from punctual.contract import headers as names
+from punctual.contract.native import NOTHING
 from punctual.contract.request import TOPIC_NAME
 from punctual.contract.times import write_time
 from punctual.encryption import ALGORITHM_HEADER, KEY_ID_HEADER, Keyring
@@ -176,6 +177,8 @@ def _lateness(max_late: timedelta | None, if_late: IfLate | None) -> list[RawHea
         if if_late not in get_args(IfLate):
             raise InvalidOptionError(f"if_late={if_late!r} is none of {', '.join(get_args(IfLate))}.")
         if max_late is not None:
+            if not max_late and if_late != "deliver":
+                raise InvalidOptionError(f"max_late={max_late!r} beside if_late={if_late!r} {NOTHING}.")
             headers.append((names.IF_LATE, if_late.encode()))
         elif if_late != "deliver":
             raise InvalidOptionError(

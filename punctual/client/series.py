@@ -1,13 +1,19 @@
 """What makes a message a recurring one, as the client's arguments say it."""
 
+import warnings
 from datetime import datetime, timedelta
+from typing import Final
 
 from punctual.client.errors import InvalidOptionError
 from punctual.client.times import epoch_ms, span_ms
 from punctual.client.user_headers import RawHeader
 from punctual.contract import headers as names
 from punctual.contract import recurring
+from punctual.contract.cron import doubt as unlikely
 from punctual.contract.request import Refusal
+
+#: Whoever calls a client's method that calls `schedule`.
+_CALLER: Final = 4
 
 
 def series_headers(
@@ -20,7 +26,8 @@ def series_headers(
 ) -> list[RawHeader]:
     """Return the headers that ask for a series, none if nothing is given; `options.DelayOptions` says what each means.
 
-    Raises InvalidOptionError, with the worker's own sentence.
+    Warns of a cron expression that is unlikely to mean what it says. Raises InvalidOptionError, with the worker's own
+    sentence.
     """
     said = {
         names.EVERY: None if every is None else str(span_ms(every, "every")),
@@ -37,4 +44,7 @@ def series_headers(
         recurring.decode(given, 0, None)  # when it is asked for is the worker's to judge
     except Refusal as refusal:
         raise InvalidOptionError(refusal.sentence) from refusal
+    doubt = None if cron is None else unlikely(cron)
+    if doubt is not None:
+        warnings.warn(f"cron={cron!r}: {doubt}.", stacklevel=_CALLER)
     return [(name, text.encode()) for name, text in given.items()]

@@ -3,9 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 from punctual.client.errors import InvalidDueTimeError, InvalidOptionError
+from punctual.contract.times import LONGEST_MS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_LONGEST = timedelta(milliseconds=LONGEST_MS)
+_TOO_LONG = f"too long: the longest is timedelta(milliseconds={LONGEST_MS}), 31,000 years."
 
 
 def epoch_ms(moment: datetime, option: str = "at") -> int:
@@ -33,22 +36,32 @@ def epoch_ms(moment: datetime, option: str = "at") -> int:
 
 
 def due_after_ms(span: timedelta) -> int:
-    """Return the delay in milliseconds, rounded up. Raises InvalidDueTimeError when negative or no timedelta."""
+    """Return the delay in milliseconds, rounded up.
+
+    Raises InvalidDueTimeError when it is negative, longer than the contract's durations, or no timedelta.
+    """
     if not isinstance(span, timedelta):
         raise InvalidDueTimeError(f"after={span!r} is not a timedelta: write after=timedelta(seconds=30).")
     if span < timedelta(0):
         raise InvalidDueTimeError(
             f"after={span!r} is negative: a delay counts from now on; write after=timedelta(0) for at once."
         )
+    if span > _LONGEST:
+        raise InvalidDueTimeError(f"after={span!r} is {_TOO_LONG}")
     return _ceil(span)
 
 
 def span_ms(span: timedelta, option: str) -> int:
-    """Return a span in milliseconds, rounded up. Raises InvalidOptionError when negative or no timedelta."""
+    """Return a span in milliseconds, rounded up.
+
+    Raises InvalidOptionError when it is negative, longer than the contract's durations, or no timedelta.
+    """
     if not isinstance(span, timedelta):
         raise InvalidOptionError(f"{option}={span!r} is not a timedelta: write {option}=timedelta(minutes=10).")
     if span < timedelta(0):
         raise InvalidOptionError(f"{option}={span!r} is negative: give zero or more.")
+    if span > _LONGEST:
+        raise InvalidOptionError(f"{option}={span!r} is {_TOO_LONG}")
     return _ceil(span)
 
 

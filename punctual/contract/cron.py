@@ -25,6 +25,8 @@ END_S: Final = int(datetime.fromisoformat("9900-01-01T00:00:00Z").timestamp())
 #: More than any two clocks differ by: what is further off is not changed by what is here.
 _FAR_S: Final = 2 * DAY_S
 _FIELDS: Final = (5, 6)
+#: How many values each field has.
+_SIZES: Final = (("second", 60), ("minute", 60), ("hour", 24), ("day-of-month", 31), ("month", 12), ("day-of-week", 7))
 #: No expression is longer.
 LETTERS: Final = 256
 
@@ -131,6 +133,23 @@ def _judge(text: str) -> _Verdict:
         sentence = f"{text[:64]!r} is no schedule: its {field} cannot be. See docs/reference/records.md"
         return _Verdict("", f"{sentence}#recurring-messages")
     return _Verdict(" ".join(fields))
+
+
+def doubt(text: str) -> str | None:
+    """Return a sentence if an expression that `parse` takes is unlikely to mean what its writer wants, else None.
+
+    A step that is larger than its field leaves the first value alone: `*/90` in minutes is once an hour.
+    """
+    fields = NAMED.get(text, text).split()
+    for (name, size), field in zip(_SIZES[-len(fields) :], fields, strict=True):
+        for term in field.split(","):
+            begin, _, step = term.partition("/")
+            if step.isdigit() and int(step) > size:
+                return (
+                    f"the step of {term} is longer than the {name} field, which has {size} values: it matches only the "
+                    f"first value of {begin}"
+                )
+    return None
 
 
 @lru_cache(maxsize=2048)

@@ -22,6 +22,7 @@ _OPS: dict[str, Op] = {
 }
 #: What may happen past the lateness that is allowed.
 LATE_POLICIES = ("deliver", "drop", "dead-letter")
+NOTHING = "delivers nothing, because each message is a little late: allow some milliseconds or seconds"
 #: What is looked up for each record.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
 _DUE, _SOURCE, _RETRY, _RECURRENCE = names.DUE, names.SOURCE, names.RETRY, names.RECURRENCE
@@ -246,6 +247,8 @@ def _options(request: Request, said: dict[str, str]) -> None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} can be {', '.join(LATE_POLICIES)}.")
     if request.if_late is not None and request.max_late_ms is None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: late by how much?")
+    if request.max_late_ms == 0 and request.if_late not in (None, "deliver") and request.parked is None:
+        raise Refusal(Reason.MALFORMED, f"{names.MAX_LATE} 0 beside {names.IF_LATE} {request.if_late} {NOTHING}.")
     if _RETRY not in said:
         retry.carry(request, said)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from punctual.contract import headers as names
 from punctual.contract.dialects import Dialect
-from punctual.contract.native import LATE_POLICIES, Record, spread_of
+from punctual.contract.native import LATE_POLICIES, NOTHING, Record, spread_of
 from punctual.contract.request import Request
 from punctual.contract.times import LONGEST_MS, parse_duration
 
@@ -49,6 +49,9 @@ def parse_policies(text: str) -> Policies:
         raise ValueError(msg)
     if "if_late" in found and "max_late_ms" not in found:
         msg = "if-late needs max-late: late by how much?"
+        raise ValueError(msg)
+    if found.get("max_late_ms") == 0 and found.get("if_late") in ("drop", "dead-letter"):
+        msg = f"max-late 0 {NOTHING}"
         raise ValueError(msg)
     return Policies(**found)
 

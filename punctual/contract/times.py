@@ -14,6 +14,8 @@ MAX_DIGITS = 15
 LONGEST_MS = 10**MAX_DIGITS - 1
 #: Milliseconds have had 12 digits since 1973, seconds have 9 to 11 of them between 1973 and the year 5138.
 DIGITS_OF_SECONDS = range(9, 12)
+#: 10000-01-01, which datetime does not know any more.
+_END_MS = 253_402_300_800_000
 #: More than any duration below 10^15 ms needs. A longer text is not even looked at.
 _MAX_LETTERS = 128
 
@@ -37,7 +39,7 @@ def parse_time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(f"{day}T{time[:-2]}59" if leap else f"{day}T{time}").replace(tzinfo=_zone(zone))
     except ValueError as error:
-        msg = f"{text[:64]!r} is no time: {error}"
+        msg = f"{text[:64]!r} is no time: there is no such date, hour or zone"
         raise ValueError(msg) from error
     seconds = (moment - _EPOCH) // timedelta(seconds=1) + leap
     if seconds < 0:
@@ -61,10 +63,10 @@ def parse_seconds(text: str) -> int:
 
 
 def moment_of(at_ms: int) -> datetime:
-    """Return the moment that epoch milliseconds say, exactly.
-
-    Raises ValueError, OverflowError or OSError beyond the year 9999.
-    """
+    """Return the moment that epoch milliseconds say, exactly. Raises ValueError beyond the year 9999."""
+    if not 0 <= at_ms < _END_MS:
+        msg = f"{at_ms} is no moment before the year 10000 in epoch milliseconds"
+        raise ValueError(msg)
     return datetime.fromtimestamp(at_ms // 1000, UTC).replace(microsecond=at_ms % 1000 * 1000)
 
 

@@ -65,6 +65,9 @@ def test_a_message_is_created_found_moved_and_delivered_now(installation: Instal
 def test_a_message_s_life_is_told_while_it_is_pending_and_after(installation: Installation) -> None:
     to = installation.topic()
     post(installation, "/messages", {"to": to, "after": "PT1H", "id": "told", "value": "v"})
+    hourly = post(installation, "/messages", {"to": to, "cron": "*/90 * * * *", "id": "hourly", "value": "v"})[1]
+    assert "the step of */90 is longer than the minute field" in hourly["warning"]
+    post(installation, "/messages/hourly/cancel", {})
     post(installation, "/messages/told/reschedule", {"after": "PT2H"})
     status, answer = get(installation, "/messages/told?life=1")
     assert (status, [event["event"] for event in answer["life"]]) == (200, ["accepted", "rescheduled"])
@@ -125,6 +128,9 @@ def test_a_message_that_is_refused_is_said_to_be(installation: Installation) -> 
         ("/messages", {"to": "t"}, "No due time"),
         ("/messages", {"to": "t", "after": "soon"}, "after: "),
         ("/messages", {"to": "a b", "after": 1}, "cannot be a topic"),
+        ("/messages", {"to": "t", "after": 1, "id": ""}, "id is empty: give 1 to 256 bytes, or leave it out"),
+        ("/messages", {"to": "t", "at": 999999999999999}, "at: 999999999999999 is no moment before the year 10000"),
+        ("/messages", {"to": "t", "cron": "* * * */27,2-28 */1 1#5"}, "has no occurrence: its months have no such day"),
         ("/messages", {"to": "t", "after": 1, "typo": 1}, "there is no field 'typo' here"),
         ("/messages", {"to": "t", "after": 1, "value": 7}, 'value should be text, or {"base64": "…"}'),
         ("/messages", [], "should be a JSON object"),

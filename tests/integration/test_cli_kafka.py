@@ -79,6 +79,9 @@ def test_a_message_that_recurs_is_sent_with_all_that_can_be_said_of_it(cli: Cli,
         "delay-cron": "0 8 * * mon", "delay-zone": "Europe/Berlin", "delay-count": "3",
         "delay-misfire": "catch-up-last 60000", "delay-jitter": "60000",
     }  # fmt: skip
+    doubtful = cli("send", "--to", installation.topic(), "--id", "report", "--cron", "*/90 * * * *", "value")
+    assert (doubtful.code, doubtful.out) == (Exit.DONE, "report\n")
+    assert doubtful.err.startswith("warning: cron='*/90 * * * *': the step of */90 is longer than the minute field")
     installation.requests.cancel("report")
     installation.requests.flush()
     installation.await_event("cancelled", "report")

@@ -16,6 +16,7 @@ from punctual import (
     InvalidIdError,
     InvalidOptionError,
     InvalidRequestError,
+    exponential,
 )
 from punctual.client.requests import Operation, Request, command, schedule
 
@@ -219,3 +220,32 @@ def test_a_series_is_asked_for_as_the_headers_say_it() -> None:
 def test_a_series_that_cannot_be_is_refused_in_the_workers_words(options: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidOptionError, match=re.escape(says)):
         schedule("orders", b"v", **options)
+
+
+@pytest.mark.parametrize("span", [timedelta.max, timedelta(days=999_999_999), timedelta(milliseconds=10**15)])
+@pytest.mark.parametrize("option", ["after", "max_late", "dedupe", "no_later", "jitter", "every"])
+def test_a_span_longer_than_the_contract_has_is_refused_at_once(option: str, span: timedelta) -> None:
+    due = {} if option in ("after", "every") else {"after": SOON}
+    with pytest.raises(InvalidRequestError, match=f"{option}=.* is too long: the longest is timedelta"):
+        schedule("orders", b"", **{**due, option: span})  # type: ignore[arg-type]
+
+    with pytest.raises(InvalidRequestError, match=r"base=.* is too long"):
+        exponential(timedelta.max)
+
+
+def test_the_longest_span_is_taken() -> None:
+    said = dict(schedule("orders", b"", after=timedelta(milliseconds=10**15 - 1)).headers)
+
+    assert said["delay-after"] == b"999999999999999"
+
+
+def test_no_lateness_at_all_is_refused_where_it_would_deliver_nothing() -> None:
+    with pytest.raises(InvalidRequestError, match=r"max_late=.*beside if_late='drop' delivers nothing"):
+        schedule("orders", b"", after=SOON, max_late=timedelta(0), if_late="drop")
+
+
+def test_a_doubtful_cron_expression_is_warned_of() -> None:
+    with pytest.warns(
+        UserWarning, match=r"cron='\*/90 \* \* \* \*': the step of \*/90 is longer than the minute field"
+    ):
+        schedule("orders", b"", cron="*/90 * * * *")

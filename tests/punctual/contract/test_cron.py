@@ -14,7 +14,7 @@ from cronsim import CronSim, CronSimError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from punctual.contract.cron import END_S, NAMED, Schedule, parse
+from punctual.contract.cron import END_S, NAMED, Schedule, doubt, parse
 from tests.punctual.contract.walked import DAY_S, Asked, Walk
 
 #: All zones of tzdata, two decades, instead of one decade of those whose clocks do the oddest things.
@@ -276,3 +276,25 @@ def test_the_library_is_the_one_that_has_been_read() -> None:
     assert next(calendar) == datetime(2026, 1, 2, 2, 30)  # noqa: DTZ001
     with pytest.raises(CronSimError, match=r"^Bad day-of-month$"):
         CronSim("0 0 30 2 *", datetime.now(UTC))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "*/90 * * * *",
+            "the step of */90 is longer than the minute field, which has 60 values: it matches only the first",
+        ),
+        ("0 */36 * * *", "longer than the hour field, which has 24 values"),
+        ("*/75 * * * * *", "the second field"),
+        ("0 0 1-15/40 * *", "the first value of 1-15"),
+        ("*/60 */24 * * *", None),
+        ("*/45 * * * *", None),
+        ("@daily", None),
+    ],
+)
+def test_a_step_longer_than_its_field_is_doubtful(text: str, says: str | None) -> None:
+    found = doubt(parse(text))
+
+    assert (found is None) == (says is None)
+    assert says is None or says in (found or "")

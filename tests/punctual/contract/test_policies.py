@@ -83,3 +83,10 @@ def test_a_dialect_that_cannot_say_them_has_them_too() -> None:
     asked = decoded(record, dialect="deliver-after:orders")
 
     assert (asked.due_ms, asked.no_later_ms) == (spread(asked.id, NOW, 500), 10_000)
+
+
+def test_a_policy_that_delivers_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="max-late 0 delivers nothing"):
+        parse_policies("max-late 0 if-late drop")
+
+    assert parse_policies("max-late 0").max_late_ms == 0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from punctual.contract.times import parse_duration, parse_seconds, parse_time, write_time
+from punctual.contract.times import moment_of, parse_duration, parse_seconds, parse_time, write_time
 
 LAST_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
@@ -240,3 +240,13 @@ def test_seconds_are_digits_and_what_has_more_of_them_is_no_second() -> None:
     ):
         with pytest.raises(ValueError, match=why):
             parse_seconds(text)
+
+
+def test_what_is_no_moment_is_said_in_our_own_words() -> None:
+    assert moment_of(253_402_300_799_999).year == 9999
+    for at_ms in (253_402_300_800_000, 10**15 - 1, 1 << 70, -1):
+        with pytest.raises(ValueError, match=f"^{at_ms} is no moment before the year 10000 in epoch milliseconds$"):
+            moment_of(at_ms)
+    for text in ("0000-01-01T00:00:00Z", "2030-02-30T00:00:00Z", "2030-01-01T25:00:00Z", "2030-01-01T00:00:00+24:00"):
+        with pytest.raises(ValueError, match=r"is no time: there is no such date, hour or zone$"):
+            parse_time(text)
