@@ -9,11 +9,11 @@ import faust
 class Chunk:
     """Records of one topic partition, in order."""
 
-    __slots__ = ("_records", "generation", "partition", "topic")
+    __slots__ = ("_records", "generation", "heavy", "partition", "topic")
 
-    def __init__(self, records: Sequence[Any], generation: int) -> None:
-        """Wrap records that were fetched in a generation of the group."""
-        self.generation = generation
+    def __init__(self, records: Sequence[Any], generation: int, *, heavy: bool = False) -> None:
+        """Wrap records that were fetched in a generation of the group; `heavy` ones have many bytes."""
+        self.generation, self.heavy = generation, heavy
         self.topic, self.partition = records[0].topic, records[0].partition
         self._records = records
 

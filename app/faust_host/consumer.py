@@ -18,6 +18,7 @@ from mode import Service
 from app.errors import GroupLost
 from app.faust_host.chunk import Chunk, FetchedChunks
 from app.kafka.patches import lenient_records
+from app.kafka.patches.heavy_batches import heavy
 from app.partition import pacing
 from app.process.fatal import end_process
 
@@ -100,6 +101,7 @@ class Consumer(driver.Consumer):
         """Hear that a chunk is in the table."""
         if chunk.generation == self.app.consumer_generation_id:
             self._ahead[TP(chunk.topic, chunk.partition)] -= 1
+            heavy.send_on(-chunk.heavy)
 
     async def _drain_messages(self, fetcher: Any) -> None:
         """Feed the streams: in place of Faust's loop, which makes four tasks for each message (consumer.py:1220)."""
@@ -126,6 +128,7 @@ class Consumer(driver.Consumer):
         open_ = {tp for tp in self._get_active_partitions() if self._ahead.get(tp, 0) < _AHEAD}
         # What is full or paused may be open before anything comes for the others.
         aside = catching_up or self._paused_partitions or len(open_) < len(self._get_active_partitions())
+        aside = aside or heavy.waiting
         poll_s = _BUSY_POLL_S if aside else _IDLE_POLL_S
         if not open_:
             await asyncio.sleep(poll_s)
@@ -145,8 +148,10 @@ class Consumer(driver.Consumer):
         if found and generation == self.app.consumer_generation_id:
             chunks = []
             for tp, records in found.items():
-                new = [Chunk(records[begin : begin + CHUNK], generation) for begin in range(0, len(records), CHUNK)]
+                weighs, begins = type(records) is lenient_records.Heavy, range(0, len(records), CHUNK)
+                new = [Chunk(records[begin : begin + CHUNK], generation, heavy=weighs) for begin in begins]
                 self._ahead[tp] = self._ahead.get(tp, 0) + len(new)
+                heavy.send_on(len(new) * weighs)
                 chunks += new
             if self.flow_active:  # else a rebalance begins: what is dropped stays ahead until forget()
                 tp, records = next(iter(found.items()))
@@ -197,6 +202,7 @@ class Consumer(driver.Consumer):
     def forget(self) -> None:
         """Forget what was on its way before a rebalance."""
         self._ahead.clear()
+        heavy.forget()
         self.reached.clear()
 
     def state_of(self, tp: TP) -> Any:

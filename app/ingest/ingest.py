@@ -14,6 +14,7 @@ from app.ingest.policy import AHEAD_MS, Policy
 from app.ingest.refusals import Refusals
 from app.ingest.schedules import Schedules
 from app.ingest.usual_requests import UsualRequests
+from app.kafka.patches.lenient_records import Unread
 from app.steps.context import Context
 from app.steps.step import OutgoingRecord, Step
 from punctual.contract import forward, request
@@ -25,6 +26,9 @@ from tables.entry import RECURRING
 from tables.orders import OF_SERIES, UNKNOWN_MS
 
 Read = tuple[Record, Request | Refusal]
+
+#: Of a value, about 4 ms: compressed, a record that is far too large to be accepted costs its sender nothing.
+_CRC_BYTES = 4 << 20
 
 _TOO_OLD = (
     "recurring messages are possible when all workers of the installation know them: upgrade the others, or take "
@@ -90,9 +94,7 @@ class Ingest:
         latest_ms = step.broker_ms + AHEAD_MS
         forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
         allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
-        decode = forward.decode if forwarded else self._dialect(topic).decode
-        if self._rates is not None:
-            decode = self._rates.limited(decode, topic, self._number, start + base, latest_ms)
+        decode = self._decoder(records[0], position, latest_ms)
         found: list[Read] = []
         append = found.append
         for record in each(records):
@@ -121,9 +123,18 @@ class Ingest:
                         self._memory.waited(broker_ms)
                 append((record, asked))
             except Refusal as refusal:
-                append((record, refusal))
+                append((record, refusal.with_traceback(None)))  # else a cycle would keep all these records
         self._read_ms = stamp_ms
         return found
+
+    def _decoder(self, first: Record, position: Position, latest_ms: int) -> Callable[[Record], Request]:
+        """Return what decodes records of one topic, of which this is the first."""
+        if isinstance(first, Unread):  # it comes alone
+            return _refuses(first, position.base)
+        decode = forward.decode if first.topic == self._forwards else self._dialect(first.topic).decode
+        if self._rates is None:
+            return decode
+        return self._rates.limited(decode, first.topic, self._number, position.offset + position.base, latest_ms)
 
     def _position(self, step: Step, topic: str) -> Position:
         """Return how far a topic is read, and which stamp that has."""
@@ -147,12 +158,13 @@ class Ingest:
             if taken and step.size >= limit:
                 break
             taken += 1
+            if isinstance(asked, Refusal):
+                self._refusals.refuse(step, record, asked)
+                continue
             try:
-                if isinstance(asked, Refusal):
-                    raise asked
                 self._route(step, record, asked, partitions_of)
             except Refusal as refusal:
-                if record.topic == self._forwards and isinstance(asked, Request):
+                if record.topic == self._forwards:
                     self._refusals.refuse_forwarded(step, asked, refusal)
                 else:
                     self._refusals.refuse(step, record, refusal)
@@ -234,6 +246,22 @@ def _renumbered(record: Record, base: int) -> Record:
     return PlainRecord(record.topic, record.partition, offset, stamp_ms, record.key, record.value, record.headers)
 
 
+def _refuses(unread: Unread, base: int) -> Callable[[Record], Request]:
+    """Return the decoder of what stands for a batch that cannot be unpacked."""
+    first, last = unread.first + base, unread.offset + base
+    which = f"record {first}" if first == last else f"the records {first} to {last}"
+    reason = Reason.TOO_LARGE if unread.too_large else Reason.MALFORMED
+    sentence = (
+        f"The batch with {which} of {unread.topic}-{unread.partition} was passed over: {unread.why}. Send them again "
+        "in smaller batches."
+    )
+
+    def decode(_: Record) -> Request:
+        raise Refusal(reason, sentence)
+
+    return decode
+
+
 def crc_of(key: bytes | None, value: bytes | None) -> int:
-    """Return the number by which a record is known again."""
-    return zlib.crc32(value or b"", zlib.crc32(key or b""))
+    """Return the number by which a record is known again: of its key and the first bytes of its value."""
+    return zlib.crc32((value or b"")[:_CRC_BYTES], zlib.crc32(key or b""))

@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import time
 from typing import Any
 
 from aiokafka.record.util import calc_crc32c
@@ -30,6 +31,45 @@ def send_nameless(bootstrap: str, topic: str, partition: int, to: str, count: in
         headers: list[tuple[str, bytes | None]] = [("delay-to", to.encode()), ("delay-after", b"0")]
         assert batch.append(0, b"nameless", b"%d" % number, [*headers, (HOLE.decode(), b"\x00")])
     asyncio.run(send_batches(bootstrap, topic, partition, batch))
+
+
+class PackedBatch(Batch):
+    """A batch of so many records, whose bytes are packed already."""
+
+    __slots__ = ("_codec", "_count", "_packed")
+
+    def __init__(self, packed: bytes, count: int, codec: int) -> None:
+        super().__init__()
+        assert self.append(0, None, None)
+        self._packed, self._count, self._codec = packed, count, codec
+
+    def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:
+        """Return its bytes."""
+        now_ms = time.time_ns() // 1_000_000
+        head = struct.pack(
+            ">hiqqqhii",
+            self._codec, self._count - 1, now_ms, now_ms, producer_id, epoch, sequence, self._count,
+        )  # fmt: skip
+        checked = head + self._packed
+        rest = struct.pack(">ibI", -1, 2, calc_crc32c(checked)) + checked
+        return struct.pack(">qi", 0, len(rest)) + rest
+
+
+def record_of(distance: int, value: bytes | None) -> bytes:
+    """Return a record without key and headers as it is in a batch."""
+    said = b"" if value is None else value
+    inner = b"\0" + varint(0) + varint(distance) + varint(-1) + varint(-1 if value is None else len(said)) + said
+    return varint(len(inner) + 1) + inner + varint(0)
+
+
+def varint(number: int) -> bytes:
+    """Return a number as Kafka's records have it."""
+    left, out = (number << 1 ^ number >> 63) & (1 << 64) - 1, bytearray()
+    while left >= 0x80:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
 
 
 async def send_batches(bootstrap: str, topic: str, partition: int, *batches: Batch) -> None:

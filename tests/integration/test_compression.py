@@ -1,10 +1,19 @@
 """Producers compress as they like, and commit or abort their transactions."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
+from aiokafka.codec import gzip_encode, lz4_encode, zstd_encode
 from confluent_kafka import Producer
 
 from tests.harness.kafka import Requests, now_ms
-from tests.integration.installation import Installation
+from tests.harness.raw import PackedBatch, record_of, send_batches
+from tests.integration.conftest import Run
+from tests.integration.installation import PARTITIONS, Installation
+
+#: A codec's number, and what packs with it. Of snappy 40 MB of nothing do not fit into a batch.
+_PACKED = {1: gzip_encode, 3: lz4_encode, 4: zstd_encode}
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -58,3 +67,38 @@ def test_requests_of_an_aborted_transaction_are_never_delivered(installation: In
         producer.commit_transaction(30) if commits else producer.abort_transaction(30)
 
     assert [record.value for record in installation.wait_for(to, 1)] == [b"committed"]
+
+
+def test_a_batch_that_unpacks_to_too_much_is_passed_over_with_one_dead_letter(run: Run) -> None:
+    zeros, empties = bytes(40 << 20), b"".join(record_of(number, None) for number in range(100_001))
+    bombs = [PackedBatch(bytes(pack(record_of(0, zeros))), 1, codec) for codec, pack in _PACKED.items()]
+    bombs.append(PackedBatch(bytes(zstd_encode(empties)), 100_001, 4))
+    with run("bombs", balanced=False) as installation:
+        to, topic = installation.topic(), installation.requests.topic
+        delivered = 0
+        for bomb in bombs:
+            for partition in range(PARTITIONS):
+                installation.requests.send({"delay-to": to, "delay-after": "0"}, partition=partition)
+                delivered += 1
+            installation.requests.flush()
+            asyncio.run(send_batches(installation.bootstrap, topic, 1, bomb))
+        letters = installation.wait_for(f"{installation.app_id}-dead-letters", len(bombs))
+
+        assert {letter.header("delay-reason") for letter in letters} == {"too-large"}
+        assert sum(f"of {topic}-1 was passed over" in letter.header("delay-error") for letter in letters) == len(
+            letters
+        )
+        assert sum("100,001 records, more than 100,000" in letter.header("delay-error") for letter in letters) == 1
+        assert len(installation.wait_for(to, delivered)) == delivered
+        assert peak_mib(installation.worker.pid) < 500
+        installation.worker.kill()
+        installation.worker.start().wait_ready()
+        installation.requests.send({"delay-to": to, "delay-after": "0"}, partition=1)
+        installation.requests.flush()
+        installation.wait_for(to, delivered + 1)
+
+
+def peak_mib(pid: int) -> float:
+    """Return the most memory that a process has had."""
+    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().split("\n") if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024

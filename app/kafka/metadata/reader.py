@@ -8,17 +8,23 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import aiokafka.errors as kafka
 from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.offsets import Asked
 from app.kafka.patches import lenient_records
+from app.process.foreign_records import passed_over
+from punctual import batches
 
 T = TypeVar("T")
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _EARLIEST, _LATEST = -2, -1
 _FETCH_BYTES, _CHUNK = 4 << 20, 1_000
+#: What a compressed batch may have unpacked to be unpacked on the event loop, in about a millisecond; what has more is
+#: left to a thread. And how many bytes of batches go into one chunk, but for those of the last.
+_AT_ONCE, _CHUNK_BYTES = 1 << 20, 4 << 20
 _WAIT_MS = 200
 _BACKOFF_S = 0.1
 _ABORT = 0
@@ -47,8 +53,13 @@ class PartitionReader:
         """Stand at `offset`; so many bytes are fetched, and unpacked in one go, at a time."""
         self._cluster, self._topic, self._partition = cluster, topic, partition
         self._position, self._fetch_bytes = offset, fetch_bytes
-        self._pending: Iterator[Stored] = iter(())
         self._next_fetch = offset
+        #: Of the last fetch: the batches that are left, the one to be unpacked, the runs of the one that is being read,
+        #: and what is left of one of these.
+        self._batches: Iterator[tuple[Any, memoryview]] = iter(())
+        self._batch: tuple[Any, memoryview] | None = None
+        self._runs: Iterator[list[Stored]] = iter(())
+        self._run: list[Stored] = []
 
     @classmethod
     async def at_end(cls, cluster: Cluster, topic: str, partition: int) -> Self:
@@ -82,10 +93,10 @@ class PartitionReader:
 
     async def chunk(self, limit: int) -> list[Stored]:
         """Return the next records, at most `limit`; none if none comes within a moment."""
-        found = self._drain(limit)
+        found = await self._drain(limit)
         if not found:
             await self._fetch()
-            found = self._drain(limit)
+            found = await self._drain(limit)
         await asyncio.sleep(0)
         return found
 
@@ -95,15 +106,46 @@ class PartitionReader:
             for record in await self.chunk(chunk):
                 yield record
 
-    def _drain(self, limit: int) -> list[Stored]:
-        found = []
-        for record in self._pending:
-            found.append(record)
-            if len(found) == limit:
-                self._position = record.offset + 1
-                return found
-        self._position = self._next_fetch
+    async def _drain(self, limit: int) -> list[Stored]:
+        """Return the next records of the last fetch, if any are left."""
+        found: list[Stored] = []
+        size = 0
+        while len(found) < limit and (size < _CHUNK_BYTES or not found) and self._look():
+            if self._batch is not None:
+                size += await self._unpack(*self._batch)
+                self._batch = None  # not before: who waits for it may be cancelled, and ask again
+                continue
+            some = self._run[: limit - len(found)]
+            self._run = self._run[len(some) :]
+            found += some
+        self._look()
+        self._position = found[-1].offset + 1 if self._run else self._next_fetch
         return found
+
+    def _look(self) -> bool:
+        """Return whether anything is left of the last fetch: of the batch that is being read, or another batch."""
+        self._run = self._run or next(self._runs, [])
+        if not self._run and self._batch is None:
+            self._batch = next(self._batches, None)
+        return bool(self._run) or self._batch is not None
+
+    async def _unpack(self, batch: Any, raw: memoryview) -> int:
+        """Begin to read a batch, and return how many bytes it has; one that cannot be unpacked is passed over."""
+        start = self._next_fetch
+        try:
+            try:
+                plain = batches.plain(raw, _AT_ONCE)
+            except batches.TooLargeError:
+                plain = await asyncio.to_thread(batches.plain, raw)
+        except batches.UnreadableError as error:
+            passed_over(self._topic, self._partition, batch.base_offset, error)
+            plain = b""
+        self._next_fetch = max(self._next_fetch, batch.next_offset)
+        if plain:
+            compressed = batch.magic > 1 and batches.codec_of(raw)
+            reader = DefaultRecordBatch(plain) if compressed else batch
+            self._runs = _from(start, lenient_records.runs(reader, plain, _stored))
+        return len(plain)
 
     async def _fetch(self) -> None:
         where = [(self._topic, [(self._partition, self._next_fetch, self._fetch_bytes)])]
@@ -113,22 +155,15 @@ class PartitionReader:
             lambda answer: answer.topics[0][1][0][1],
         )
         _, _, _, _, _, aborted, *_, raw = response.topics[0][1][0]
-        self._pending = self._records(bytes(raw or b""), aborted or [])
+        self._batches = self._readable(bytes(raw or b""), aborted or [])
 
-    def _records(self, raw: bytes, aborted: list[tuple[int, int]]) -> Iterator[Stored]:
-        start = self._next_fetch
-        try:
-            return self._unpacked(MemoryRecords(raw), start, aborted)
-        except UnicodeDecodeError:  # a header's name is no text: its record must not stop all that follow
-            return self._unpacked(lenient_records.Batches(raw, start), start, aborted)
-
-    def _unpacked(self, batches: Any, start: int, aborted: list[tuple[int, int]]) -> Iterator[Stored]:
-        """Unpack a fetch from `start` on, leaving out control batches and aborted transactions (KIP-98)."""
+    def _readable(self, raw: bytes, aborted: list[tuple[int, int]]) -> Iterator[tuple[Any, memoryview]]:
+        """Yield the batches of a fetch, leaving out control batches and aborted transactions (KIP-98)."""
         waiting = sorted(aborted, key=lambda item: item[1])
         dead: set[int] = set()
-        found = []
-        while batches.has_next():
-            batch = batches.next_batch()
+        records = MemoryRecords(raw)
+        for part in batches.batches(raw):
+            batch = records.next_batch()
             while waiting and waiting[0][1] <= batch.base_offset:
                 dead.add(waiting.pop(0)[0])
             if batch.is_control_batch:
@@ -136,13 +171,8 @@ class PartitionReader:
                 if marker is not None and _CONTROL_KEY.unpack(marker.key)[1] == _ABORT:
                     dead.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in dead):
-                found += [
-                    Stored(record.offset, record.timestamp, record.key, record.value, record.headers)
-                    for record in batch
-                    if record.offset >= start
-                ]
-            self._next_fetch = batch.next_offset
-        return iter(found)
+                yield batch, part
+            self._next_fetch = max(self._next_fetch, batch.next_offset)
 
     async def _offset(self, which: int, isolation: int = _READ_COMMITTED) -> int:
         tp = (self._topic, self._partition)
@@ -185,6 +215,19 @@ class PartitionReader:
     async def _look_for_leader(self) -> None:
         with contextlib.suppress(kafka.KafkaError):  # no broker answers: it is asked again
             await self._cluster.refresh([self._topic])
+
+
+def _stored(record: Any) -> Stored:
+    return Stored(record.offset, record.timestamp, record.key, record.value, record.headers)
+
+
+def _from(start: int, runs: Iterator[list[Stored]]) -> Iterator[list[Stored]]:
+    """Yield what of runs is from an offset on: a fetch begins with the batch that holds it."""
+    for run in runs:
+        if run[0].offset >= start:
+            yield run
+        elif found := [one for one in run if one.offset >= start]:
+            yield found
 
 
 class ForeignReader(PartitionReader):

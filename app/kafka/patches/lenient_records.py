@@ -1,29 +1,32 @@
-"""What aiokafka's consumers unpack from a fetch: light records, whatever the names of their headers.
+"""What aiokafka's consumers unpack from a fetch: light records, within bounds, whatever the names of their headers.
 
 Kafka's protocol wants UTF-8 there, but no broker looks, and clients like librdkafka send any bytes. aiokafka's reader
 raises UnicodeDecodeError (aiokafka/record/default_records.py, _read_msg), at each start again, so that one such record
-would stop all that follow. Here the rest of such a fetch is read once more, slowly, with the bytes that cannot be
-decoded kept as surrogates (PEP 383).
+would stop all that follow. Here the rest of such a batch is read once more, slowly, with the bytes that cannot be
+decoded kept as surrogates (PEP 383). A batch that is too large unpacked (punctual/batches.py) is one record: `Unread`.
 """
 
 import itertools
-import struct
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from aiokafka.consumer import fetcher
-from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
+from app.kafka.patches.heavy_batches import AT_ONCE, heavy
+from punctual import batches
 from tables import compiled
 
-#: What a batch begins with: base offset, length after these two, and further on the last record's distance.
-_HEAD, _BASE = struct.Struct(">qi11xi"), 8
-#: Where its records begin, right behind their count, in the only format that brokers have written since 0.11.
-_BODY, _INT, _MAGIC = 61, struct.Struct(">i"), 2
-#: So many records are read in one go without the kernel.
-_RUN = 1_000
+T = TypeVar("T")
+
+#: The message format that brokers have written since 0.11; those before have no head to read a number of records from.
+_MAGIC = 2
+#: So many records are read in one go without the kernel; and with it, in about 2 ms, which nothing interrupts.
+_RUN, _KERNEL_RUN = 1_000, 20_000
+#: Larger batches are not for the kernel: its records copy their values each time that they are asked for them.
+_KERNEL_BYTES = 8 << 20
 
 
 class _Buffer(bytearray):
@@ -38,63 +41,89 @@ class _Buffer(bytearray):
 
 
 class _Batch(_DefaultRecordBatchPy):
-    """A batch that is read leniently."""
+    """A batch that is not compressed, and is read leniently."""
 
     _buffer: bytearray
 
-    def _maybe_uncompress(self) -> None:
-        super()._maybe_uncompress()
+    def __init__(self, raw: bytes) -> None:
+        super().__init__(raw)
         self._buffer = _Buffer(self._buffer)
 
 
-class Batches:
-    """The batches of a fetch from the one that holds an offset on, read leniently."""
+def runs(batch: Any, raw: bytes, make: Callable[[Any], T]) -> Iterator[list[T]]:
+    """Yield what `make` makes of a batch's records, so many at a time, so that due messages wait no longer than that.
 
-    def __init__(self, raw: bytes, offset: int) -> None:
-        """Find the batches in the bytes of a fetch."""
-        self._left: list[bytes] = []
-        begin = 0
-        while begin + _HEAD.size <= len(raw):
-            base, length, last = _HEAD.unpack_from(raw, begin)
-            end = begin + 12 + length
-            if end <= len(raw) and base + last >= offset:
-                self._left.append(raw[begin:end])
-            begin = end
-        self._left.reverse()
+    `batch` reads `raw`, which is not compressed, and has not been begun.
+    """
+    left, after = iter(batch), -1
+    while True:
+        found, failed = list[Any](), False
+        try:
+            found += itertools.islice(left, _RUN)
+        except UnicodeDecodeError:  # what came before it is in the list
+            failed = True
+        if found:
+            after = found[-1].offset
+            yield list(map(make, found))
+        if failed:
+            left = _read_leniently(raw, after)
+        elif len(found) < _RUN:  # theirs begins again when it is asked once more
+            return
 
-    def has_next(self) -> bool:
-        """Return whether there is another one."""
-        return bool(self._left)
 
-    def next_batch(self) -> _Batch:
-        """Return the next one."""
-        return _Batch(self._left.pop())
+def _read_leniently(raw: bytes, after: int) -> Iterator[Any]:
+    return (one for one in _Batch(raw) if one.offset > after)
+
+
+class Fetched(msgspec.Struct, gc=False):
+    """A record, as far as it is used: aiokafka's own takes almost three times as long to make (0.9 µs to 0.3)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+class Unread(Fetched):
+    """Stands for the records of a batch that cannot be unpacked, from offset `first` on; its own is the last one's."""
+
+    first: int
+    too_large: bool
+    why: str
+
+
+class Heavy(list[Any]):
+    """Records that are taken together and have more bytes than a fetch has that is not compressed."""
 
 
 class _Records(MemoryRecords):
-    """The records of a fetch, which keeps its bytes in case that they must be read again."""
+    """The records of a fetch, which keeps its bytes to read them by its own means."""
 
     def __init__(self, raw: bytes) -> None:
         super().__init__(raw)
-        self.raw, self._begin = bytes(raw), 0
+        self._batches = batches.batches(bytes(raw))
         #: Whose they are.
         self.tp = ("", 0)
 
     def next_batch(self) -> Any:
         """Return the next batch, whose records are read in one go."""
         batch = super().next_batch()
-        if batch is None:
-            return None
-        begin, (length,) = self._begin, _INT.unpack_from(self.raw, self._begin + _BASE)
-        self._begin = begin + _BASE + _INT.size + length
-        return _Unpacked(batch, memoryview(self.raw)[begin : self._begin], *self.tp)
+        return None if batch is None else _Unpacked(batch, next(self._batches), *self.tp)
 
 
 class _Run(NamedTuple):
-    """Records that have been read in one go, which aiokafka takes for one: the last of them."""
+    """Records that have been read in one go, which aiokafka takes for one: the last of them; and their bytes."""
 
     records: list[Any]
     offset: int
+    size: int
+
+
+#: Stands for records that are not unpacked yet, behind all others.
+_LATER = _Run([], 1 << 62, 0)
 
 
 class _Unpacked:
@@ -110,62 +139,72 @@ class _Unpacked:
         return next(self._batch)
 
     def __iter__(self) -> Iterator[Any]:
-        """Return an iterator of what the kernel reads; aiokafka reads what it does not, or says what is wrong."""
+        """Yield runs of records, _LATER while they are unpacked, and what stands for those that cannot be."""
+        try:
+            try:
+                found = self._read(batches.plain(self._raw, AT_ONCE))
+            except batches.TooManyRecordsError:
+                raise
+            except batches.TooLargeError:
+                found = self._read_heavy()
+            yield from found
+        except batches.UnreadableError as error:
+            first, last = self._batch.base_offset, self._batch.next_offset - 1
+            stamp_ms, too_large = getattr(self._batch, "max_timestamp", -1), isinstance(error, batches.TooLargeError)
+            yield Unread(*self._tp, last, stamp_ms, None, None, [], first, too_large, str(error))
+
+    def _read_heavy(self) -> Iterator[_Run]:
+        while (begun := heavy.begin(self._raw)) is None:
+            yield _LATER
+        unpacked, done = begun
+        try:
+            while not unpacked.done():
+                yield _LATER
+            yield from self._read(unpacked.result())
+        finally:
+            unpacked.cancel()
+            done()
+
+    def _read(self, raw: bytes) -> Iterator[_Run]:
+        """Return what the kernel reads of a batch that is not compressed; aiokafka reads what it does not."""
         batch = self._batch
-        if batch.magic != _MAGIC:
-            return iter(batch)
-        if compiled.kernel is None:
-            return self._read_in_python()
-        count = _INT.unpack_from(self._raw, _BODY - _INT.size)[0]
-        append_ms = batch.max_timestamp if batch.timestamp_type else -1
+        if batch.magic != _MAGIC or compiled.kernel is None or len(raw) > _KERNEL_BYTES:
+            return self._read_in_python(raw)
+        count = batches.count_of(self._raw)
+        if count > _KERNEL_RUN:
+            return self._read_in_python(raw)
+        append_ms, body = batch.max_timestamp if batch.timestamp_type else -1, raw[batches.BODY :]
         try:
             records = compiled.kernel.unpack(
-                *self._tp, self._body(), count, batch.base_offset, batch.first_timestamp, append_ms, 0
+                *self._tp, body, count, batch.base_offset, batch.first_timestamp, append_ms, 0
             )
-        except ValueError:
-            return iter(batch)
-        return iter([_Run(records, records[-1].offset)] if records else [])
+        except ValueError:  # aiokafka says what is wrong
+            return self._read_in_python(raw)
+        return iter([_Run(records, records[-1].offset, len(body))] if records else [])
 
-    def _read_in_python(self) -> Iterator[_Run]:
-        """Go through the records a few at a time: what falls due meanwhile waits no longer than that."""
-        (topic, partition), left = self._tp, itertools.chain(self._batch)  # theirs cannot be begun twice
-        while records := [
-            Fetched(topic, partition, one.offset, one.timestamp, one.key, one.value, one.headers)
-            for one in itertools.islice(left, _RUN)
-        ]:
-            yield _Run(records, records[-1].offset)
+    def _read_in_python(self, raw: bytes) -> Iterator[_Run]:
+        (topic, partition), batch = self._tp, self._batch
 
-    def _body(self) -> bytes:
-        """Return the bytes of the records, decompressed."""
-        if not self._batch.compression_type:
-            return bytes(self._raw[_BODY:])
-        whole: Any = _DefaultRecordBatchPy(bytes(self._raw))
-        whole._maybe_uncompress()  # noqa: SLF001 - theirs
-        return bytes(whole._buffer)  # noqa: SLF001 - theirs
+        def fetched(one: Any) -> Fetched:
+            stamp_ms = -1 if one.timestamp is None else one.timestamp  # before message format 1 there was none
+            return Fetched(topic, partition, one.offset, stamp_ms, one.key, one.value, one.headers)
 
-
-class Fetched(msgspec.Struct, gc=False):
-    """A record, as far as it is used: aiokafka's own takes almost three times as long to make (0.9 µs to 0.3)."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+        compressed = batches.codec_of(self._raw)
+        if batch.magic == _MAGIC and compressed:
+            batch = DefaultRecordBatch(raw)
+        for records in runs(batch, raw, fetched):
+            yield _Run(records, records[-1].offset, sum(len(one.value or b"") for one in records) if compressed else 0)
 
 
 class _PartitionRecords(fetcher.PartitionRecords):
     """The records of a partition's fetch."""
 
-    _records: Any
-
     def __init__(self, tp: Any, records: _Records, *rest: Any) -> None:
         """Unpack the records of a topic's partition."""
         records.tp = tp
         super().__init__(tp, records, *rest)
-        #: Records and runs of them; what is left of the run that is being taken, and whether none follows.
+        self.next_fetch_offset: int
+        #: What is left of the run that is being taken, and whether none follows.
         self._left: list[Any] = []
         self.over = False
 
@@ -176,38 +215,44 @@ class _PartitionRecords(fetcher.PartitionRecords):
         raise StopIteration
 
     def take(self, most: int | None) -> list[Any]:
-        """Return the next records, at most so many, whole runs of them without a look at each."""
+        """Return the next records, at most so many, whole runs of them without a look at each.
+
+        One that stands for a batch that cannot be unpacked comes alone.
+        """
         found: list[Any] = []
-        while most is None or len(found) < most:
+        size = 0
+        while (most is None or len(found) < most) and size < AT_ONCE:
             if not self._left:
+                position = self.next_fetch_offset
                 part = next(self._records_iterator, None)
                 if part is None:
                     self.over = True
                     break
-                if type(part) is not _Run:
-                    found.append(part)
-                    continue
-                self._left = part.records
+                if part is _LATER:
+                    self.next_fetch_offset = position
+                    break
+                self._left, size = part.records, size + part.size
+            if type(self._left[0]) is Unread and found:
+                self.next_fetch_offset = found[-1].offset + 1
+                break
             some = self._left if most is None else self._left[: most - len(found)]
             self._left = self._left[len(some) :]
             self.next_fetch_offset = some[-1].offset + 1
             found += some
-        return found
+            if type(some[0]) is Unread:
+                break
+        return found if size < AT_ONCE else Heavy(found)
 
-    def _unpack_records(self) -> Iterator[Any]:
-        try:
-            yield from super()._unpack_records()
-        except UnicodeDecodeError:
-            self._records = Batches(self._records.raw, self.next_fetch_offset)
-            yield from super()._unpack_records()
+    def close(self) -> None:
+        """Leave the rest unread."""
+        self._records_iterator.close()
 
-    def _consumer_record(self, tp: Any, record: Any) -> Any:
-        if type(record) is _Run:
-            if record.records[0].offset >= self.next_fetch_offset:
-                return record
-            return record._replace(records=[one for one in record.records if one.offset >= self.next_fetch_offset])
-        stamp_ms = -1 if record.timestamp is None else record.timestamp  # before message format 1 there was none
-        return Fetched(tp.topic, tp.partition, record.offset, stamp_ms, record.key, record.value, record.headers)
+    def _consumer_record(self, tp: Any, record: Any) -> Any:  # noqa: ARG002 - theirs makes one of it
+        if type(record) is Unread:
+            return _Run([record], record.offset, 0)
+        if record is _LATER or record.records[0].offset >= self.next_fetch_offset:
+            return record
+        return record._replace(records=[one for one in record.records if one.offset >= self.next_fetch_offset])
 
 
 class _FetchResult(fetcher.FetchResult):
@@ -217,7 +262,10 @@ class _FetchResult(fetcher.FetchResult):
 
     def getall(self, max_records: int | None = None) -> list[Any]:
         """Return its next records, as theirs does one by one."""
+        records = self._partition_records
         if not self.check_assignment(self._topic_partition) or not self.has_more():
+            if records is not None:
+                records.close()
             return []
         found: list[Any] = self._partition_records.take(max_records)
         self._update_position()

@@ -31,18 +31,19 @@ def stored(kind: type[Batch], base: int, headers: Headers) -> bytes:
 
 
 @pytest.mark.parametrize("start", range(9))
-def test_records_whose_header_names_are_no_text_are_read_like_others(start: int) -> None:
+async def test_records_whose_header_names_are_no_text_are_read_like_others(start: int) -> None:
     raw = stored(Batch, 0, NAMED) + stored(RawBatch, 3, NAMELESS) + stored(Batch, 6, NAMED)
     reader = PartitionReader(cast("Cluster", None), "delay-requests", 0, start)
 
-    found = list(reader._records(raw, []))
+    reader._batches = reader._readable(raw, [])
+    found = await reader._drain(100)
 
     assert [(record.offset, record.value) for record in found] == [(n, b"%d" % n) for n in range(start, 9)]
     assert [record.timestamp_ms for record in found] == [1_000 + n for n in range(start, 9)]
     assert reader._next_fetch == 9
 
 
-def test_a_marker_of_which_compaction_has_left_the_batch_alone_is_passed_over() -> None:
+async def test_a_marker_of_which_compaction_has_left_the_batch_alone_is_passed_over() -> None:
     control = bytearray(stored(Batch, 3, NAMED))
     control[21:23] = struct.pack(">h", 0x30)  # transactional, and control
     control = control[:61]
@@ -51,7 +52,8 @@ def test_a_marker_of_which_compaction_has_left_the_batch_alone_is_passed_over() 
     control[17:21] = struct.pack(">I", calc_crc32c(bytes(control[21:])))
     reader = PartitionReader(cast("Cluster", None), "delay-requests", 0, 0)
 
-    found = list(reader._records(stored(Batch, 0, NAMED) + bytes(control) + stored(Batch, 6, NAMED), []))
+    reader._batches = reader._readable(stored(Batch, 0, NAMED) + bytes(control) + stored(Batch, 6, NAMED), [])
+    found = await reader._drain(100)
 
     assert [record.offset for record in found] == [0, 1, 2, 6, 7, 8]
 

@@ -1,0 +1,212 @@
+"""Record batches as brokers store them, unpacked within bounds.
+
+A broker bounds what a batch takes packed. Unpacked, 30 KB of zstd can be a gigabyte, and a few KB can be a million
+records. Whoever may write to a topic chooses both, so every reader of batches needs bounds of its own.
+"""
+
+import mmap
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import cramjam
+
+#: The most bytes that a compressed batch may have unpacked. Brokers take batches of 1 MiB unless their
+#: max.message.bytes says otherwise, and JSON shrinks to between a fifth and a twentieth: 32 times that is generous, and
+#: a worker has room for several such batches at once.
+MAX_BYTES: Final = 32 << 20
+#: The most records in a batch: ten times what librdkafka puts into one, and about what 1 MiB of the shortest requests
+#: holds when it shrinks to a fifth.
+MAX_RECORDS: Final = 100_000
+
+#: Where the records of a batch begin, right behind their number; where its format, and its attributes, are.
+BODY, _COUNT, _MAGIC, _ATTRIBUTES = 61, 57, 16, 22
+_INT, _NEW_FORMAT, _CODEC = struct.Struct(">i"), 2, 0x07
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+#: Of a message in the formats before: magic, attributes, and the key's length without and with a timestamp.
+_OLD_ATTRIBUTES, _OLD_KEY = 17, (18, 26)
+
+#: With a header and a trailer around it. Producers write one member; each one more costs a copy of all that follow.
+_GZIP_WINDOW, _GZIP_START, _MEMBERS = 31, b"\x1f\x8b", 64
+#: What snappy-java writes before its blocks, each of which follows its length; other clients write one block alone.
+_XERIAL, _XERIAL_HEAD = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01", 16
+#: What most batches have unpacked at most: that many bytes are kept, so that no memory has to be got and cleared.
+_USUAL: Final = 1 << 20
+
+
+class UnreadableError(Exception):
+    """The bytes of a batch are not what its head says."""
+
+
+class TooLargeError(UnreadableError):
+    """A batch has more bytes unpacked, or more records, than readers hold at once."""
+
+
+class TooManyRecordsError(TooLargeError):
+    """A batch says itself that it has more records."""
+
+
+class _Usual(threading.local):
+    """Room for what is unpacked: the worker's consumer reads in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.room = bytearray(_USUAL)
+
+
+_usual = _Usual()
+
+
+def batches(raw: bytes) -> Iterator[memoryview]:
+    """Yield the whole batches of a fetch."""
+    view, begin = memoryview(raw), 0
+    while begin + 12 <= len(view):
+        end = begin + 12 + _INT.unpack_from(view, begin + 8)[0]
+        if not begin + 12 < end <= len(view):
+            return
+        yield view[begin:end]
+        begin = end
+
+
+def codec_of(raw: memoryview) -> int:
+    """Return the number of the codec that a batch is compressed with, 0 if it is not."""
+    return raw[_ATTRIBUTES if raw[_MAGIC] >= _NEW_FORMAT else _OLD_ATTRIBUTES] & _CODEC
+
+
+def count_of(raw: memoryview) -> int:
+    """Return how many records a batch in message format 2 says that it has."""
+    count: int = _INT.unpack_from(raw, _COUNT)[0]
+    return count
+
+
+def body(raw: memoryview, most: int = MAX_BYTES) -> bytes:
+    """Return the records' bytes of a batch in message format 2, decompressed.
+
+    Raises TooLargeError for more than `most` bytes or MAX_RECORDS records, UnreadableError for bytes that are broken.
+    """
+    count, codec = count_of(raw), codec_of(raw)
+    if count > MAX_RECORDS:
+        raise TooManyRecordsError(f"it has {count:,} records, more than {MAX_RECORDS:,}")
+    if not codec or not count:  # compaction may have left the head alone, which still names a codec
+        return bytes(raw[BODY:])
+    return unpack(codec, raw[BODY:], most)
+
+
+def plain(raw: memoryview, most: int = MAX_BYTES) -> bytes:
+    """Return a batch as it would be without compression, but for its checksum. Raises what `body` raises.
+
+    Of the formats before 2, whose batches are one message around others, it returns the same bytes.
+    """
+    if raw[_MAGIC] < _NEW_FORMAT:
+        _look_into(raw, most)
+        return bytes(raw)
+    found = body(raw, most)
+    if not codec_of(raw):
+        return bytes(raw)
+    head = bytearray(raw[:BODY])
+    head[_ATTRIBUTES] &= ~_CODEC
+    return bytes(head) + found
+
+
+def _look_into(raw: memoryview, most: int) -> None:
+    """Raise TooLargeError for a message of an old format that holds more than `most` bytes of others."""
+    codec = codec_of(raw)
+    if not codec:
+        return
+    begin = _OLD_KEY[raw[_MAGIC]]
+    begin += 4 + max(0, _INT.unpack_from(raw, begin)[0]) + 4
+    try:
+        unpack(codec, raw[begin:], most)
+    except TooLargeError:
+        raise
+    except UnreadableError:  # Kafka's client knows how old LZ4 was framed, and says what is wrong
+        return
+
+
+def unpack(codec: int, packed: memoryview, most: int) -> bytes:
+    """Return what bytes are decompressed.
+
+    Raises TooLargeError for more than `most` bytes, UnreadableError for bytes that are not of the codec.
+    """
+    if codec == _GZIP:
+        return _gunzip(packed, most)
+    if codec == _SNAPPY and bytes(packed[:_XERIAL_HEAD]) == _XERIAL:
+        return _unsnap_blocks(packed[_XERIAL_HEAD:], most)
+    if codec == _SNAPPY:
+        return _unsnap(packed, most)
+    if codec not in (_LZ4, _ZSTD):
+        raise UnreadableError(f"there is no codec {codec}")
+    decompress = cramjam.lz4.decompress_into if codec == _LZ4 else cramjam.zstd.decompress_into
+    usual = memoryview(_usual.room)[:most]
+    size = _into(decompress, packed, usual)
+    if size is not None:
+        return bytes(usual[:size])
+    if most <= _USUAL:
+        raise _too_large(most)
+    with mmap.mmap(-1, most) as room:  # only its pages that are written to take memory, and none is cleared before
+        size = _into(decompress, packed, room)
+        if size is None:
+            raise _too_large(most)
+        return room[:size]
+
+
+def _into(decompress: Callable[[Any, Any], int], packed: memoryview, room: Any) -> int | None:
+    """Return how many bytes have been decompressed into a room; None if it is too small."""
+    try:
+        return decompress(packed, room)
+    except cramjam.DecompressionError as error:
+        if "whole buffer" in str(error):  # Rust's io::Write has no more room
+            return None
+        raise UnreadableError(str(error)) from error
+
+
+def _too_large(most: int) -> TooLargeError:
+    return TooLargeError(f"it has more than {most:,} bytes unpacked")
+
+
+def _gunzip(packed: memoryview, most: int) -> bytes:
+    left, parts = most, list[bytes]()
+    rest: Any = packed
+    for _ in range(_MEMBERS):
+        inflater = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            part = inflater.decompress(rest, left + 1)
+        except zlib.error as error:
+            raise UnreadableError(str(error)) from error
+        left -= len(part)
+        if left < 0:
+            raise _too_large(most)
+        if not inflater.eof:
+            raise UnreadableError("its gzip stream ends early")
+        parts.append(part)
+        rest = inflater.unused_data
+        if not rest.startswith(_GZIP_START):  # Java's reader, which the broker has, passes over what is no member
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+    raise UnreadableError(f"its gzip stream has more than {_MEMBERS} members")
+
+
+def _unsnap(packed: memoryview, most: int) -> bytes:
+    try:
+        if cramjam.snappy.decompress_raw_len(packed) > most:  # what it says is what it has, or it is broken
+            raise _too_large(most)
+        return bytes(cramjam.snappy.decompress_raw(packed))
+    except cramjam.DecompressionError as error:
+        raise UnreadableError(str(error)) from error
+
+
+def _unsnap_blocks(packed: memoryview, most: int) -> bytes:
+    left, parts, begin = most, list[bytes](), 0
+    while begin < len(packed):
+        if len(packed) - begin < _INT.size:
+            raise UnreadableError("its snappy stream ends early")
+        (size,) = _INT.unpack_from(packed, begin)
+        begin += _INT.size
+        if not 0 <= size <= len(packed) - begin:
+            raise UnreadableError("a block of its snappy stream is not whole")
+        try:
+            parts.append(_unsnap(packed[begin : begin + size], left))
+        except TooLargeError:
+            raise _too_large(most) from None
+        left, begin = left - len(parts[-1]), begin + size
+    return b"".join(parts)

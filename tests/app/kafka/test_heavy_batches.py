@@ -1,0 +1,171 @@
+"""A batch that unpacks to too much is one record that says so; those around it are read, in order."""
+
+import asyncio
+import struct
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from aiokafka import codec as aiokafkas
+from aiokafka.structs import TopicPartition
+
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.patches import heavy_batches
+from app.kafka.patches.heavy_batches import HeavyBatches
+from app.kafka.patches.lenient_records import Heavy, Unread, _FetchResult, _PartitionRecords, _Records
+from punctual import batches
+from tables import compiled
+from tests.harness.raw import PackedBatch, record_of
+
+if TYPE_CHECKING:
+    from app.kafka import Cluster
+
+_ZSTD = 4
+_TP = TopicPartition("in", 3)
+
+
+def stored(base: int, *values: bytes | None, packed: bool = True) -> bytes:
+    """Return a batch as a broker has it."""
+    body = b"".join(record_of(number, value) for number, value in enumerate(values))
+    made = PackedBatch(bytes(aiokafkas.zstd_encode(body)) if packed else body, len(values), _ZSTD if packed else 0)
+    return struct.pack(">q", base) + made.build(1, 0, 0)[8:]
+
+
+_BOMB = stored(2, bytes(batches.MAX_BYTES + 1))
+_EMPTIES = stored(3, *[None] * (batches.MAX_RECORDS + 1))
+_LAST = 3 + batches.MAX_RECORDS + 1
+_FETCH = stored(0, b"a", b"b", packed=False) + _BOMB + _EMPTIES + stored(_LAST, b"c")
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> HeavyBatches:
+    """Heavy batches of this test alone."""
+    fresh = HeavyBatches()
+    monkeypatch.setattr("app.kafka.patches.lenient_records.heavy", fresh)
+    return fresh
+
+
+def held(room: HeavyBatches) -> threading.Event:
+    """Have nothing unpacked until the event that is returned is set."""
+    event = threading.Event()
+    room._pool = ThreadPoolExecutor(1)
+    room._pool.submit(event.wait)
+    return event
+
+
+def fetched(raw: bytes) -> tuple[_FetchResult, Any]:
+    """Return the result of a fetch from offset 0 on, and the consumer's state of its partition."""
+    state = SimpleNamespace(paused=False, position=0)
+    state.consumed_to = lambda position: setattr(state, "position", position)
+    assignment = SimpleNamespace(active=True, state_value=lambda _: state)
+    records = _PartitionRecords(_TP, _Records(raw), [], 0, None, None, True, 1)  # noqa: FBT003 - theirs
+    return _FetchResult(_TP, assignment=assignment, partition_records=records, backoff=0), state
+
+
+def taken(fetch: tuple[_FetchResult, Any]) -> list[tuple[list[Any], int]]:
+    """Return what each call gives that gives anything, and the position then."""
+    (result, state), found, until = fetch, [], time.monotonic() + 60
+    while result.has_more():
+        assert time.monotonic() < until
+        if some := result.getall(2_000):
+            found.append((some, state.position))
+        time.sleep(0.001)
+    return found
+
+
+@pytest.mark.parametrize("with_kernel", [True, False])
+def test_what_stands_for_a_batch_comes_alone_and_positions_move_on(
+    with_kernel: bool,  # noqa: FBT001 - pytest's
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled, "kernel", compiled.kernel if with_kernel else None)
+    calls = taken(fetched(_FETCH))
+    before, bomb, empties, after = [records for records, _ in calls]
+
+    assert [one.value for one in before] == [b"a", b"b"]
+    assert [one.value for one in after] == [b"c"]
+    assert [(type(one), one.first, one.offset, one.too_large) for one in (*bomb, *empties)] == [
+        (Unread, 2, 2, True),
+        (Unread, 3, _LAST - 1, True),
+    ]
+    assert "33,554,432 bytes" in bomb[0].why
+    assert "100,001 records, more than 100,000" in empties[0].why
+    assert [position for _, position in calls] == [2, 3, _LAST, _LAST + 1]
+
+
+def test_few_heavy_batches_are_unpacked_at_once_and_others_are_read_meanwhile(room: HeavyBatches) -> None:
+    large = stored(0, bytes(3 << 20), b"small")
+    fetches = [fetched(large) for _ in range(6)]
+    other, _ = fetched(stored(0, b"a"))
+    room.send_on(2)  # two are on their way into the table
+    unpacked = held(room)
+
+    assert [result.getall(2_000) for result, _ in fetches] == [[]] * 6
+    assert [one.value for one in other.getall(2_000)] == [b"a"]
+    assert len(room._reading) == 2
+    unpacked.set()
+    [(records, _)] = taken(fetches[0])
+    assert type(records) is Heavy
+    assert [len(one.value) for one in records] == [3 << 20, 5]
+    assert all(result.has_more() for result, _ in fetches[1:])
+
+    room.send_on(-2)
+    for fetch in fetches[1:]:
+        assert [len(one.value) for records, _ in taken(fetch) for one in records] == [3 << 20, 5]
+    assert not room.waiting
+
+
+def test_a_partition_that_is_given_up_leaves_its_place(room: HeavyBatches) -> None:
+    result, state = fetched(stored(0, bytes(3 << 20)))
+    unpacked = held(room)
+    assert result.getall(2_000) == []
+    assert room.waiting
+
+    state.paused = True
+    assert result.getall(2_000) == []
+    assert not room.waiting
+    unpacked.set()
+
+
+def test_many_small_batches_are_not_unpacked_for_one_call() -> None:
+    raw = b"".join(stored(base, bytes(1 << 20)) for base in range(40))
+
+    assert max(len(records) for records, _ in taken(fetched(raw))) <= heavy_batches.AT_ONCE >> 20
+
+
+async def test_a_reader_of_one_partition_passes_over_what_is_too_large(caplog: pytest.LogCaptureFixture) -> None:
+    reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
+    reader._batches = reader._readable(_FETCH, [])
+
+    found = await reader._drain(1_000)
+
+    assert [(one.offset, one.value) for one in found] == [(0, b"a"), (1, b"b"), (_LAST, b"c")]
+    assert await reader.position() == _LAST + 1
+    assert "delay-controls-0-2 is no record of Punctual's and is passed over: it has more than" in caplog.text
+
+
+async def test_a_reader_that_is_cancelled_while_it_unpacks_reads_on() -> None:
+    reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
+    reader._batches = reader._readable(stored(0, bytes(3 << 20)) + stored(1, b"a"), [])
+    drain = asyncio.create_task(reader._drain(10))
+    await asyncio.sleep(0)
+    drain.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await drain
+
+    found = [*await reader._drain(10), *await reader._drain(10)]
+    assert [one.offset for one in found] == [0, 1]
+    assert await reader.position() == 2
+
+
+async def test_a_chunk_of_a_reader_has_no_more_bytes_than_it_may() -> None:
+    reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
+    reader._batches = reader._readable(b"".join(stored(base, bytes(1 << 20)) for base in range(20)), [])
+
+    assert [one.offset for one in await reader._drain(1_000)] == [0, 1, 2]
+    assert await reader.position() == 3
+    assert [one.offset for one in await reader._drain(2)] == [3, 4]
+    assert await reader.position() == 5
