@@ -20,7 +20,7 @@ from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
-from app.ingest.quotas import Quotas, senders
+from app.ingest.quotas import Quotas
 from app.kafka import Cluster, Sender
 from app.ownership.arrivals import Arrivals
 from app.ownership.assignment import Ownership, Stages
@@ -37,7 +37,7 @@ from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.tasks import telling
 from app.process.watchdog import Watchdog
-from app.quotas import of_all
+from app.quotas import of_all, senders
 from app.reports.agreement import Agreement
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter

@@ -1,7 +1,17 @@
 """Places that many share: whoever comes takes some, and always leaves some for others."""
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+#: Whom the present request is of: a user, or an address where nobody signs in. None is another worker, or this one.
+WHO: Final[ContextVar[Hashable]] = ContextVar("who", default=None)
+
+
+class NoPlace(Exception):
+    """There is no place left, or none for this one."""
 
 
 class Places:
@@ -16,20 +26,30 @@ class Places:
         self._most, self._taken = most, Counter[Hashable]()
         self._free = most
 
-    def take(self, who: Hashable) -> bool:
-        """Take a place; returns whether there was one."""
-        if self._taken[who] >= self._free:
+    def take(self, who: Hashable, number: int = 1) -> bool:
+        """Take places; returns whether there were so many. None has no share: what it asks for has been judged."""
+        if (0 if who is None else self._taken[who]) + number > self._free:
             return False
-        self._taken[who] += 1
-        self._free -= 1
+        self._taken[who] += number
+        self._free -= number
         return True
 
-    def leave(self, who: Hashable) -> None:
-        """Give a place back."""
-        self._taken[who] -= 1
-        self._free += 1
-        if not self._taken[who]:
+    def leave(self, who: Hashable, number: int = 1) -> None:
+        """Give places back."""
+        self._taken[who] -= number
+        self._free += number
+        if self._taken[who] <= 0:
             del self._taken[who]
+
+    @contextmanager
+    def one(self, who: Hashable) -> Iterator[None]:
+        """Have a place for as long as something takes. Raises NoPlace."""
+        if not self.take(who):
+            raise NoPlace
+        try:
+            yield
+        finally:
+            self.leave(who)
 
     def held(self, who: Hashable) -> int:
         """Return how many places somebody has."""

@@ -1,6 +1,6 @@
 """How much namespaces may have waiting, ask for and have remembered, as settings say it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -82,3 +82,8 @@ def of_all(named: Mapping[str, Quota], namespaces: Namespaces) -> dict[str, Quot
 def by_namespace(named: Mapping[str, Quota], namespaces: Namespaces) -> dict[str, Quota]:
     """Return the quota of each namespace that has one."""
     return {name: quota for name, quota in of_all(named, namespaces).items() if quota is not None}
+
+
+def senders(namespaces: Namespaces, inputs: Collection[str]) -> frozenset[str]:
+    """Return those that share what is bounded: namespaces, "" for all that have none; or else input topics."""
+    return namespaces.names | {""} if namespaces else frozenset(inputs)

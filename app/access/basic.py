@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 from app.access.failures import Failures
 from app.access.roles import Asker
 from app.access.users import User, UsersFile
+from app.listening.network import network
+from app.places import NoPlace, Places
 
 if TYPE_CHECKING:
     from app.access.password import Hash
@@ -43,7 +45,7 @@ class Basic:
         self._users, self._failures = users, Failures()
         self._key = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[Hash, float]] = OrderedDict()
-        self._turn, self._waiting = asyncio.Lock(), 0
+        self._turn, self._waiting = asyncio.Lock(), Places(_MOST_WAITING)
 
     async def asker(self, credentials: str, address: str | None) -> Asker | None:
         """Return who shows these credentials (base64 of `name:password`); None if they are wrong.
@@ -75,17 +77,15 @@ class Basic:
     async def _fits(self, user: User | None, password: str, address: str | None, now_s: float) -> bool:
         """Whether a password is the user's, one at a time, and not on the event loop."""
         self._refuse(self._failures.wait_s(address, now_s))
-        if self._waiting >= _MOST_WAITING:
-            self._refuse(1.0)
-        self._waiting += 1
         try:
-            async with self._turn:
-                now_s = asyncio.get_running_loop().time()
-                self._refuse(self._failures.wait_s(address, now_s))  # others may have failed from there meanwhile
-                hash_ = self._users.nobody() if user is None else user.hash
-                fits = await asyncio.to_thread(hash_.fits, password)
-        finally:
-            self._waiting -= 1
+            with self._waiting.one(network(address)):
+                async with self._turn:
+                    now_s = asyncio.get_running_loop().time()
+                    self._refuse(self._failures.wait_s(address, now_s))  # others may have failed from there meanwhile
+                    hash_ = self._users.nobody() if user is None else user.hash
+                    fits = await asyncio.to_thread(hash_.fits, password)
+        except NoPlace:
+            raise TooManyFailures(1.0) from None
         if fits and user is not None:
             return True
         self._failures.failed(address, now_s)

@@ -6,6 +6,10 @@ from typing import Final, Literal
 import msgspec
 from aiohttp import web
 
+from app.listening.network import network
+from app.places import WHO
+from app.web import whence
+
 Role = Literal["viewer", "operator", "admin"]
 #: Each may do what those before it may.
 ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "admin")
@@ -69,3 +73,4 @@ def masks(payloads: str, role: Role) -> bool:
 def put(request: web.Request, asker: Asker) -> None:
     """Write into a request who asks; acts and pages read it there."""
     request[ASKER] = asker
+    WHO.set(network(whence.address(request)) if asker.name == ANYBODY.name else asker.name)

@@ -187,9 +187,14 @@ class Jobs:
     def _begin(self) -> None:
         if self._log.closing.is_set():
             return
-        for job, number in sorted(self._left(), key=lambda one: self._put_off[one[0].job_id, one[1]]):
-            if len(self._running) >= _AT_ONCE:
+        left = sorted(self._left(), key=lambda one: self._put_off[one[0].job_id, one[1]])
+        while left and len(self._running) < _AT_ONCE:
+            # Of whoever has least parts under way; the last place is kept for others, if somebody has all before it.
+            given = Counter(self._log.jobs[job_id].by for job_id, _ in self._running)
+            job, number = chosen = min(left, key=lambda one: given[one[0].by])
+            if given[job.by] >= _AT_ONCE - 1:
                 break
+            left.remove(chosen)
             self._running[job.job_id, number] = asyncio.create_task(self._do(job, number))
 
     def _left(self) -> Iterator[tuple[Job, int]]:

@@ -10,6 +10,7 @@ from app.access.roles import ASKER, Asker
 from app.dead_letters.dead_letter import DeadLetter, masked, namespace_of
 from app.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.dead_letters.filter import DeadLetterFilter
+from app.places import WHO, NoPlace, Places
 from app.search.asked import own_of, within_of
 from app.search.routes import number, whole
 from app.search.search import LONGEST_S
@@ -20,6 +21,8 @@ from punctual.contract.namespaces import Namespaces
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
 GONE: Final = "there is no dead letter at this place any more; they are kept for 30 days"
 _USUAL, _USUAL_S = 50, 8.0
+#: Each reads for some seconds, a count for a minute: so many at a time.
+_MOST: Final = 32
 _RETRY: Final = {"Retry-After": "2"}
 
 
@@ -40,7 +43,7 @@ class View:
 
     def __init__(self, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
         """Answer by these."""
-        self._dead_letters, self._learn = dead_letters, learn
+        self._dead_letters, self._learn, self._places = dead_letters, learn, Places(_MOST)
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters: those that fit a filter, the newest first."""
@@ -79,8 +82,11 @@ class View:
 
     async def _told(self, ask: Callable[[], Awaitable[Any]]) -> web.Response:
         try:
-            await self._learn()
-            found = await ask()
+            with self._places.one(WHO.get()):
+                await self._learn()
+                found = await ask()
+        except NoPlace:
+            return as_json({"error": f"{len(self._places)} others read dead letters here; ask again soon"}, 503, _RETRY)
         except ValueError as error:
             return as_json({"error": str(error)}, 400)
         except Unreadable as error:

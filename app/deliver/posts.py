@@ -14,6 +14,7 @@ from app.http.answers import Answer, Meaning
 from app.http.client import Client, HttpClient
 from app.http.hosts import Hosts
 from app.partition.partition import Partition
+from app.quotas import senders
 from app.route import HTTP, Route
 from app.settings import Settings
 from app.steps.outcomes import Attempted, Called, Delivered, Rejected
@@ -51,6 +52,7 @@ class Posts:
         self._writer = PostWriter(settings, clock, cluster)
         self._tasks = set[asyncio.Task[None]]()
         self._hosts = Hosts(lambda: asyncio.get_running_loop().time())
+        self._shared = len(senders(settings.namespaces, settings.inputs)) > 1
         #: How often there has been room again: as long as that is the same, no host that was full is not.
         self.turns = 0
 
@@ -63,8 +65,15 @@ class Posts:
         except (ValueError, IndexError):
             return "", _CALLBACKS, HTTP
 
-    def full(self, route: Route) -> bool:
-        """Return whether a host gets nothing at the moment: as much is under way as is allowed, or it has failed."""
+    def full(self, route: Route, entry: Entry | None = None) -> bool:
+        """Return whether a host gets nothing at the moment: as much is under way as is allowed, or it has failed.
+
+        What is allowed is a share of the sender's, that of an `entry`, where there are several.
+        """
+        if entry is not None and self._shared:
+            namespaces = self._settings.namespaces
+            sender = namespaces.of_id(entry.id) if namespaces else entry.source.rsplit("-", 2)[0]
+            self._hosts.belongs(route[0] or "", sender)
         return self._hosts.full(route[0] or "")
 
     def more(self) -> None:

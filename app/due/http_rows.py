@@ -35,7 +35,7 @@ class HttpRows:
             in_flight.claim(key, entry)
             why = f"{route[1]} has taken nothing for longer than DELAY_HTTP_GIVE_UP: {self._posts.trouble(route)}"
             partition.tell(Rejected(key, Reason.UNDELIVERABLE, f"{why}. See why, then send it again."))
-        elif self._posts.full(route):
+        elif self._posts.full(route, entry):
             in_flight.hold(key, entry, route)
         else:
             self._posts.begin(partition, key, entry, route)

@@ -56,6 +56,7 @@ class Intake:
             raise SpoolFull("the gateway is being stopped", _CLOSED_RETRY_S)
         if any(place in self._lanes and self._lanes[place].spools for place in by_place):
             self._spool.check(sum(len(one.value or b"") for one in batch))
+            self._spool.check_share(batch)
         shares = {place: Share([batch[index] for index in indices]) for place, indices in by_place.items()}
         for place, share in shares.items():
             self._under_way.add(share.done)

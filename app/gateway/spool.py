@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -12,6 +13,7 @@ from app.gateway.disk_room import DiskRoom
 from app.gateway.spool_store import Held, Place, Shelf, SpoolStore, encoded, key_of
 from app.gateway.submission import SpoolFull, Submission
 from app.process.tasks import telling
+from app.quotas import senders
 from app.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ class _Write(NamedTuple):
 
     records: list[tuple[Place, int, bytes]]
     size: int
+    sizes: Counter[str]
     written: asyncio.Future[None]
 
 
@@ -45,6 +48,11 @@ class Spool:
         self._most_bytes, self._most_age_ms = settings.gateway_spool_bytes, settings.gateway_spool_age_ms
         self._store = SpoolStore(self._path)
         self._shelves = self._store.shelves()
+        self._namespaces = settings.namespaces
+        #: Bytes by sender, None if there is one alone.
+        self._of: Counter[str] | None = None
+        if len(senders(settings.namespaces, settings.inputs)) > 1:
+            self._of = self._store.sizes(self._sender)
         self.bytes = sum(shelf.size for shelf in self._shelves.values())
         self._number = self._store.last
         self._removed, self._closed = 0, False
@@ -74,6 +82,20 @@ class Spool:
         return 0.0 if first is None else max(0.0, Clock.wall_ms() / 1000 - first / 1_000_000)
 
     # in --------------------------------------------------------------------------------------------------------------
+    def check_share(self, batch: Iterable[Submission]) -> None:
+        """Raise SpoolFull if a sender of a request's records has as much of the spool as is free."""
+        if self._of is None:
+            return
+        for sender in {self._sender(one) for one in batch}:
+            if self._of[sender] >= self._most_bytes - self.bytes:
+                whose = sender or "messages without a namespace"
+                sentence = f"{whose} has its share of the spool's {self._most_bytes} bytes (DELAY_GATEWAY_SPOOL_BYTES)"
+                raise SpoolFull(sentence, _RETRY_AFTER_S)
+
+    def _sender(self, submission: Submission) -> str:
+        """Return whom a record counts for: a namespace, or else an input."""
+        return self._namespaces.of_id(submission.id) if self._namespaces else submission.topic
+
     def check(self, size: int = 1) -> None:
         """Raise SpoolFull if records of so many bytes cannot be taken now."""
         if self.bytes + size > self._most_bytes:
@@ -95,9 +117,11 @@ class Spool:
             value = encoded(submission)
             records.append((place, self._number, value))
             held.append(Held(self._number, len(key_of(place, 0)) + len(value), submission))
-        write = _Write(records, sum(one.size for one in held), asyncio.get_running_loop().create_future())
+        size, sizes = sum(one.size for one in held), self._sizes(held)
+        write = _Write(records, size, sizes, asyncio.get_running_loop().create_future())
         self.check(write.size)
         self._count(place, len(records), write.size, records[0][1])
+        self._share(write.sizes, 1)
         self._gathered.append(write)
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
@@ -126,6 +150,7 @@ class Spool:
         for write in group:
             place = write.records[0][0]
             self._count(place, -len(write.records), -write.size, None)
+            self._share(write.sizes, -1)
             if not write.written.done():
                 write.written.set_exception(SpoolFull(f"the disk does not take it: {error}", _RETRY_AFTER_S))
 
@@ -142,10 +167,27 @@ class Spool:
         """Forget the first records of a place: they are in Kafka. Raises SpoolUnusable."""
         first = await self._run(partial(self._store.remove, place, [one.number for one in held]))
         self._count(place, -len(held), -sum(one.size for one in held), first or held[-1].number + 1)
+        self._share(self._sizes(held), -1)
         self._removed += sum(one.size for one in held)
         if not self._shelves and self._removed > _SHRINK_BYTES:
             self._removed = 0
             await self._run(self._store.shrink)  # on the disk's one thread, before what is added from now on
+
+    def _sizes(self, held: Iterable[Held]) -> Counter[str]:
+        """Return the bytes of records by sender; nothing if nobody wants to know."""
+        sizes = Counter[str]()
+        for one in held if self._of is not None else ():
+            sizes[self._sender(one.submission)] += one.size
+        return sizes
+
+    def _share(self, sizes: Mapping[str, int], times: int) -> None:
+        """Count bytes more, or fewer, by sender."""
+        if self._of is None:
+            return
+        for sender, size in sizes.items():
+            self._of[sender] += times * size
+            if self._of[sender] <= 0:
+                del self._of[sender]
 
     def _count(self, place: Place, records: int, size: int, first: int | None) -> None:
         before = self._shelves.get(place, _NOTHING)

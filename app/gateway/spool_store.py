@@ -4,7 +4,8 @@ import contextlib
 import errno
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -92,6 +93,14 @@ class SpoolStore:
                 self.last = max(self.last, number)
                 records, size, first = found.get(place, (0, 0, number))
                 found[place] = Shelf(records + 1, size + len(key) + len(value), first)
+        return found
+
+    def sizes(self, sender_of: Callable[[Submission], str]) -> Counter[str]:
+        """Return the bytes of all records by sender."""
+        found = Counter[str]()
+        with self._named_errors():
+            for key, value in self._database.items(_RECORDS, _END):
+                found[sender_of(_decode(value))] += len(key) + len(value)
         return found
 
     def add(self, records: Sequence[tuple[Place, int, bytes]]) -> None:

@@ -1,6 +1,7 @@
 """How many requests each host gets at the same time: none can take the room of others, and a dead one gets few."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,6 +9,9 @@ from dataclasses import dataclass
 AT_ONCE, FIRST, MOST, AILING = 256, 4, 32, 64
 #: So much is kept for hosts that have answered within so long last: slow ones, and all that are new, have the rest.
 KEPT, QUICK_S = 64, 1.0
+#: One sender leaves so many to others, of all; and of those for slow and new hosts it gets no more while it has as many
+#: as are free.
+_LEFT = 32
 #: A host that has failed is left alone for so long at first, then twice as long each time up to a minute.
 _PAUSE_S, _LONGEST_S = 0.5, 60.0
 #: Hosts may be the senders' choice: what is known of those that fail is bounded.
@@ -24,6 +28,7 @@ class _Host:
     failures: int = 0
     until_s: float = 0.0
     why: str = ""
+    sender: str | None = None
 
 
 class Hosts:
@@ -34,12 +39,24 @@ class Hosts:
         self._now_s = now_s
         self._hosts: dict[str, _Host] = {}
         self._all = self._ailing = self._quick = 0
+        #: By sender: requests under way, and those of them to hosts that are not quick, or have failed last.
+        self._of, self._slow_of, self._ailing_of = Counter[str](), Counter[str](), Counter[str]()
+        #: Who posts to a host, as far as it is known before the first request.
+        self._senders: dict[str, str] = {}
+
+    def belongs(self, name: str, sender: str) -> None:
+        """Have what is posted to a host count for a sender, where there are several; the first one of a host counts."""
+        if name not in self._senders:
+            if len(self._senders) >= _REMEMBERED:
+                self._senders.clear()
+            self._senders[name] = sender
 
     def full(self, name: str) -> bool:
         """Return whether a host gets no request at the moment."""
-        if self._all >= AT_ONCE:
-            return True
         host = self._hosts.get(name)
+        sender = self._senders.get(name) if host is None else host.sender
+        if self._all >= AT_ONCE or self._has_share(sender, host):
+            return True
         if (host is None or not host.quick) and self._all - self._quick >= AT_ONCE - KEPT:
             return True
         if host is None:
@@ -47,6 +64,17 @@ class Hosts:
         if host.failures and (host.until_s > self._now_s() or self._ailing >= AILING):
             return True
         return host.under_way >= host.room
+
+    def _has_share(self, sender: str | None, host: _Host | None) -> bool:
+        """Return whether a sender gets nothing more for a host, so that there is room for others."""
+        if sender is None:
+            return False
+        if self._of[sender] >= AT_ONCE - _LEFT:
+            return True
+        free, ailing = AT_ONCE - KEPT - (self._all - self._quick), AILING - self._ailing
+        if (host is None or not host.quick) and self._slow_of[sender] >= free:
+            return True
+        return host is not None and host.failures > 0 and self._ailing_of[sender] >= ailing
 
     def fails(self, name: str) -> bool:
         """Return whether a host was the cause that its last request failed."""
@@ -60,17 +88,20 @@ class Hosts:
 
     def begin(self, name: str) -> None:
         """Take room for a request."""
-        host = self._hosts.setdefault(name, _Host())
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = _Host(sender=self._senders.get(name))
+        self._count(host, 1)
         host.under_way += 1
         self._all += 1
-        self._ailing += host.failures > 0
+        self._count_ailing(host, int(host.failures > 0))
         self._quick += host.quick
 
     def answered(self, name: str, took_s: float) -> None:
         """Give the room of a request back: the host works, and gets more at once the longer it does."""
         host = self._end(name)
         self._call_quick(host, quick=took_s <= QUICK_S)
-        self._ailing -= host.under_way if host.failures else 0
+        self._count_ailing(host, -host.under_way if host.failures else 0)
         host.failures, host.why = 0, ""
         host.room = min(MOST, host.room + 1)
         self._forget(name, host)
@@ -81,7 +112,7 @@ class Hosts:
         Several requests that fail at the same time count once.
         """
         host, now = self._end(name), self._now_s()
-        self._ailing += host.under_way if not host.failures else 0
+        self._count_ailing(host, host.under_way if not host.failures else 0)
         self._call_quick(host, quick=False)
         host.room, host.why = 1, why
         if host.until_s <= now or not host.failures:
@@ -97,18 +128,34 @@ class Hosts:
 
     def _end(self, name: str) -> _Host:
         host = self._hosts[name]
+        self._count(host, -1)
         host.under_way -= 1
         self._all -= 1
-        self._ailing -= host.failures > 0
+        self._count_ailing(host, -int(host.failures > 0))
         self._quick -= host.quick
         return host
 
     def _call_quick(self, host: _Host, *, quick: bool) -> None:
         self._quick += host.under_way * (quick - host.quick)
+        if host.sender is not None:
+            self._slow_of[host.sender] -= host.under_way * (quick - host.quick)
         host.quick = quick
+
+    def _count(self, host: _Host, number: int) -> None:
+        """Count requests that begin, or end, for the sender of a host."""
+        if host.sender is not None:
+            self._of[host.sender] += number
+            self._slow_of[host.sender] += 0 if host.quick else number
+
+    def _count_ailing(self, host: _Host, number: int) -> None:
+        """Count requests that are under way to a host that has failed last."""
+        self._ailing += number
+        if host.sender is not None:
+            self._ailing_of[host.sender] += number
 
     def _forget(self, name: str, host: _Host) -> None:
         """Forget a host of which nothing is to be known."""
         well = not host.failures and host.room <= FIRST
         if not host.under_way and (well or len(self._hosts) > _REMEMBERED):
             del self._hosts[name]
+            self._senders.pop(name, None)

@@ -190,11 +190,6 @@ def whose(namespaces: Namespaces, inputs: Collection[str]) -> Whose | None:
     return Whose(namespaces.of_id, ",".join(sorted(inputs)), {keys.topic_crc(topic): topic for topic in inputs})
 
 
-def senders(namespaces: Namespaces, inputs: Collection[str]) -> frozenset[str]:
-    """Return those that share what is bounded: namespaces, "" for all that have none; or else input topics."""
-    return namespaces.names | {""} if namespaces else frozenset(inputs)
-
-
 def _sentence(name: str, what: str) -> str:
     return (
         f"{what} of the namespace {name} may wait, by DELAY_QUOTAS, and they do. Send it again when some of them have "

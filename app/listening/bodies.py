@@ -8,8 +8,10 @@ from aiohttp import ClientPayloadError, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
+from app.listening.network import network
 from app.listening.protocol import TooSlow
 from app.listening.refusal import Refusal, Refusals
+from app.places import Places
 
 _RETRY: Final = {"Retry-After": "1"}
 #: What reading a body raises that is cut off, or malformed.
@@ -26,19 +28,22 @@ class Bodies:
 
         A body of unknown length counts as what `size_of` says, or as `most`.
         """
-        self._refusals, self._most, self._together = refusals, most, together
+        self._refusals, self._most = refusals, most
         self._size_of = size_of or _unknown
-        self._taken = 0
+        self._places = Places(together)
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, or raise the error that says why not."""
         if not request.body_exists:
             return await handler(request)
         size = self._size(request)
-        refusal = self._refusal(request, size)
+        refusal = self._refusal(request)
         if refusal is not None:
             raise self._refusals.error(refusal)
-        self._taken += size
+        who = network(request.remote)
+        if not self._places.take(who, size):
+            sentence = "Too many large requests are being read. Send this one again in a second."
+            raise self._refusals.error(Refusal("busy", 503, sentence, _RETRY))
         try:
             return await handler(request)
         except TooSlow:
@@ -48,10 +53,10 @@ class Bodies:
         except _BAD as error:  # its text quotes the body
             refusal = Refusal("bad-request", 400, f"The body cannot be read: {type(error).__name__}.")
         finally:
-            self._taken -= size
+            self._places.leave(who, size)
         raise self._refusals.error(refusal)
 
-    def _refusal(self, request: web.Request, size: int) -> Refusal | None:
+    def _refusal(self, request: web.Request) -> Refusal | None:
         """Return why a body is not read at all, or None."""
         codings = request.headers.getall("Content-Encoding", [])
         packed = next((coding for coding in codings if coding.strip().lower() not in ("", "identity")), None)
@@ -62,9 +67,6 @@ class Bodies:
         if length is not None and length > self._most:
             sentence = f"The body has {length} bytes, it can have {self._most}. Send less in one request."
             return Refusal("body-too-large", 413, sentence)
-        if self._taken + size > self._together:
-            sentence = "Too many large requests are being read. Send this one again in a second."
-            return Refusal("busy", 503, sentence, _RETRY)
         return None
 
     def _size(self, request: web.Request) -> int:

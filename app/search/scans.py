@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from app.places import WHO, NoPlace, Places
 from app.process import time_slice
 from app.search.scan import Found, Scan
 from app.search.scanner import IDLE, LENGTH, Answer, Question, encode
@@ -35,7 +37,7 @@ class Scans:
     def __init__(self, databases: Callable[[], Mapping[int, Path]], directory: Path) -> None:
         """Scan what `databases` gives, by partition; the process keeps its notes in `directory`."""
         self._databases, self._directory = databases, directory
-        self._turn, self._asked = asyncio.Lock(), 0
+        self._turn, self._places = asyncio.Lock(), Places(_MOST + 1)  # one of them has its turn
         self._process: asyncio.subprocess.Process | None = None
         self._end: asyncio.TimerHandle | None = None
         #: Whether the next process takes no more than what nobody else wants; one that got too little is nice alone.
@@ -50,13 +52,13 @@ class Scans:
         parts = [(number, path) for number, path in here.items() if only in (None, number)]
         if not parts:
             return Found(by_step=[{} for _ in wanted.steps[1:]])
-        if not job and self._asked > _MOST:  # beside the one whose turn it is
-            raise ScanFailed(f"{_MOST} searches wait for this worker already; ask again in a moment")
-        self._asked += not job
+        question = Question(parts, wanted, list(here.values()), job)
         try:
-            answer = await self._answer(Question(parts, wanted, list(here.values()), job))
-        finally:
-            self._asked -= not job
+            with nullcontext() if job else self._places.one(WHO.get()):
+                answer = await self._answer(question)
+        except NoPlace:
+            waiting = len(self._places) - 1
+            raise ScanFailed(f"{waiting} searches wait for this worker already; ask again in a moment") from None
         if answer.found is None:
             raise ScanFailed(f"the databases cannot be read now ({answer.error}); ask again in a moment")
         return answer.found

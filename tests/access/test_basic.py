@@ -1,14 +1,18 @@
 """Passwords over HTTP: known once, they cost nothing; guessing is slow, and tells nothing."""
 
 import asyncio
+import threading
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from aiohttp import encode_basic_auth
 
+from app.access.basic import Basic
 from app.access.failures import Failures
 from app.access.password import Hash
+from app.access.users import UsersFile
 from app.listening.network import network
 from tests.access.conftest import SECRET, Client, hashed, served, shown
 
@@ -91,6 +95,22 @@ async def test_many_guesses_at_once_get_no_more_tries(client: Client) -> None:
     answers = await asyncio.gather(*(client.get("/", headers=guess("admin", f"{n}")) for n in range(40)))
     assert sum(answer.status == 401 for answer in answers) == 5
     assert {answer.status for answer in answers} == {401, 429}
+
+
+async def test_guesses_from_one_address_leave_turns_for_others(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = threading.Event()
+    monkeypatch.setattr(Hash, "fits", lambda *_: free.wait(10) and False)
+    basic = Basic(UsersFile(str(users), ()))
+    wrong = b64encode(b"ann:wrong").decode()
+    many = [asyncio.create_task(basic.asker(wrong, "192.0.2.1")) for _ in range(200)]
+    await asyncio.sleep(0.01)
+    other = asyncio.create_task(basic.asker(wrong, "192.0.2.2"))
+    await asyncio.sleep(0.01)
+    try:
+        assert (sum(not one.done() for one in many), other.done()) == (25, False)
+    finally:
+        free.set()
+        await asyncio.gather(*many, other, return_exceptions=True)
 
 
 def test_each_failure_doubles_the_wait_up_to_a_minute_and_is_forgotten() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from app.places import WHO
 from app.process import time_slice
 from app.search.filter import Filter
 from app.search.rest import Rest
@@ -190,6 +191,28 @@ async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_tur
     assert [found.matching for found in await asyncio.gather(*jobs)] == [100] * 3
     assert {(await one).matching for one in asked if one not in refused} == {300}
     assert (await scans.scan(Scan(count=True))).matching == 300
+
+
+async def test_searches_of_one_user_leave_room_for_others(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
+    free, ask = asyncio.Event(), scans._ask
+
+    async def blocked(question: Question) -> Answer:
+        await free.wait()
+        return await ask(question)
+
+    async def of(who: str) -> int:
+        WHO.set(who)
+        return (await scans.scan(Scan(count=True))).matching
+
+    monkeypatch.setattr(scans, "_ask", blocked)
+    many = [asyncio.create_task(of("ann")) for _ in range(100)]
+    await asyncio.sleep(0.01)
+    other = asyncio.create_task(of("bob"))
+    await asyncio.sleep(0.01)
+    assert (sum(not one.done() for one in many), other.done()) == (17, False)
+    free.set()
+    assert await other == 300
+    await asyncio.gather(*many, return_exceptions=True)
 
 
 def test_a_scan_asks_for_a_rest_between_pieces(

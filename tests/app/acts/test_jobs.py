@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.access.roles import ASKER, Asker
@@ -52,6 +53,31 @@ async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_lat
 
     assert len(begun) == 1
     assert "partition 0: its part of job j failed, and is tried again" in caplog.text
+
+
+async def test_jobs_of_one_user_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    class Endless:
+        def __init__(self, _engine: object, _search: object, _log: object, job: Job, _number: int) -> None:
+            begun.append(job.by)
+
+        async def run(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "JobPart", Endless)
+    jobs: Any = jobs_of("cancel")
+    jobs._search.served = range(10)
+    jobs._log.jobs["j"] = msgspec.structs.replace(jobs._log.jobs["j"], ends=[{}] * 10)
+    running = asyncio.create_task(jobs.run())
+    await asyncio.sleep(0.02)
+    assert begun == ["x"] * 3
+    jobs._log.jobs["k"] = msgspec.structs.replace(jobs._log.jobs["j"], job_id="k", by="y")
+    jobs.wake()
+    await asyncio.sleep(0.02)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert begun == ["x", "x", "x", "y"]
 
 
 @pytest.mark.parametrize("namespaces", [None, ("team-a",)])

@@ -282,3 +282,33 @@ async def test_a_full_spool_answers_at_once_and_nothing_waits_behind_it(
     [taken] = await hand_in(intake, "c")
     assert taken == Taken(spooled=False, partition=0, offset=1, timestamp_ms=1_000)  # "a" was on its way
     assert intake.tally.full >= 1
+
+
+TEAMS = {
+    "DELAY_INPUTS": "delays-of-a=native,delays-of-b=native",
+    "DELAY_NAMESPACES": "delays-of-a=a,delays-of-b=b",
+    "DELAY_GATEWAY_SPOOL_BYTES": str(1 << 20),
+}
+
+
+async def test_one_team_leaves_room_in_the_spool_for_others(open_intake: Open, kafka: ScriptedKafka) -> None:
+    intake = open_intake(**TEAMS)
+    kafka.is_down = True
+
+    async def fill(team: str) -> None:
+        for number in range(100):
+            await intake.submit([message(f"{team}/{number}", value=bytes(32 << 10))])
+
+    for team, most in (("a", 16), ("b", 8)):
+        before = intake.spool_records
+        with pytest.raises(SpoolFull, match=f"{team} has its share of the spool's 1048576 bytes"):
+            await fill(team)
+        assert intake.spool_records - before == most
+    await intake.close()
+    intake = open_intake(**TEAMS)
+    with pytest.raises(SpoolFull, match="a has its share"):
+        await intake.submit([message("a/more")])
+    assert await intake.submit([message("c")]) == [Taken(spooled=True)]
+    kafka.come_back()
+    await until(lambda: not intake.spool_records)
+    assert await intake.submit([message("a/again")]) != [Taken(spooled=True)]

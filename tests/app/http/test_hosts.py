@@ -127,3 +127,46 @@ def test_the_sums_are_those_of_the_hosts(acts: list[tuple[str, str]]) -> None:
         assert hosts._all == sum(host.under_way for host in each)
         assert hosts._ailing == sum(host.under_way for host in each if host.failures)
         assert hosts._quick == sum(host.under_way for host in each if host.quick)
+
+
+def of_sender(hosts: Hosts, sender: str, number: int, first: int = 0) -> list[str]:
+    """Return the names of so many hosts of a sender."""
+    names = [f"{sender}-{one}" for one in range(first, first + number)]
+    for name in names:
+        hosts.belongs(name, sender)
+    return names
+
+
+def test_one_senders_slow_hosts_leave_room_for_others(hosts: Hosts) -> None:
+    assert sum(fill(hosts, name) for name in of_sender(hosts, "a", 500)) == (AT_ONCE - KEPT) // 2
+    assert sum(fill(hosts, name) for name in of_sender(hosts, "b", 500)) == (AT_ONCE - KEPT) // 4
+    assert all(hosts.full(name) for name in of_sender(hosts, "a", 1, first=500))
+    assert fill(hosts, *of_sender(hosts, "c", 1)) == FIRST
+    assert fill(hosts, "of nobody") == FIRST
+
+
+def test_one_senders_quick_hosts_leave_room_for_others(hosts: Hosts) -> None:
+    for name in of_sender(hosts, "a", 500):
+        hosts.begin(name)
+        hosts.answered(name, 0.1)
+        for _ in range(MOST):
+            if name in hosts._hosts:
+                hosts.begin(name)
+                hosts.answered(name, 0.1)
+        fill(hosts, name)
+    assert hosts._all < AT_ONCE
+    assert fill(hosts, *of_sender(hosts, "b", 1)) == FIRST
+
+
+def test_one_senders_hosts_that_fail_leave_tries_for_others(hosts: Hosts, now: Now) -> None:
+    names = {sender: of_sender(hosts, sender, 200) for sender in "ab"}
+    for name in (*names["a"], *names["b"]):
+        hosts.begin(name)
+        hosts.failed(name, "timeout")
+    now.s += 60
+    assert sum(fill(hosts, name) for name in names["a"]) == AILING // 2
+    assert sum(fill(hosts, name) for name in names["b"]) == AILING // 4
+    for name in (*names["a"], *names["b"]):
+        while hosts._hosts[name].under_way:
+            hosts.dropped(name)
+    assert not any((*hosts._of.values(), *hosts._slow_of.values(), *hosts._ailing_of.values()))

@@ -11,7 +11,7 @@ from app.ingest.admission import SUFFIXES, Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.ingest.policy import Policy
-from app.ingest.quotas import senders
+from app.quotas import senders
 from app.settings import Settings
 from punctual.contract.request import Parked, Refusal, Request
 from tests.app.fake_kafka import ScriptedCluster
