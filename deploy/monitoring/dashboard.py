@@ -160,6 +160,13 @@ _WORKERS = (
         "bytes",
     ),
     Panel(
+        "Remembered ids of namespaces",
+        {
+            "{{namespace}}": f"sum by (namespace) (delay_namespace_remembered_ids{{{_AT}}})",
+            "{{namespace}} may have": f"max by (namespace) (delay_namespace_quota_remembered_ids{{{_AT}}})",
+        },
+    ),
+    Panel(
         "Processes of workers",
         {
             "{{instance}} serve": f"sum by (instance) (delay_process_up{{{_AT}}})",

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -143,9 +144,11 @@ def look(worker: "Worker") -> None:
                 rows[name] = rows.get(name, 0) + 1
                 held[name] = held.get(name, 0) + (entry.url is None and not entry.replaced)
         assert store.shares is not None, "there are namespaces"
-        counted = {name: share.messages for name, share in store.shares.known.items()}
+        counted = {name: share.messages for name, share in store.shares.known.items() if share.messages}
+        recalled = {name: share.remembered for name, share in store.shares.known.items() if share.remembered}
+        marks = Counter(name for key, _ in store.marks() if (name := of_id(key[1:].decode())))
         held_by = {sender: set(destinations) for sender, destinations in store.shares.destinations.items()}
-        checks: tuple[tuple[object, object], ...] = (counted, rows), (held_by, places)
+        checks: tuple[tuple[object, object], ...] = (counted, rows), (held_by, places), (recalled, dict(marks))
         for found, there in checks:
             if found != there:
                 worker.miscounted = f"{worker.name} has counted {found} in partition {number}, and holds {there}"
