@@ -29,8 +29,7 @@ def check(url: str, allowed: AllowList, called: str) -> None:
     except NotListed as error:
         raise Refusal(
             Reason.NOT_ALLOWED,
-            f"DELAY_CALLBACKS does not allow {url[:200]!r} ({called}): it {error}. Add a pattern for the input, or "
-            "drop the header.",
+            f"DELAY_CALLBACKS does not allow {url[:200]!r} ({called}): it {error}. Add a pattern, or drop the header.",
         ) from error
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{called} {error}.") from error

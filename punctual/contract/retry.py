@@ -149,15 +149,17 @@ def _failed(request: Request, said: dict[str, str], source: str, *, forwarded: b
     """Return how many attempts at a record have failed.
 
     A record that is `forwarded` as it was received has the count of its own delivery, or one that was copied from
-    another message with its headers: the id of a delivery names the attempt, and the topic that it went to. Where a
-    consumer has put the place of the record into `source`, that is the topic.
+    another message with its headers: the id of an attempt names it, and the topic that it went to. Where a consumer has
+    put the place of the record into `source`, that is the topic. Beside any other id a program has counted itself.
     """
     count = _count(said, names.ATTEMPT)
     if not count:
         return 1
     read_from = source.rsplit("-", 2)[0]
     topic = None if read_from in ("", request.input) else read_from
-    return count if not forwarded or names_attempt(said.get(names.ID, ""), count, topic) else 1
+    id_ = said.get(names.ID, "")
+    is_of_another = forwarded and _ATTEMPT_ID.search(id_) is not None and not names_attempt(id_, count, topic)
+    return 1 if is_of_another else count
 
 
 def carry(request: Request, said: dict[str, str]) -> None:

@@ -1,5 +1,6 @@
 """Retries as a partition takes them in: each attempt once, and a dead letter after the last."""
 
+from punctual.contract.retry import copy_source
 from tests.app.workbench import Workbench
 from tests.punctual.contract.records import NOW
 
@@ -20,11 +21,19 @@ def test_a_retry_replaces_neither_the_message_that_it_was_nor_another_attempt(be
     bench.ask(delay_id="reminder", **delivered, **RETRY)
     bench.ask(delay_id="reminder", **delivered, delay_attempt="2", **RETRY)
 
+    record = copy_source("delay-requests-0-9", b"1", b"k", b"v")
     assert bench.pending() == {
         "reminder": NOW + 60_000,
-        "delay-requests-0-9~2~orders": NOW + 1_000,
-        "delay-requests-0-9~3~orders": NOW + 2_000,
+        f"{record}~2~orders": NOW + 1_000,
+        f"{record}~3~orders": NOW + 2_000,
     }
+
+
+def test_records_that_share_the_headers_of_a_delivery_have_a_retry_each(bench: Workbench) -> None:
+    delivered = {"delay_id": "series@1", "delay_source": "delay-requests-0-9", **RETRY}
+    for due in ("1", "2", "3"):
+        bench.ask(**delivered, delay_due=due)
+    assert len(bench.pending()) == 3
 
 
 def test_past_the_last_attempt_it_is_a_dead_letter_that_tells_the_last_error(bench: Workbench) -> None:

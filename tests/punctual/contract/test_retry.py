@@ -82,10 +82,10 @@ def forwarded(headers: Headers, key: bytes | None = b"k", value: bytes | None = 
         (b"team/x~3", b"orders-0-7", b"4"),
         (b"x~3~other", b"orders-0-7", b"2"),
         (b"x~2~orders", b"orders-0-7", b"2"),
-        (b"reminder-42", b"delay-requests-1-9", b"2"),
+        (b"reminder-42", b"delay-requests-1-9", b"4"),  # a program has counted itself
     ],
 )
-def test_a_count_holds_if_the_id_beside_it_names_that_attempt(id_: bytes, source: bytes, attempt: bytes) -> None:
+def test_a_count_holds_unless_the_id_beside_it_names_another_attempt(id_: bytes, source: bytes, attempt: bytes) -> None:
     headers = [("delay-id", id_), ("delay-due", b"1"), ("delay-source", source), ("delay-attempt", b"3")]
     assert decode(*headers, *ASKS).headers == [("delay-attempt", attempt)]
 
