@@ -31,6 +31,7 @@ from app.search.asked import filter_of, id_of
 from app.search.filter import NAMES
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL
+from app.web import ids
 from app.web.answers import as_json
 from punctual.client.requests import Operation, Request, command, schedule
 from punctual.contract.cron import doubt
@@ -58,11 +59,11 @@ def register(web_app: web.Application, acts: Acts, jobs: Jobs, dead_letters: Dea
     web_app.add_routes(
         [
             web.post("/api/v1/messages", view.create),
-            web.post("/api/v1/messages/{id:.+}/cancel", view.cancel),
-            web.post("/api/v1/messages/{id:.+}/reschedule", view.reschedule),
-            web.post("/api/v1/messages/{id:.+}/deliver-now", view.deliver_now),
-            web.post("/api/v1/messages/{id:.+}/pause", view.pause_series),
-            web.post("/api/v1/messages/{id:.+}/resume", view.resume_series),
+            web.post(f"/api/v1/messages/{ids.PLACE}/cancel", view.cancel),
+            web.post(f"/api/v1/messages/{ids.PLACE}/reschedule", view.reschedule),
+            web.post(f"/api/v1/messages/{ids.PLACE}/deliver-now", view.deliver_now),
+            web.post(f"/api/v1/messages/{ids.PLACE}/pause", view.pause_series),
+            web.post(f"/api/v1/messages/{ids.PLACE}/resume", view.resume_series),
             web.post("/api/v1/destinations/{to:.+}/pause", view.pause),
             web.post("/api/v1/destinations/{to:.+}/resume", view.resume),
             web.post("/api/v1/destinations/{to:.+}/rate", view.rate),
@@ -134,7 +135,7 @@ class View:
         """Answer POST /api/v1/messages/{id}/reschedule: another due time."""
         body = await body_of(request, ("at", "after", "if_due"))
         at, after, if_due = moment(body, "at"), span(body, "after"), moment(body, "if_due")
-        id_ = self._id(request, request.match_info["id"])
+        id_ = self._id(request, ids.id_in(request))
         order = command("reschedule", id_, at=at, after=after, if_due=if_due)
         return await self._order(request, "reschedule", order, body)
 
@@ -253,7 +254,7 @@ class View:
 
     async def _command(self, request: web.Request, act: Operation) -> web.Response:
         body = await body_of(request, ("if_due",))
-        order = command(act, self._id(request, request.match_info["id"]), if_due=moment(body, "if_due"))
+        order = command(act, self._id(request, ids.id_in(request)), if_due=moment(body, "if_due"))
         return await self._order(request, act, order, body)
 
     async def _order(self, request: web.Request, act: str, order: Request, asked: dict[str, Any]) -> web.Response:

@@ -10,6 +10,7 @@ from app.console.find import Find, Message
 from app.console.home import Home
 from app.console.live import Live
 from app.console.work import Work
+from app.web.ids import PLACE
 from app.web.state import WorkerState
 
 
@@ -31,8 +32,10 @@ def register(web_app: web.Application, state: WorkerState, *, read_only: bool = 
             web.get("/find", find.show, name="find"),
             web.get("/find/all", find.count, name="find-all"),
             web.post("/find/all", find.begin, name="form-job"),
-            web.get("/messages/{id}", message.show, name="message"),
-            web.post("/messages/{id}/{act:cancel|reschedule|deliver-now|pause|resume}", message.act, name="form-act"),
+            web.get(f"/messages/{PLACE}", message.show, name="message"),
+            web.post(
+                f"/messages/{PLACE}/{{act:cancel|reschedule|deliver-now|pause|resume}}", message.act, name="form-act"
+            ),
             web.get("/dead-letters", dead_letters.show, name="dead-letters"),
             web.get("/dead-letters/all", dead_letters.count, name="dead-letters-all"),
             web.post("/dead-letters/all", dead_letters.begin, name="form-resend-all"),

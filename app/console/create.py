@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from aiohttp import web
 
 from app.console import flash, forms
 from app.console.desk import Desk, names_of
 from app.console.recipes import recipes
+from app.web.ids import address
 from app.web.state import WorkerState
 
 _OF_ITSELF = ("to", "id", "key", "value")
@@ -39,7 +39,7 @@ class Create:
             return await self._page(request, given, answer.error)
         id_ = answer.get("id") or (answer.get("event") or {}).get("id") or given.get("id", "")
         sentence = str(answer.get("sentence") or "Asked for.")
-        page = f"/messages/{quote(str(id_), safe='')}" if id_ else "/new"
+        page = address("/messages", str(id_)) if id_ else "/new"
         return flash.see_other(page, well=True, sentence=sentence)
 
     async def _page(

@@ -8,6 +8,7 @@ from aiohttp import web
 from app.console import flash, forms, payload
 from app.console.api import Answer
 from app.console.desk import Desk, names_of
+from app.web.ids import IN_QUERY, address, id_in
 
 _LIMIT = "50"
 ACTS = {"cancel": "Cancel", "reschedule": "Reschedule", "deliver-now": "Deliver now"}
@@ -22,7 +23,7 @@ class Find:
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /find: the messages that a filter in the address matches, or one by its id."""
         if request.query.get("id", "").strip():
-            return _see(f"/messages/{quote(request.query['id'].strip(), safe='')}")
+            return _see(address("/messages", request.query["id"].strip()))
         try:
             chosen = forms.filter_of(request.query)
         except ValueError as error:
@@ -96,8 +97,8 @@ class Message:
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /messages/{id}: what it is, and its life."""
-        id_ = request.match_info["id"]
-        found = await self._desk.api(request).get(f"/messages/{quote(id_, safe='')}", {"life": "1"})
+        id_ = id_in(request)
+        found = await self._desk.api(request).get(f"/messages/{IN_QUERY}", {"id": id_, "life": "1"})
         row: dict[str, Any] | None = found.body if found.well else None
         return await self._desk.show(
             request,
@@ -116,8 +117,8 @@ class Message:
     async def act(self, request: web.Request) -> web.Response:
         """Answer POST /messages/{id}/{act}: wait for the outcome, and show it."""
         given = await forms.form(request)
-        page = f"/messages/{quote(request.match_info['id'], safe='')}"
-        act = request.match_info["act"]
+        id_, act = id_in(request), request.match_info["act"]
+        page, asked = address("/messages", id_), address("/messages", id_, f"/{act}")
         body: dict[str, Any] = {}
         try:
             if given.get("if_due", "").isdigit():
@@ -126,7 +127,7 @@ class Message:
                 body |= forms.due(given)
         except ValueError as error:
             return flash.see_other(page, well=False, sentence=str(error))
-        return await self._desk.act(request, f"{page}/{act}", body, page)
+        return await self._desk.act(request, asked, body, page)
 
 
 async def begin_job(desk: Desk, request: web.Request, body: dict[str, Any], again: str) -> web.Response:

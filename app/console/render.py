@@ -14,6 +14,7 @@ from app.console.api import Answer
 from app.console.assets import Assets
 from app.console.verdict import verdict
 from app.route import described
+from app.web.ids import address
 from punctual import spans
 
 RETRY_AFTER: Final = {"Retry-After": "2"}
@@ -52,6 +53,7 @@ class Renderer:
             partitions=wording.partitions,
             size=wording.size,
             described=described,
+            message=lambda id_, rest="": address("/messages", str(id_), rest),
             segment=lambda text: quote(str(text), safe=""),
             query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
         )

@@ -19,6 +19,7 @@ from app.gateway.problem import Problem, pointer
 from app.gateway.short_form import Span
 from app.gateway.workers import Workers
 from app.settings import Settings
+from app.web.ids import id_in
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
 from punctual.contract.request import Refusal
@@ -101,7 +102,7 @@ class View:
 
     def _id(self, request: web.Request) -> str:
         """Return the full id that a request is about. Raises Problem."""
-        id_ = request.match_info["id"]
+        id_ = id_in(request)
         try:
             id_.encode()
             return self._settings.namespaces.full(caller_of(request).namespace, id_)

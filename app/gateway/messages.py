@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
@@ -13,6 +12,7 @@ from app.gateway.draft import Draft
 from app.gateway.keys.once import AGAIN
 from app.gateway.problem import Problem
 from app.settings import Settings
+from app.web.ids import address
 from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
 
@@ -89,7 +89,7 @@ def answer(done: Done | Problem) -> web.Response:
     if isinstance(done, Problem):
         return problem.response(done)
     message = told(done)
-    headers = {"Location": f"/v1/messages/{quote(message.id, safe='')}"}
+    headers = {"Location": address("/v1/messages", message.id)}
     if message.due_ms is not None:
         headers["ETag"] = entity_tag(message.due_ms)
     return as_json(message, message.status, headers)

@@ -66,6 +66,13 @@ _NOBODY: Final = ("unreachable",)
 _ORDERED: Final = ("unknown-message", "conflict", "came-too-late", "stale", "changed", *_REASONS, *_TAKEN, *_KEYED)
 
 _ID: Final = Parameter("id", "path", "The message's id; slashes may stand as they are.", "order-42", {"minLength": 1})
+_ID_IN_QUERY: Final = Parameter(
+    "id",
+    "query",
+    "The message's id where the path has - in its place: for the ids . and .., which clients and proxies change.",
+    "order-42",
+    {"minLength": 1},
+)
 _MATCH: Final = Parameter(
     "If-Match",
     "header",
@@ -168,7 +175,7 @@ OPERATIONS: Final = (
         "See a message that is pending",
         "A worker is asked. What is on this gateway's disk yet, or on its way to the worker, is not pending.",
         (Answer(200, "The message.", ("Pending",), _ETAG),),
-        (_ID,),
+        (_ID, _ID_IN_QUERY),
         problems=(*_ANY, "unknown-message", "bad-id", *_NOBODY),
     ),
     Operation(
@@ -181,7 +188,7 @@ OPERATIONS: Final = (
             Answer(200, "It is cancelled: it will not be delivered.", ("Order",)),
             Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
         ),
-        (_ID, _MATCH, _KEY),
+        (_ID, _ID_IN_QUERY, _MATCH, _KEY),
         problems=(*_ANY, *_ORDERED),
     ),
     Operation(
@@ -194,7 +201,7 @@ OPERATIONS: Final = (
             Answer(200, "It is due then.", ("Order",), _ETAG),
             Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
         ),
-        (_ID, _MATCH, _KEY),
+        (_ID, _ID_IN_QUERY, _MATCH, _KEY),
         ("Reschedule",),
         {"after": {"after": "PT1H"}, "at": {"at": 1924992000000, "jitter": 1000}},
         ("application/json", "application/merge-patch+json"),
@@ -210,7 +217,7 @@ OPERATIONS: Final = (
             Answer(200, "It is delivered now.", ("Order",), _ETAG),
             Answer(202, "The order holds; what comes of it is not known yet.", ("Order",)),
         ),
-        (_ID, _MATCH, _KEY),
+        (_ID, _ID_IN_QUERY, _MATCH, _KEY),
         problems=(*_ANY, *_ORDERED),
     ),
     Operation(

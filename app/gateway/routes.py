@@ -17,6 +17,7 @@ from app.gateway.problem import Problem
 from app.gateway.problem_types import PATH, TYPES, Meaning
 from app.gateway.workers import Workers
 from app.ingest.quotas import Quotas
+from app.web.ids import PLACE
 
 
 def register(web_app: web.Application, parts: Parts) -> None:
@@ -33,10 +34,10 @@ def register(web_app: web.Application, parts: Parts) -> None:
     web_app.add_routes(
         [
             web.post("/v1/messages", many.post),
-            web.get("/v1/messages/{id:.+}", one.get, allow_head=False),
-            web.delete("/v1/messages/{id:.+}", one.delete),
-            web.patch("/v1/messages/{id:.+}", one.patch),
-            web.post("/v1/messages/{id:.+}/deliver-now", one.deliver_now),
+            web.get(f"/v1/messages/{PLACE}", one.get, allow_head=False),
+            web.delete(f"/v1/messages/{PLACE}", one.delete),
+            web.patch(f"/v1/messages/{PLACE}", one.patch),
+            web.post(f"/v1/messages/{PLACE}/deliver-now", one.deliver_now),
             web.post("/kafka/v3/clusters/{cluster}/topics/{topic}/records", records.post),
             web.get("/openapi.json", _document, allow_head=False),
             web.get(PATH + "{name}", _meaning, allow_head=False),

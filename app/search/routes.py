@@ -18,6 +18,7 @@ from app.search.scans import ScanFailed
 from app.search.search import LOCAL, LONGEST_S, MOST, Search
 from app.search.spans import Spans
 from app.search.timeline import Timeline, TimelinePart, Timelines
+from app.web import ids
 from app.web.answers import as_json
 from punctual.contract.times import parse_time
 
@@ -33,7 +34,7 @@ def register(web_app: web.Application, search: Search) -> None:
         [
             web.get("/api/v1/messages", view.page),
             web.get("/api/v1/messages/count", view.count),
-            web.get("/api/v1/messages/{id:.+}", view.message),
+            web.get(f"/api/v1/messages/{ids.PLACE}", view.message),
             web.get("/api/v1/timeline", view.timeline),
             web.get(f"{LOCAL}/messages", view.own_page),
             web.get(f"{LOCAL}/count", view.own_count),
@@ -82,7 +83,7 @@ class View:
 
     async def message(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id}: the pending message with an id."""
-        said, whole, asker = request.match_info["id"], _flag(request.query, "whole"), request[ASKER]
+        said, whole, asker = ids.id_in(request), _flag(request.query, "whole"), request[ASKER]
         otherwise = f"no message with the id {said!r} is pending"
         try:
             id_ = id_of(said, self._search.namespaces, asker)

@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from punctual.cli.api import Api
 from punctual.cli.arguments import add_filter, add_form, add_worker, filter_of
@@ -14,9 +16,21 @@ from punctual.cli.parser import Options, Parser
 from punctual.cli.times import moment_ms
 
 
+class _Row(msgspec.Struct):
+    """What a line has that `punctual list --format json` writes."""
+
+    id: str
+
+
+_row: Final = msgspec.json.Decoder(_Row).decode
+
+
 def add_act(parser: Parser) -> None:
     """Take ids or a filter, and how careful to be."""
-    parser.add_argument("ids", nargs="*", metavar="ID", help="of the message; - reads ids from stdin, one a line")
+    said = "of the message; - reads ids from stdin: one a line, or lines of `punctual list --format json`"
+    parser.add_argument("ids", nargs="*", metavar="ID", help=said)
+    said = "the same, and never read from stdin: for the id -, or one that begins so"
+    parser.add_argument("--id", action="append", default=[], dest="literal", metavar="ID", help=said)
     said = "only if it is due exactly then: RFC 3339, or epoch milliseconds"
     parser.add_argument("--if-due", type=moment_ms, metavar="TIME", help=said)
     add_form(parser)
@@ -32,7 +46,7 @@ def add_act(parser: Parser) -> None:
 def run_act(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
     """Act, with what else the API wants to know of it, and tell what came of it."""
     wanted = filter_of(options)
-    if bool(options.ids) == bool(wanted):
+    if bool(options.ids or options.literal) == bool(wanted):
         both = "say either ids or a filter, not both" if wanted else "say which messages: by their ids, or by a filter"
         raise WrongUse(f"{both}: `punctual {act} --help` shows how")
     with Api.of(options) as api:
@@ -42,27 +56,36 @@ def run_act(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
             return give_job(api, options, act, wanted, body)
         if options.dry_run or options.no_wait or options.at_most is not None:
             raise WrongUse("--dry-run, --at-most and --no-wait go with a filter")
-        return give_orders(api, act, _ids(options.ids), {**body, "if_due": options.if_due}, options.format)
+        ids = (_ids(options.ids) if options.ids else []) + options.literal
+        if not all(ids):
+            raise WrongUse("an id is empty")
+        return give_orders(api, act, ids, {**body, "if_due": options.if_due}, options.format)
 
 
 def _ids(given: list[str]) -> list[str]:
     if "-" not in given:
-        ids = given
-    elif len(given) > 1:
-        raise WrongUse("- reads ids from stdin: give no others")
-    else:
-        ids = _read()
-    if not all(ids):
-        raise WrongUse("an id is empty")
-    return ids
+        return given
+    if len(given) > 1:
+        raise WrongUse("- reads ids from stdin: give no others, and the id - by --id")
+    return _read()
 
 
 def _read() -> list[str]:
     try:
-        lines = sys.stdin.buffer.read().decode().splitlines()
+        lines = sys.stdin.buffer.read().decode().split("\n")  # ids have all other characters that end lines
     except UnicodeDecodeError as error:
         raise WrongUse(f"stdin is no text in UTF-8: {error}") from error
-    ids = [line.strip() for line in lines if line.strip()]
+    ids = [_id_in(line.removesuffix("\r")) for line in lines if line.strip()]
     if not ids:
         raise WrongUse("there is no id on stdin: write one a line")
     return ids
+
+
+def _id_in(line: str) -> str:
+    """Return the id in a line: itself, or that of a row in JSON, where it may have line breaks."""
+    if line.startswith("{"):
+        try:
+            return _row(line).id
+        except msgspec.DecodeError:
+            pass  # an id may begin so
+    return line

@@ -21,6 +21,8 @@ _BASE: Final = "/api/v1"
 _PATIENCE_S: Final = 75.0
 _AGAIN_S: Final = 1.0
 _OK: Final = range(200, 300)
+#: Ids that an address has in its query instead.
+_NOT_IN_A_PATH: Final = frozenset({".", "..", "count", "-"})
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -91,12 +93,12 @@ class Api:
                     raise
                 time.sleep(_AGAIN_S)
 
-    def post(self, path: str, body: Mapping[str, object]) -> Answer:
+    def post(self, path: str, body: Mapping[str, object], query: Mapping[str, object] | None = None) -> Answer:
         """Have something done, and return the answer; of what is wrong with it, only that the caller may not do it.
 
         Raises NotAllowed, or Unreachable.
         """
-        answer = self.ask("POST", path, None, msgspec.json.encode(body))
+        answer = self.ask("POST", path, query, msgspec.json.encode(body))
         if answer.status in (401, 403, 405, 421):
             self._good(answer)
         return answer
@@ -173,6 +175,13 @@ class Api:
 def escaped(name: str) -> str:
     """Return an id or a destination as a part of an address."""
     return quote(name, safe="")
+
+
+def message_at(id_: str, rest: str = "") -> tuple[str, dict[str, object]]:
+    """Return the address of a message, and what of it belongs to the query: proxies change paths that have dots."""
+    if id_ in _NOT_IN_A_PATH:
+        return f"/messages/-{rest}", {"id": id_}
+    return f"/messages/{escaped(id_)}{rest}", {}
 
 
 def missing(told: Mapping[str, Any]) -> Incomplete | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from punctual.cli.api import Answer, Api, escaped
+from punctual.cli.api import Answer, Api, message_at
 from punctual.cli.errors import CommandError, Unreachable
 from punctual.cli.exits import Exit
 from punctual.cli.progress import Progress
@@ -74,7 +74,8 @@ class _Orders:
             self._all.append(self._own.api)
         api: Api = self._own.api
         try:
-            answer = api.post(f"/messages/{escaped(id_)}/{self._act}", self._body)
+            path, query = message_at(id_, f"/{self._act}")
+            answer = api.post(path, self._body, query)
         except Unreachable as error:
             return Unreachable(f"{id_}: {error}. It may have been done: `punctual show` tells")
         except CommandError as error:
