@@ -1,7 +1,7 @@
 """The engine of a worker: everything that runs in it, put together."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from app import layout
@@ -42,8 +42,9 @@ from app.reports.agreement import Agreement
 from app.reports.latest import Reports
 from app.reports.progress import ProgressReporter
 from app.reports.queues import Queues, Said
-from app.reports.reader import ProgressReader
+from app.reports.reader import ProgressReader, Report
 from app.reports.row_version import RowVersion
+from app.reports.standstill import TOO_LONG_S, Standstill
 from app.reports.watermark import Watermark
 from app.route import HTTP, name_of, named
 from app.settings import Settings
@@ -167,6 +168,8 @@ class Engine:
             self.due.notify,
             end_process,
         )
+        self.standstill = Standstill(logs.topics, intake, partitions, now)
+        self._progress, progress.standstill = progress, self.standstill
         agreement = Agreement(settings, self.clock.wall_ms())
         minutes, late = Minutes(self.clock, partitions), self.due.lateness.since_start
         self.measures = Measures(settings, self.clock, self.journal.tally, late, partitions, intake, agreement, minutes)
@@ -334,6 +337,22 @@ class Engine:
                 progress = self.table.progress.get(number)
                 return str(progress) if progress is not None else f"opening partition {number}"
         return None
+
+    def health_reason(self) -> str | None:
+        """None while this worker serves, takes requests and can write, else a sentence that says what is missing."""
+        return self.ready_reason() or self.standstill.reason()
+
+    def unconfirmed_since_ms(self) -> int | None:
+        """Since when no broker has confirmed what this worker writes (epoch ms); None while they do."""
+        unconfirmed_s = self.standstill.unconfirmed_s() if self._started else 0
+        return self.clock.wall_ms() - round(unconfirmed_s * 1_000) if unconfirmed_s > TOO_LONG_S else None
+
+    def reports(self) -> Mapping[int, Report]:
+        """The last reports of all partitions; this worker's are as they would be if brokers took them."""
+        known = self.reader.reports
+        if self.unconfirmed_since_ms() is None:
+            return known
+        return {**known, **self._progress.own(self.clock.now_ms())}
 
     def recovery(self) -> Sequence[Recovery]:
         """The partitions that this worker is restoring."""

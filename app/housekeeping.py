@@ -43,6 +43,7 @@ class Housekeeping:
             self._give_up()
             self._mind_the_disk()
             self._mind_the_group()
+            engine.standstill.look()
             readiness.look(engine.owned, engine.ready_reason())
             self._agreement.look(engine.reader.reports.values(), engine.clock.wall_ms())
             if now() - learned > _METADATA_S:

@@ -14,7 +14,7 @@ from app.listening.network import network
 from app.places import Places
 from app.web import whence
 from app.web.answers import as_json
-from app.web.overview import overview
+from app.web.routes import overview_of
 from app.web.state import WorkerState
 
 EVERY_S: Final = 1.0
@@ -98,9 +98,7 @@ class Live:
         reason = state.ready_reason()
         if reason is not None or not state.reader.caught_up.is_set():
             return {"ready": False, "error": reason or "reading what the other workers have reported"}
-        whole = overview(
-            state.reader.reports, state.partitions, state.now_ms(), state.trouble, state.wanted(), state.queues()
-        )
+        whole = overview_of(state)
         found = verdict(msgspec.to_builtins(whole))
         return {
             "ready": True,

@@ -6,8 +6,13 @@ from typing import Any, Literal
 import msgspec
 
 from app.console import wording
+from app.reports.overdue import GRACE_MS
+from app.reports.reader import DISK
 from app.route import described
 from punctual import spans
+
+#: A worker that has much to do reads requests some seconds after they came.
+UNREAD_MS = 10_000
 
 _WHY_IS_ELSEWHERE = "the log of the worker that has them says it"
 
@@ -23,7 +28,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def verdict(whole: Mapping[str, Any]) -> Verdict:
     """Return the verdict on an overview, as `/api/v1/overview` has it."""
-    notices = [*_silent(whole), *_held(whole), *_broken(whole)]
+    notices = [*_silent(whole), *_still(whole), *_held(whole), *_paused(whole), *_broken(whole)]
     waiting = f"{wording.number(whole['pending'])} pending{_next(whole)}"
     held = [row for row in whole["destinations"] if row["held_since_ms"] is not None]
     if held:
@@ -33,6 +38,9 @@ def verdict(whole: Mapping[str, Any]) -> Verdict:
         why = oldest["held_because"] or _WHY_IS_ELSEWHERE
         text = f"{described(oldest['destination'])} held for {span}, {why}{others}"
         return Verdict(level="late", word="Late", text=text, notices=notices)
+    still = next(_still(whole), "")
+    if still:
+        return Verdict(level="late", word="Late", text=f"{still.rstrip('.')}. {waiting}", notices=notices)
     if whole["partitions_missing"] or whole["partitions_stale"]:
         unseen = sorted([*whole["partitions_missing"], *whole["partitions_stale"]])
         text = f"no report from {_partitions(unseen)}. {waiting} as last reported"
@@ -40,6 +48,9 @@ def verdict(whole: Mapping[str, Any]) -> Verdict:
     if whole["overdue"]:
         text = f"{wording.number(whole['overdue'])} overdue by more than a second. {waiting}"
         return Verdict(level="late", word="Late", text=text, notices=notices)
+    paused = next(_paused(whole), "")
+    if paused:
+        return Verdict(level="late", word="Paused", text=f"{paused.rstrip('.')}. {waiting}", notices=notices)
     return Verdict(level="good", word="On time", text=waiting, notices=notices)
 
 
@@ -58,6 +69,31 @@ def _silent(whole: Mapping[str, Any]) -> Iterator[str]:
         if len(stale) > 1:
             left = "their messages wait until a worker takes them over"
         yield f"No report lately from {_partitions(stale)}: {left}."
+
+
+def _still(whole: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is not read, and not written."""
+    now_ms, since_ms = whole["at_ms"], whole["unconfirmed_since_ms"]
+    if since_ms is not None:
+        yield f"The brokers have confirmed nothing for {spans.duration(now_ms - since_ms)}: nothing can be delivered."
+    full = [worker["worker"] for worker in whole["workers"] if worker["held_back"] == DISK]
+    if full:
+        yield f"No requests are taken by {', '.join(full)}: the disk has less room than DELAY_MIN_FREE_DISK asks for."
+    unread = {row["partition"]: row["unread_since_ms"] for row in whole["partitions"] if row["state"] == "reporting"}
+    late = {number: at_ms for number, at_ms in unread.items() if at_ms is not None and now_ms - at_ms > UNREAD_MS}
+    if late:
+        span = spans.duration(now_ms - min(late.values()))
+        yield f"Requests wait unread for {span} in {_partitions(sorted(late))}: a cancel among them comes late."
+
+
+def _paused(whole: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the pauses for which messages are late."""
+    for row in whole["destinations"]:
+        pause = row["paused"]
+        if pause is not None and pause["since_ms"] is not None and whole["at_ms"] - pause["since_ms"] > GRACE_MS:
+            since = spans.relative(pause["since_ms"], whole["at_ms"])
+            by = f" by {pause['by']}" if pause["by"] else ""
+            yield f"{described(row['destination'])} is paused{by}: the oldest message was due {since}."
 
 
 def _held(whole: Mapping[str, Any]) -> Iterator[str]:

@@ -27,6 +27,11 @@ class GroupIntake:
             consumer.seek(partition, offset)
             consumer.resume(partition)
 
+    @property
+    def held_back(self) -> bool:
+        """Whether nothing is read, for want of room on the disk."""
+        return bool(self._app.consumer.held_back)
+
     def position(self, topic: str, partition: int) -> int | None:
         """Return the offset up to which records are in the table or were none for it; None if not known."""
         return None if self.ahead(topic, partition) else self._app.consumer.reached.get(TP(topic, partition))

@@ -68,6 +68,8 @@ class Partition:
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._store: PartitionStore | None = None
+        #: When the step began that is being committed, by the loop's clock.
+        self.committing_s: float | None = None
 
     @property
     def store(self) -> PartitionStore:
@@ -310,6 +312,7 @@ class Partition:
         if self._deliveries:
             self._wake.set()
         while step:
+            self.committing_s = asyncio.get_running_loop().time()
             try:
                 for delivered in await self._journal.deliver(self.number, step):
                     self._builder.apply(step, delivered)
@@ -319,7 +322,9 @@ class Partition:
                 self._wake.set()
             else:
                 self._finish(step)
+                self.committing_s = None
                 return
+        self.committing_s = None
         self.in_flight.end_step()
 
     def _finish(self, step: Step) -> None:

@@ -17,6 +17,8 @@ from app.partition.state import State
 from app.reports import excerpt
 from app.reports.agreement import fingerprint
 from app.reports.overdue import GRACE_MS, overdue
+from app.reports.reader import DISK, Report, decode_progress
+from app.reports.standstill import Standstill  # noqa: TC001 - needed for annotations
 from app.route import named
 from app.settings import Settings
 from app.version import VERSION
@@ -55,6 +57,8 @@ class ProgressReporter:
         #: For how many reports each partition that is not at work has been silent.
         self._silent = Counter[int]()
         self._told = fingerprint(settings)
+        #: What stands still on this worker, once that is looked at.
+        self.standstill: Standstill | None = None
 
     async def run(self) -> None:
         """Report until cancelled."""
@@ -73,7 +77,11 @@ class ProgressReporter:
         if not batches:
             return
         first, *others = [self._sender.submit(self._settings.progress, 0, batch) for batch in batches]
+        if self.standstill is not None:
+            self.standstill.reporting_s = asyncio.get_running_loop().time()
         ack = await first
+        if self.standstill is not None:
+            self.standstill.reporting_s = None
         was_sure = self._clock.may_fire()
         self._clock.confirm(now, jumps, ack.timestamp_ms)
         if self._clock.may_fire() and not was_sure:
@@ -111,6 +119,15 @@ class ProgressReporter:
             return None  # in what newer workers may add, or others: what is known of it has been read
         return told if len(told) <= _REPEATED_BYTES else None
 
+    def own(self, now: int) -> dict[int, Report]:
+        """Return this worker's reports as they would be if brokers took them."""
+        found = dict[int, Report]()
+        for number, partition in self._due.partitions.items():
+            if partition.working:
+                value = encode(self.record(partition, now, {}, {}))
+                found[number] = Report(decode_progress(b"%d" % number, value), 0, now)
+        return found
+
     def record(
         self, partition: Partition, now: int, lateness: dict[str, int], settings: dict[str, str]
     ) -> dict[str, Any]:
@@ -134,6 +151,7 @@ class ProgressReporter:
             "next_due": None if oldest is None else keys.due_of(oldest),
             **_held(partition.in_flight.held_ms()),
             **self._throttled(partition, now),
+            **self._standing_still(partition.number, now),
             "lateness": lateness,
             "worker": self._settings.url,
             "version": VERSION,
@@ -151,6 +169,14 @@ class ProgressReporter:
             found["namespaces"] = {name: _share(of) for name, of in known}
         requests = {} if self._rates is None else self._rates.told(number)
         return {**found, **({"requests": requests} if requests else {})}
+
+    def _standing_still(self, number: int, now: int) -> dict[str, Any]:
+        """Return since when requests wait unread, and why none are taken."""
+        if self.standstill is None:
+            return {}
+        unread_ms = round(self.standstill.unread_s(number) * 1_000)
+        unread = {"unread": now - unread_ms} if unread_ms > GRACE_MS else {}
+        return {**unread, **({"held_back": DISK} if self.standstill.held_back else {})}
 
     def _throttled(self, partition: Partition, now: int) -> dict[str, Any]:
         """Return since when messages wait for destinations that are paused, and for those that get no more for now."""

@@ -30,6 +30,9 @@ FETCH_MIN_BYTES: Final = 1 << 20
 # Absorbing 500 records takes well under 2 ms, the longest that the worker's event loop may be held.
 RECORDS_PER_TURN: Final = 500
 
+#: Why a worker takes no requests: too little of its disk is free.
+DISK: Final = "disk"
+
 # Sums of these still fit into what JSON encoders take.
 LARGEST: Final = (1 << 61) - 1
 
@@ -74,6 +77,7 @@ class ProgressRecord(
         "paused_ms": "paused",
         "paced_ms": "paced",
         "held_by": "destinations",
+        "unread_ms": "unread",
     },
 ):
     """What one partition held, and how far it was, at one moment: the value of a record on the progress topic.
@@ -87,7 +91,8 @@ class ProgressRecord(
     one, of `at_ms`.
     `namespaces` are those of which anything waits; `requests` has, for those that are held to a rate, how many records
     were let through in the last spans of time. `held_by` has, where there are several senders, how many destinations
-    there are messages of each for.
+    there are messages of each for. `unread_ms` is since when requests wait unread, and `held_back` why the worker takes
+    none.
     Unknown fields are ignored, so that newer workers can add some.
     """
 
@@ -115,6 +120,8 @@ class ProgressRecord(
     namespaces: dict[str, Waiting] = msgspec.field(default_factory=dict)
     requests: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
     held_by: dict[str, Count] = msgspec.field(default_factory=dict)
+    unread_ms: Count | None = None
+    held_back: str | None = None
 
     @property
     def total(self) -> int:

@@ -105,6 +105,19 @@ def _namespaces(rows: Iterable[Namespace]) -> Iterator[Metric]:
     yield from (messages, size, remembered, messages_limit, size_limit, ids_limit)
 
 
+def _waiting_on_purpose(mine: Overview) -> Iterator[Metric]:
+    help_text = "When the oldest message was due that waits for its turn."
+    paced = GaugeMetricFamily("delay_destination_paced_due_timestamp_seconds", help_text, labels=["destination"])
+    help_text = "When the oldest message was due that waits for the end of a pause."
+    paused = GaugeMetricFamily("delay_destination_paused_due_timestamp_seconds", help_text, labels=["destination"])
+    for row in mine.destinations:
+        if row.paced_since_ms is not None:
+            paced.add_metric([row.destination], row.paced_since_ms / 1000)
+        if row.paused is not None and row.paused.since_ms is not None:
+            paused.add_metric([row.destination], row.paused.since_ms / 1000)
+    yield from (paced, paused)
+
+
 def _gauges(mine: Overview) -> Iterator[Metric]:
     pending = GaugeMetricFamily("delay_pending_messages", "Messages that wait for their time.", labels=["destination"])
     for row in mine.destinations:
@@ -112,12 +125,7 @@ def _gauges(mine: Overview) -> Iterator[Metric]:
     if mine.pending_unnamed:
         pending.add_metric([UNNAMED], mine.pending_unnamed)
     yield pending
-    help_text = "When the oldest message was due that waits for its turn."
-    paced = GaugeMetricFamily("delay_destination_paced_due_timestamp_seconds", help_text, labels=["destination"])
-    for row in mine.destinations:
-        if row.paced_since_ms is not None:
-            paced.add_metric([row.destination], row.paced_since_ms / 1000)
-    yield paced
+    yield from _waiting_on_purpose(mine)
     yield GaugeMetricFamily("delay_overdue_messages", "Messages that are due and not delivered yet.", mine.overdue)
     held = GaugeMetricFamily("delay_destination_held", "1 while a destination takes nothing.", labels=["destination"])
     for row in mine.destinations:

@@ -63,7 +63,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
 
     `state` is "reporting", "stale" (the last report is older than 10 s) or "missing" (none at all, the rest is None).
     `age_ms` is the age of the report, `positions` the next offset to read per input topic. `pending_unnamed` are those
-    of `pending` whose destinations the report does not name.
+    of `pending` whose destinations the report does not name. `unread_since_ms` is since when requests wait unread.
     """
 
     partition: int
@@ -76,10 +76,14 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
     next_due_ms: int | None = None
     fired_to_ms: int | None = None
     positions: dict[str, int] | None = None
+    unread_since_ms: int | None = None
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker and the partitions that it was the last to report; `age_ms` is the age of its newest report."""
+    """One worker and the partitions that it was the last to report; `age_ms` is the age of its newest report.
+
+    `held_back` is why it takes no requests: `disk` if too little of that is free.
+    """
 
     worker: str
     version: str
@@ -87,6 +91,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     stale: bool
     pending: int
     partitions: list[int]
+    held_back: str | None = None
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +135,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     A stale partition still counts with what it last reported, except for the lateness. `pending_unnamed` of what is
     pending is for destinations that the reports don't name, and is in none of `destinations`. `retrying` have failed
-    over HTTP, and are not overdue.
+    over HTTP, and are not overdue. `unconfirmed_since_ms` is since when no broker has confirmed what the worker that
+    answers writes; then its partitions are as it knows them itself.
     """
 
     at_ms: int
@@ -148,6 +154,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     partitions: list[Partition]
     queues: list[Queue] = []
     namespaces: list[Namespace] = []
+    unconfirmed_since_ms: int | None = None
 
 
 def overview(
@@ -251,6 +258,7 @@ def _row(number: int, report: Report | None, now_ms: int) -> Partition:
         next_due_ms=progress.next_due_ms,
         fired_to_ms=progress.fired_to_ms,
         positions=progress.positions,
+        unread_since_ms=progress.unread_ms,
     )
 
 
@@ -302,6 +310,7 @@ def _workers(rows: Iterable[Partition], reports: Mapping[int, Report]) -> list[W
 
 def _worker(worker: str, rows: list[Partition], reports: Mapping[int, Report]) -> Worker:
     newest = min(rows, key=lambda row: row.age_ms or 0)
+    fresh = (reports[row.partition].progress for row in rows if row.state == "reporting")
     return Worker(
         worker=worker,
         version=reports[newest.partition].progress.version,
@@ -309,4 +318,5 @@ def _worker(worker: str, rows: list[Partition], reports: Mapping[int, Report]) -
         stale=newest.state == "stale",
         pending=sum(row.pending or 0 for row in rows),
         partitions=[row.partition for row in rows],
+        held_back=next((progress.held_back for progress in fresh if progress.held_back is not None), None),
     )

@@ -77,8 +77,8 @@ class View:
         return as_json({"live": True})
 
     async def show_ready(self, _request: web.Request) -> web.Response:
-        """Answer GET /health/ready: 200 once this worker has recovered and serves, else 503 and why."""
-        reason = self._state.ready_reason()
+        """Answer GET /health/ready: 200 while this worker serves, takes requests and can write, else 503 and why."""
+        reason = self._state.health_reason()
         return as_json({"ready": True}) if reason is None else unready(self._state, reason)
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
@@ -93,10 +93,15 @@ class View:
         return as_json({"at_ms": whole.at_ms, name: getattr(whole, name)})
 
     def _overview(self) -> Overview:
-        state = self._state
-        now_ms = state.now_ms()
-        told = state.trouble, state.wanted(), state.queues(), state.quotas
-        return overview(state.reader.reports, state.partitions, now_ms, *told)
+        return overview_of(self._state)
+
+
+def overview_of(state: WorkerState) -> Overview:
+    """Return what a worker knows of all workers."""
+    told = state.trouble, state.wanted(), state.queues(), state.quotas
+    found = overview(state.reports(), state.partitions, state.now_ms(), *told)
+    since_ms = state.unconfirmed_since_ms()
+    return found if since_ms is None else msgspec.structs.replace(found, unconfirmed_since_ms=since_ms)
 
 
 def missing_of(state: WorkerState) -> str | None:

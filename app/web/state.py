@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from app.reports.queues import Said
-from app.reports.reader import ProgressReader
+from app.reports.reader import ProgressReader, Report
 
 if TYPE_CHECKING:
     from app.quotas import Quota
@@ -59,6 +59,16 @@ class WorkerState(Protocol):
 
     def ready_reason(self) -> str | None:
         """None when recovered and serving, else a sentence that says what is missing."""
+
+    def health_reason(self) -> str | None:
+        """None while it serves, takes requests and can write, else a sentence that says what is missing."""
+
+    def unconfirmed_since_ms(self) -> int | None:
+        """Since when no broker has confirmed what this worker writes (epoch ms); None while they do."""
+
+    def reports(self) -> "Mapping[int, Report]":
+        """The last reports of all partitions, this worker's also while no broker takes them."""
+        ...
 
     def recovery(self) -> Sequence[Recovery]:
         """The partitions that this worker is restoring; empty when there are none."""

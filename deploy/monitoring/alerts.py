@@ -78,6 +78,24 @@ ALERTS = (
         "{{ $value | humanizeDuration }} ago.",
     ),
     Alert(
+        "PunctualPauseForgotten",
+        f"time() - min by ({INSTALLATION}, destination) (delay_destination_paused_due_timestamp_seconds) > 3600",
+        "5m",
+        "warning",
+        "a-pause-is-forgotten",
+        "{{ $labels.destination }} of {{ $labels.job }} is paused, and its oldest message was due "
+        "{{ $value | humanizeDuration }} ago.",
+    ),
+    Alert(
+        "PunctualSpoolWaits",
+        f"max {_BY} (delay_gateway_spool_age_seconds) > 300",
+        "1m",
+        "warning",
+        "a-spool-waits",
+        "Requests have waited in a spool of {{ $labels.job }} for {{ $value | humanizeDuration }}: Kafka does not take "
+        "them.",
+    ),
+    Alert(
         "PunctualRetrying",
         f"sum {_BY} (delay_retrying_messages) > 0",
         "1h",

@@ -101,8 +101,15 @@ _WAITING = (
         about="1 while it is held or paused, messages a second for a cap.",
     ),
     Panel(
-        "Behind their caps",
-        {"{{destination}}": f"time() - min by (destination) (delay_destination_paced_due_timestamp_seconds{{{_AT}}})"},
+        "Late by caps and pauses",
+        {
+            "{{destination}}, by its cap": (
+                f"time() - min by (destination) (delay_destination_paced_due_timestamp_seconds{{{_AT}}})"
+            ),
+            "{{destination}}, by a pause": (
+                f"time() - min by (destination) (delay_destination_paused_due_timestamp_seconds{{{_AT}}})"
+            ),
+        },
         "s",
     ),
     Panel("Tried again over HTTP", {"messages": _sum("delay_retrying_messages")}),

@@ -207,6 +207,36 @@ async def test_the_verdict_says_what_is_late_and_why(client: Client, state: "Fak
 
 
 @pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"held_back": "disk"}, "Late: No requests are taken by http://127.0.0.1:6066: the disk has less room"),
+        ({"unread": NOW_MS - 35_000}, "Late: Requests wait unread for 35 s in partition 1: a cancel among them"),
+        ({"unread": NOW_MS - 5_000}, "On time. 20 pending"),
+        ({"paused": {"sms": NOW_MS - 7_200_000}}, "Paused: sms is paused: the oldest message was due 2 h ago"),
+        ({"paused": {"sms": NOW_MS - 500}}, "On time. 20 pending"),
+    ],
+)
+async def test_nothing_is_on_time_while_requests_or_paused_messages_wait(
+    client: Client, state: "FakeState", record: Record, changes: dict[str, Any], says: str
+) -> None:
+    state.report(record(0))
+    state.report(record(1, **changes))
+    texts = " ".join("".join(Page(await (await client.get("/")).text()).texts).split())
+    assert says in texts
+
+
+async def test_nothing_is_on_time_while_no_broker_confirms_anything(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.unconfirmed = NOW_MS - 35_000
+    state.report(record(0))
+    state.report(record(1))
+    async with client.get("/api/v1/events") as answer:
+        lines = [(await answer.content.readline()).decode() for _ in range(4)]
+    assert '"verdict":"Late: The brokers have confirmed nothing for 35 s' in lines[3]
+
+
+@pytest.mark.parametrize(
     ("headers", "status"),
     [
         ({"Sec-Fetch-Site": "same-origin"}, 303),

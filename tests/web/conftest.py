@@ -1,6 +1,6 @@
 """Builders of progress records, and a worker's state that tests set by hand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,8 @@ class FakeState:
     worker_url: str = "http://127.0.0.1:6066"
     version: str = "0.1.0"
     reason: str | None = None
+    ill: str | None = None
+    unconfirmed: int | None = None
     restores: list[Recovery] = field(default_factory=list)
     now: int = NOW_MS
     troubles: dict[str, str] = field(default_factory=dict)
@@ -80,6 +82,15 @@ class FakeState:
 
     def ready_reason(self) -> str | None:
         return self.reason
+
+    def health_reason(self) -> str | None:
+        return self.reason or self.ill
+
+    def unconfirmed_since_ms(self) -> int | None:
+        return self.unconfirmed
+
+    def reports(self) -> Mapping[int, Report]:
+        return self.reader.reports
 
     def recovery(self) -> list[Recovery]:
         return self.restores

@@ -52,6 +52,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
         "partitions_expected": 2,
         "partitions_stale": [],
         "partitions_missing": [0],
+        "unconfirmed_since_ms": None,
         "queues": [],
         "namespaces": [],
         "destinations": [{"destination": "orders", "pending": 10, "held_since_ms": NOW_MS - 900, **UNTHROTTLED}],
@@ -63,6 +64,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
                 "stale": False,
                 "pending": 10,
                 "partitions": [1],
+                "held_back": None,
             }
         ],
         "partitions": [
@@ -77,6 +79,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
                 "next_due_ms": None,
                 "fired_to_ms": None,
                 "positions": None,
+                "unread_since_ms": None,
             },
             {
                 "partition": 1,
@@ -89,6 +92,7 @@ async def test_the_overview_has_exactly_these_fields(client: Client, state: "Fak
                 "next_due_ms": NOW_MS + 60_000,
                 "fired_to_ms": NOW_MS - 5,
                 "positions": {"delay-requests": 1234},
+                "unread_since_ms": None,
             },
         ],
     }
@@ -152,6 +156,20 @@ async def test_until_it_is_ready_a_worker_answers_503_and_why(client: Client, st
 async def test_a_ready_worker_says_so(client: Client) -> None:
     answer = await client.get("/health/ready")
     assert (answer.status, await answer.json()) == (200, {"ready": True})
+
+
+async def test_one_that_can_do_no_work_is_not_ready_and_shows_its_numbers(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.ill, state.unconfirmed = "the brokers have confirmed nothing", NOW_MS - 35_000
+    state.report(record(0))
+    state.report(record(1, unread=NOW_MS - 12_000, held_back="disk"))
+    answer = await client.get("/health/ready")
+    assert (answer.status, (await answer.json())["error"]) == (503, state.ill)
+    whole = await (await client.get("/api/v1/overview")).json()
+    assert whole["unconfirmed_since_ms"] == NOW_MS - 35_000
+    assert [row["unread_since_ms"] for row in whole["partitions"]] == [None, NOW_MS - 12_000]
+    assert [row["held_back"] for row in whole["workers"]] == ["disk"]
 
 
 async def test_a_worker_is_ready_before_it_has_read_the_others_but_shows_no_half_sums(

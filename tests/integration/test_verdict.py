@@ -1,0 +1,82 @@
+"""On a real Kafka nothing is on time while no requests are taken, a pause is late, or nothing can be written."""
+
+import json
+import os
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.embedded import Broker
+from tests.harness.kafka import now_ms
+from tests.harness.worker import Worker, eventually
+from tests.integration.conftest import Run
+from tests.integration.installation import PARTITIONS, running
+from tests.integration.test_acts import get, post
+
+LITTLE = {"DELAY_MIN_FREE_DISK": str(1 << 40)}
+
+
+def live(worker: Worker) -> dict[str, Any]:
+    """Return the first event of the live stream."""
+    with urllib.request.urlopen(f"{worker.url}/api/v1/events", timeout=10) as stream:  # noqa: S310 - our own port
+        for line in stream:
+            if line.startswith(b"data: "):
+                found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
+                return found
+    raise AssertionError("the stream has ended")
+
+
+def test_a_pause_for_which_messages_are_late_is_not_on_time(run: Run, tmp_path: Path) -> None:
+    with run("verdict", balanced=False) as installation:
+        to = installation.topic()
+        eventually(lambda: live(installation.worker).get("level") == "good", 20, "the verdict")
+        assert post(installation, f"/destinations/{to}/pause", {"reason": "closed"})[0] == 200
+        installation.requests.schedule("one", now_ms() + 1_500, to, b"v")  # a pause is in force within a second
+        installation.requests.flush()
+        eventually(lambda: live(installation.worker).get("level") == "late", 20, "the verdict")
+        assert live(installation.worker)["verdict"].startswith(f"Paused: {to} is paused")
+        assert installation.worker.ready()[0], "the pause is ended by the same API"
+        assert f'delay_destination_paused_due_timestamp_seconds{{destination="{to}"}}' in metrics(installation.worker)
+        assert post(installation, f"/destinations/{to}/resume")[0] == 200
+        installation.wait_for(to, 1)
+        eventually(lambda: live(installation.worker).get("level") == "good", 20, "the verdict")
+
+        installation.worker.stop()
+        env = {**installation.worker.env, **LITTLE}
+        with Worker(installation.bootstrap, installation.app_id, tmp_path, partitions=PARTITIONS, env=env) as worker:
+            worker.start()
+            eventually(lambda: "no requests are taken: less of the disk" in str(worker.ready()[1]), 60, "the reason")
+            eventually(lambda: "Late: No requests are taken by" in live(worker).get("verdict", ""), 20, "the verdict")
+
+
+def metrics(worker: Worker) -> str:
+    with urllib.request.urlopen(f"{worker.url}/metrics", timeout=10) as answer:  # noqa: S310 - our own port
+        text: str = answer.read().decode()
+        return text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_a_worker_whose_brokers_confirm_nothing_is_not_ready_and_counts_what_is_overdue(
+    tmp_path: Path, guarantee: str
+) -> None:
+    with Broker() as broker:
+        env = {"DELAY_GUARANTEE": guarantee}
+        with running(broker.bootstrap, tmp_path, "away", env=lambda _: env) as installation:
+            to = installation.topic()
+            for number in range(20):
+                installation.requests.schedule(f"one-{number}", now_ms() + 6_000, to, b"v")
+            installation.requests.flush()
+            eventually(lambda: get(installation, "/overview")[1].get("pending") == 20, 5, "the messages")
+            os.kill(broker.pid, signal.SIGSTOP)
+            try:
+                eventually(lambda: not installation.worker.ready()[0], 30, "the worker's not being ready")
+                eventually(lambda: live(installation.worker).get("overdue") == 20, 30, "the overdue messages")
+                assert "Late: The brokers have confirmed nothing for" in live(installation.worker)["verdict"]
+            finally:
+                os.kill(broker.pid, signal.SIGCONT)
+            installation.wait_for(to, 20, 60)
+            eventually(lambda: installation.worker.ready()[0], 30, "the worker's being ready")
