@@ -122,6 +122,7 @@ async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitab
             default=INPUT_BYTES,
         )
         wanted = plan(settings, input_bytes, cold=cold)
+        _tell_of_lost(settings, there)
         await _create(admin, settings, {topic: spec for topic, spec in wanted.items() if topic not in there})
         for topic, (partitions, config) in wanted.items():
             if topic in there:
@@ -201,6 +202,17 @@ async def check_again(settings: Settings) -> None:
         partitions, needed = wanted[topic]
         for sentence in mismatches(settings, topic, partitions, partitions, config, needed):
             log.error("%s", sentence, extra={"topic": topic})
+
+
+def _tell_of_lost(settings: Settings, there: Collection[str]) -> None:
+    """Log what an installation that has worked before has lost with a topic that is missing now."""
+    if settings.changelog not in there:
+        return
+    holds = {settings.controls: "Pauses and rates that were in force", settings.dead_letters: "Dead letters"}
+    holds |= {settings.events_topic: "Events"} if settings.events == "on" else {}
+    for topic, what in holds.items():
+        if topic not in there:
+            log.warning("topic %s is missing, and is created again. %s are lost.", topic, what, extra={"topic": topic})
 
 
 def _assure_changelog(settings: Settings, there: Collection[str]) -> None:

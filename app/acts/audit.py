@@ -13,7 +13,7 @@ from app.acts.writing import PATIENCE_S, write
 from app.dead_letters.dead_letters import Unreadable
 from app.engine import Engine
 from app.errors import PunctualError
-from app.kafka.errors import SendError
+from app.kafka.errors import SendError, TopicUnknown
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import passed_over
 from app.search.asked import MASKED
@@ -84,14 +84,23 @@ class Audit:
         )
         try:
             async with asyncio.timeout(PATIENCE_S):
-                if not self._there:
-                    await ensure_audit(self._engine.settings)
-                    self._there = True
-                await self._write(begun)
+                await self._write_in(begun)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
             why = str(error) or "the brokers do not answer"
             raise NotAudited(f"nothing was done, since it cannot be written to {self._topic}: {why}") from error
         return begun
+
+    async def _write_in(self, act: Act) -> None:
+        """Write an act to a topic that is created if it is not there: it may have been deleted since the last one."""
+        if self._there:
+            try:
+                return await self._write(act)
+            except TopicUnknown:
+                self._there = False
+        await ensure_audit(self._engine.settings)
+        await self._write(act)
+        self._there = True
+        return None
 
     async def end(self, act: Act, outcome: Outcome) -> None:
         """Write down what came of an act; what cannot be written any more is left out."""

@@ -11,6 +11,7 @@ from app.acts.writing import PATIENCE_S, write
 from app.dead_letters.dead_letter import DeadLetter, SentAgain
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
+from app.kafka.metadata.topic_ids import topic_ids
 from app.process.foreign_records import passed_over
 from app.topics import ensure_jobs
 
@@ -29,6 +30,8 @@ class JobLog:
         """Know of no job."""
         self._engine, self._topic = engine, engine.settings.jobs
         self._reader: PartitionReader | None = None
+        #: The id of the topic that was read: it may be deleted, and created again by another worker.
+        self._id = ""
         self.jobs: dict[str, Job] = {}
         self.parts: dict[tuple[str, int], Part] = {}
         self._resent: dict[str, SentAgain] = {}
@@ -40,10 +43,12 @@ class JobLog:
         cluster = self._engine.cluster
         try:
             async with asyncio.timeout(PATIENCE_S):
-                if not cluster.partitions(self._topic):
-                    await cluster.refresh([self._topic])
-                    if not cluster.partitions(self._topic):
-                        return False
+                found = await topic_ids(cluster, [self._topic])
+                if self._topic not in found or found[self._topic].id != self._id:
+                    self._forget()
+                if self._topic not in found:
+                    return False
+                self._id = found[self._topic].id
                 if self._reader is None:
                     begin = await PartitionReader(cluster, self._topic, 0).begin()
                     self._reader = PartitionReader(cluster, self._topic, 0, begin)
@@ -51,13 +56,17 @@ class JobLog:
                 async for record in self._reader.up_to(end):
                     self._take(record.offset, record.timestamp_ms, record.key or b"", record.value)
         except aiokafka.errors.OffsetOutOfRangeError:
-            self._reader = None  # it was made anew
-            self.jobs.clear()
-            self.parts.clear()
-            self._resent.clear()
+            self._forget()
         except (aiokafka.errors.KafkaError, TimeoutError):
             return False
         return True
+
+    def _forget(self) -> None:
+        """Forget all jobs: the topic is not there any more, or another one by its name."""
+        self._reader = None
+        self.jobs.clear()
+        self.parts.clear()
+        self._resent.clear()
 
     def _take(self, offset: int, appended_ms: int, key: bytes, value: bytes | None) -> None:
         try:

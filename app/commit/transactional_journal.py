@@ -17,7 +17,7 @@ from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader, WrittenReader
 from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.produce.batch import Batch, PartitionBatch
-from app.kafka.transactions.coordinator import Fenced, IdForbidden
+from app.kafka.transactions.coordinator import Fenced, Forgotten, IdForbidden
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.transaction import Transactions, Untaken
@@ -177,6 +177,13 @@ class _Owning:
         """Begin."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Forgotten):
+            msg = (
+                f"partition {self._partition}: the brokers have forgotten the transactional id {error}, which was not "
+                "used for longer than their transactional.id.expiration.ms. Raise that to an hour or more. This "
+                "process ends and is started again."
+            )
+            raise NotOwner(msg) from error
         if isinstance(error, Fenced):
             msg = (
                 f"partition {self._partition}: another worker has taken it, or brokers were away for longer than a "

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from app.doctor.facts import ClusterFacts, Versions
 from app.doctor.finding import Finding
+from app.kafka.transactions.id_pool import RESTED_S
 
 CHECK, REACHED = "brokers", "cluster"
 #: An installation works whose brokers take longer than this to connect to, but restores and starts are slow.
@@ -71,6 +72,18 @@ def check_session(cluster: ClusterFacts, session_timeout_ms: int) -> Iterator[Fi
         f"DELAY_SESSION_TIMEOUT is {session_timeout_ms} ms, and the brokers take {shortest} to {longest} ms "
         "(group.min.session.timeout.ms, group.max.session.timeout.ms): no worker gets into its group. Set it to a time "
         "between the two."
+    )
+    yield Finding("error", CHECK, cluster.bootstrap, sentence)
+
+
+def check_ids(cluster: ClusterFacts) -> Iterator[Finding]:
+    """Yield if brokers forget transactional ids before a worker that has nothing to do uses them again."""
+    kept_ms = cluster.id_expiration_ms
+    if kept_ms is None or kept_ms >= 2 * RESTED_S * 1_000:
+        return
+    sentence = (
+        f"the brokers forget transactional ids after {kept_ms} ms (transactional.id.expiration.ms): with "
+        "DELAY_GUARANTEE=exactly_once, a worker that has nothing to do ends. Raise it to an hour or more."
     )
     yield Finding("error", CHECK, cluster.bootstrap, sentence)
 

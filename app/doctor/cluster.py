@@ -21,6 +21,7 @@ _REQUEST_MS, _ALL_S = 5_000, 20.0
 #: Topics whose settings come in one answer: unpacking more would hold the event loop.
 _AT_ONCE = 20
 _TOPIC, _BROKER, _GROUP = 2, 4, 0
+_IDS = "transactional.id.expiration.ms"
 _SESSION = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 
 
@@ -58,6 +59,7 @@ class _Asked:
         self._nodes = sorted(broker.nodeId for broker in client.cluster.brokers())
 
     async def facts(self, topics: Collection[str], group: str | None) -> ClusterFacts:
+        session_ms, id_expiration_ms = await self._kept()
         versions = await asyncio.gather(*(self._versions(node) for node in self._nodes))
         answer = await self._any(DescribeTopics(topics))
         described = {one[1]: _topic(*one) for one in answer.topics}
@@ -66,7 +68,8 @@ class _Asked:
             bootstrap="",
             brokers=dict(zip(self._nodes, versions, strict=True)),
             controller=answer.controller_id,
-            session_ms=await self._session_ms(),
+            session_ms=session_ms,
+            id_expiration_ms=id_expiration_ms,
             topics={name: _completed(topic, configs.get(name)) for name, topic in described.items()},
             group_operations=None if group is None else await self._group(group),
             certificates=self._certificates(),
@@ -108,16 +111,17 @@ class _Asked:
             found.update({name: (error, entries) for error, _, _, name, entries in answer.resources})
         return found
 
-    async def _session_ms(self) -> tuple[int, int] | None:
-        """Return the bounds of a group's session timeout; None if that is not told."""
+    async def _kept(self) -> tuple[tuple[int, int] | None, int | None]:
+        """Return the bounds of a group's session timeout, and how long transactional ids are kept; None if not told."""
         node = self._nodes[0]
         try:
-            answer = await self._client.send(node, DescribeConfigsRequest([(_BROKER, str(node), list(_SESSION))]))
+            answer = await self._client.send(node, DescribeConfigsRequest([(_BROKER, str(node), [*_SESSION, _IDS])]))
         except (kafka.KafkaError, NotImplementedError):
-            return None
+            return None, None
         [(error, _, _, _, entries)] = answer.resources
-        found = {name: int(value) for name, value, *_ in entries if value is not None}
-        return None if error or found.keys() < set(_SESSION) else (found[_SESSION[0]], found[_SESSION[1]])
+        found = {} if error else {name: int(value) for name, value, *_ in entries if value is not None}
+        shortest, longest = (found.get(name) for name in _SESSION)
+        return (None if shortest is None or longest is None else (shortest, longest)), found.get(_IDS)
 
     async def _group(self, group: str) -> frozenset[str] | None:
         """Return what may be done with a group; None if that is not told."""

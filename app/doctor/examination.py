@@ -81,6 +81,8 @@ def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
         yield from certificates.check(cluster, facts.now_ms, name)
     if not facts.cluster.error:
         yield from brokers.check_session(facts.cluster, settings.session_timeout_ms)
+        if settings.exactly_once:
+            yield from brokers.check_ids(facts.cluster)
         yield from topics.check(settings, facts)
         yield from lag.check(settings, facts)
         yield from destinations.check(settings, facts)

@@ -48,7 +48,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster: what its brokers speak, None for one that does not answer, and the topics that were asked for.
 
     `error` says why it cannot be reached; then nothing else is known. `answered_ms` is how long it took to connect.
-    `session_ms` are the shortest and the longest session of a group that brokers take, None if they do not tell.
+    `session_ms` are the shortest and the longest session of a group that brokers take, None if they do not tell;
+    `id_expiration_ms` is how long they keep a transactional id that is not used.
     `controller` is -1 if there is none. `certificates` are good until then (epoch ms), by whose they are.
     """
 
@@ -58,6 +59,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     brokers: Mapping[int, Versions | None] = {}
     controller: int = -1
     session_ms: tuple[int, int] | None = None
+    id_expiration_ms: int | None = None
     topics: Mapping[str, Topic] = {}
     group_operations: frozenset[str] | None = None
     certificates: Mapping[str, int] = {}

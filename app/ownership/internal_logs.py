@@ -35,15 +35,24 @@ class InternalLogs:
         """Look by `cluster`; with `cold` the cold topic is one of them."""
         self._settings, self._cluster = settings, cluster
         #: Topics of which nobody else notices that they are gone (app/faust_host/handover.py does of the others).
-        self._own = (settings.changelog, settings.controls, *((settings.cold,) if cold else ()))
-        self._topics = (*settings.inputs, settings.forwards, *self._own)
+        self._own = (
+            settings.changelog,
+            settings.controls,
+            settings.progress,
+            settings.events_topic,
+            settings.dead_letters,
+            *((settings.cold,) if cold else ()),
+        )
+        #: Topics whose partitions are those of the installation.
+        self._read = (*settings.inputs, settings.forwards, settings.changelog)
+        self._topics = {*self._read, *self._own}
         self._known = dict[str, str]()
         self._missing = 0
 
     async def changelog_id(self) -> str:
         """Return the changelog's topic id, "" on brokers that have none."""
         found = await _persist(lambda: topic_ids(self._cluster, [self._settings.changelog]))
-        return found.get(self._settings.changelog, ("", 0))[0]
+        return found[self._settings.changelog].id if self._settings.changelog in found else ""
 
     async def committed(self, number: int, topics: Collection[str]) -> Mapping[str, int]:
         """Return up to where a partition of topics was read, as the group has committed it."""
@@ -78,8 +87,7 @@ class InternalLogs:
         for topic, (id_, partitions) in found.items():
             if self._known.setdefault(topic, id_) != id_ and topic in self._own:
                 raise LogChanged(f"{topic}: deleted and created again while this worker was using it")
-            wanted = 1 if topic == self._settings.controls else self._settings.partitions
-            if partitions != wanted:
+            if topic in self._read and partitions != (wanted := self._settings.partitions):
                 raise LogChanged(
                     f"{topic} has {partitions} partitions now, {wanted} when this worker started: nobody reads the "
                     "others. Kafka cannot take partitions away"

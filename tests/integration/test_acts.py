@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from punctual.contract.home import home_partition
-from tests.harness.kafka import now_ms, read
+from tests.harness.kafka import delete_topic, now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.installation import PARTITIONS, Installation
 
@@ -214,3 +214,20 @@ def test_a_body_without_end_is_not_waited_for_nor_kept(installation: Installatio
         )
         connection.sendall(b" " * 9_000_000)
         assert b"400" in connection.recv(1_000)
+
+
+def test_an_audit_and_jobs_that_were_deleted_are_created_again_by_the_next_action(installation: Installation) -> None:
+    id_, others = made(installation), [made(installation), made(installation)]
+    jobs = [{"act": "cancel", "filter": {"id_prefix": other}, "confirm": 1} for other in others]
+    assert post(installation, "/jobs", jobs[0])[0] == 202
+    for name in ("audit", "jobs"):
+        delete_topic(installation.bootstrap, f"{installation.app_id}-{name}")
+
+    assert post(installation, f"/messages/{id_}/deliver-now")[0] == 200
+    status, answer = post(installation, "/jobs", jobs[1])
+    assert status == 202, answer
+    wanted = [answer["job"]["job_id"]]
+    eventually(
+        lambda: [one["job"]["job_id"] for one in get(installation, "/jobs")[1]["jobs"]] == wanted, what="the job"
+    )
+    assert {act["act"] for act in get(installation, "/audit")[1]["acts"]} >= {"deliver-now"}

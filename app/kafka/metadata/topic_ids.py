@@ -4,7 +4,7 @@ aiokafka's Metadata stops at version 5; ids come with version 10.
 """
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -113,7 +113,14 @@ class AskTopics(Request[_Struct]):
         return request_struct_class([(_ANY_ID, topic, {}) for topic in self.topics], False, False, False, {})  # noqa: FBT003 - the protocol's order
 
 
-async def topic_ids(cluster: Cluster, topics: Collection[str]) -> dict[str, tuple[str, int]]:
+class TopicId(NamedTuple):
+    """A topic's id, and its number of partitions."""
+
+    id: str
+    partitions: int
+
+
+async def topic_ids(cluster: Cluster, topics: Collection[str]) -> dict[str, TopicId]:
     """Return the id and the number of partitions of each topic that exists.
 
     An id is "" on brokers before Kafka 2.8, which have none. Raises aiokafka.errors.KafkaError if no broker answers.
@@ -122,11 +129,11 @@ async def topic_ids(cluster: Cluster, topics: Collection[str]) -> dict[str, tupl
         response = await cluster.ask(AskTopics(topics))
     except kafka.IncompatibleBrokerVersion:
         missing = await cluster.refresh(topics)
-        return {topic: ("", cluster.partitions(topic)) for topic in topics if topic not in missing}
+        return {topic: TopicId("", cluster.partitions(topic)) for topic in topics if topic not in missing}
     found = {}
     for error, topic, topic_id, _, partitions, *_ in response.topics:
         if error not in (0, _UNKNOWN_TOPIC):
             raise kafka.for_code(error)(topic)
         if not error:
-            found[topic] = (topic_id.hex(), len(partitions))
+            found[topic] = TopicId(topic_id.hex(), len(partitions))
     return found

@@ -45,6 +45,10 @@ class Fenced(Exception):
     """Another producer has begun with the same transactional id, or the coordinator has given this one up."""
 
 
+class Forgotten(Fenced):
+    """The brokers have forgotten the transactional id, which was not used for longer than they keep one."""
+
+
 class IdForbidden(Exception):
     """The brokers do not let this client use the transactional id."""
 
@@ -103,9 +107,15 @@ class TransactionalId:
         return (await self._describe()).state in PREPARED
 
     async def taken(self) -> bool:
-        """Return whether somebody has got another epoch than ours; it may be ours whose answer is under way."""
+        """Return whether somebody has got another epoch than ours; it may be ours whose answer is under way.
+
+        Raises Forgotten if the coordinator knows of none.
+        """
         before = self._producer
-        return (await self._describe()).producer not in (before, self._producer)
+        described = await self._describe()
+        if described.is_unknown and not self.asking and before == self._producer != NOBODY:
+            raise Forgotten(self._id)
+        return described.producer not in (before, self._producer)
 
     # requests --------------------------------------------------------------------------------------------------------
     async def _join(self, tps: Iterable[TopicPartition], stuck_s: float | None) -> tuple[TopicPartition, int] | None:
@@ -167,6 +177,8 @@ class TransactionalId:
         With `give_up` a last transaction that is not over is Stuck.
         """
         error = kafka.for_code(code)
+        if error is kafka.InvalidProducerIdMapping:
+            raise Forgotten(self._id)
         if code in FENCED:
             raise Fenced(f"{self._id}: {error.__name__}")
         if error is kafka.TransactionalIdAuthorizationFailed:

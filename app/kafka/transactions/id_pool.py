@@ -26,8 +26,9 @@ _USUAL_S = 0.3
 #: At the start all ids are waited for a little longer than anyone waits to go on with another one.
 _FENCE_S = 1.0
 _LOOK_S = 0.01
-#: Brokers forget an id that has not been used for long: `transactional.id.expiration.ms`, seven days.
-_RESTED_S = 86_400.0
+#: Brokers forget an id that has not been used for long (`transactional.id.expiration.ms`, seven days by default): one
+#: that has rested for this time gets another epoch, which costs one request.
+RESTED_S = 600.0
 
 T = TypeVar("T")
 
@@ -120,7 +121,7 @@ class TransactionalIdPool:
         self._raise_failed()
         await self._cluster.look_for_losses()
         for transactions in list(self._free):
-            if transactions.doubtful or transactions.rested_s > _RESTED_S:
+            if transactions.doubtful or transactions.rested_s > RESTED_S:
                 self._leave_aside(transactions, self._retake(transactions))
             else:
                 await transactions.confirm()

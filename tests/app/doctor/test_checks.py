@@ -206,6 +206,13 @@ def test_a_session_that_brokers_do_not_take_is_an_error() -> None:
     assert list(brokers.check_session(strict, 10_000)) == list(brokers.check_session(facts().cluster, 6_000)) == []
 
 
+def test_transactional_ids_that_are_forgotten_soon_are_an_error() -> None:
+    soon = msgspec.structs.replace(facts().cluster, id_expiration_ms=600_000)
+
+    assert wrong(brokers.check_ids(soon)) == [("error", "kafka:9092")]
+    assert list(brokers.check_ids(msgspec.structs.replace(soon, id_expiration_ms=3_600_000))) == []
+
+
 @pytest.mark.parametrize("name", [REQUESTS, "delay-forwards", "delay-events"])
 def test_a_topic_that_is_compacted_is_told_of_once(name: str) -> None:
     of = healthy()[name].config or {}

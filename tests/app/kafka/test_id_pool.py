@@ -344,7 +344,7 @@ async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_i
     id_pool.close()
 
 
-async def test_ids_that_have_rested_for_a_day_get_another_epoch_so_that_brokers_do_not_forget_them(
+async def test_ids_that_have_rested_for_long_get_another_epoch_so_that_brokers_do_not_forget_them(
     cluster: Ending, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id_pool = await relay_of(cluster, listener)

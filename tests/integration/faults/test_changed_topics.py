@@ -26,9 +26,13 @@ def test_a_topic_that_gets_partitions_ends_the_worker_at_once(name: str, case: C
         assert ("repartition --to 3" in worker.log) == (name == "requests")
 
 
-def test_a_controls_topic_that_is_deleted_ends_the_worker(case: Case) -> None:
+def test_a_topic_that_is_deleted_ends_the_worker_which_says_at_its_start_what_is_lost(case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
-        delete_topic(case.bootstrap, f"{case.app_id}-controls")
-        assert worker.wait_dead(10) == 1
-        assert f"{case.app_id}-controls: deleted while this worker was using it" in worker.log
+        for name, lost in (("controls", "Pauses and rates"), ("events", "Events")):
+            topic = f"{case.app_id}-{name}"
+            delete_topic(case.bootstrap, topic)
+            assert worker.wait_dead(10) == 1
+            assert f"{topic}: deleted while this worker was using it" in worker.log
+            worker.start().wait_ready()
+            assert f"topic {topic} is missing, and is created again. {lost}" in worker.log
