@@ -70,6 +70,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     events: str = setting("DELAY_EVENTS", "on", one_of("on", "off"))
     dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
     max_dedupe_ms: int = setting("DELAY_MAX_DEDUPE", "P30D", parse_duration)
+    max_missed: int = setting("DELAY_MAX_MISSED", "10000", whole(1, 1_000_000_000))
     command_memory_ms: int = setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
     horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
     session_timeout_ms: int = setting("DELAY_SESSION_TIMEOUT", "PT6S", parse_duration)

@@ -11,7 +11,7 @@ import msgspec
 
 from app.steps import plan
 from app.steps.plan import PAUSED_MS, Passed, Plan, Rule
-from punctual.contract.recurrence import Recurrence
+from punctual.contract.recurrence import SHORTEST_MS, Recurrence
 from punctual.contract.zones import parse_zone
 from tables import Command, Entry, Series, keys
 from tables.orders import OF_SERIES, Operation
@@ -125,15 +125,16 @@ class Onward(NamedTuple):
     next: tuple[int, Entry] | None = None
 
 
-def following(entry: Entry, row: bytes, now_ms: int) -> Onward:
+def following(entry: Entry, row: bytes, now_ms: int, most: int) -> Onward:
     """Return what comes after the occurrence in a row.
 
-    Of the occurrences that are planned by `now_ms` the policy for what was missed chooses.
+    Of the occurrences that are planned by `now_ms` the policy for what was missed chooses, the last `most` of them at
+    the most.
     """
     series = entry.series
     assert series is not None, "it does not recur"
     rest, moved_over = _rest(series, keys.due_of(row))
-    planned_ms, missed = _chosen(rest, now_ms)
+    planned_ms, missed = _chosen(rest, now_ms, most)
     passed = tuple(one for one in (moved_over, missed) if one is not None)
     if planned_ms is None:
         return Onward(passed)
@@ -193,7 +194,7 @@ def _rest(series: Series, due_ms: int) -> tuple[Plan, Passed | None]:
     )
 
 
-def _chosen(rest: Plan, now_ms: int) -> tuple[int | None, Passed | None]:
+def _chosen(rest: Plan, now_ms: int, most: int) -> tuple[int | None, Passed | None]:
     """Return when the next occurrence is planned of which it is not known by `now_ms` that it is missed.
 
     And what is passed over before it. Of a series that has no such time the last one is next, and will be dropped: how
@@ -205,6 +206,8 @@ def _chosen(rest: Plan, now_ms: int) -> tuple[int | None, Passed | None]:
         return planned_ms, None
     if rule.misfire == "catch-up-last":
         planned_ms = rest.last(now_ms) or planned_ms
+    elif now_ms - planned_ms > most * SHORTEST_MS:  # no series has more of them in less
+        planned_ms = rest.latest(now_ms, most).first() or planned_ms
     if rule.window_ms is not None and now_ms - planned_ms > rule.window_ms:
         late, _ = rest.past(max(planned_ms, now_ms - rule.window_ms - 1), "missed")
         planned_ms = late.first() or rest.last(now_ms) or planned_ms

@@ -158,7 +158,7 @@ class Outcomes:
         """End what was in a row; of a series the next occurrence takes its place, with the commands on the row."""
         onward = occurrences.Onward()
         if entry.series is not None and not entry.replaced:
-            onward = occurrences.following(entry, row, step.broker_ms)
+            onward = occurrences.following(entry, row, step.broker_ms, self._settings.max_missed)
         for passed in onward.passed:
             skipped(step, entry, passed)
         if onward.next is None:

@@ -10,12 +10,14 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from punctual.contract.counting import nth_after, planned_between
-from punctual.contract.recurrence import Recurrence
+from punctual.contract.recurrence import SHORTEST_MS, Recurrence
 
 Reason = Literal["missed", "paused", "moved"]
 
 #: When an occurrence of a series is due that is paused: 9999-12-31, which no request can ask for.
 PAUSED_MS: Final = 253_402_214_400_000
+#: How many times as far a search looks back each time.
+_FURTHER: Final = 8
 #: A series keeps so many spans in which it was paused: beyond that the first is forgotten, and delivered.
 _HELD: Final = 8
 
@@ -59,6 +61,32 @@ class Plan(NamedTuple):
             return found
         number = self.until(found)
         return found if number < self.left else _nth(self.rule, self.after_ms, self.left, found)
+
+    def latest(self, to_ms: int, most: int) -> "Plan":
+        """Return what is planned of this, but of the times that are not after `to_ms` the last `most` alone.
+
+        It looks back from `to_ms`, each time eight times as far, until there are more, and halves the last stretch.
+        """
+        if self.left is not None:
+            if self.left <= most:
+                return self
+            to_ms = self.last(to_ms) or to_ms
+        rule, back_ms = self.rule, most * (self.rule.every_ms or SHORTEST_MS)
+        enough_ms = to_ms
+        while True:
+            many_ms = max(self.after_ms, to_ms - back_ms)
+            if between(rule, many_ms, to_ms, most + 1) > most:
+                break
+            if many_ms == self.after_ms:
+                return self
+            enough_ms, back_ms = many_ms, back_ms * _FURTHER
+        while enough_ms - many_ms > SHORTEST_MS:
+            middle_ms = (many_ms + enough_ms) // 2
+            if between(rule, middle_ms, to_ms, most + 1) > most:
+                many_ms = middle_ms
+            else:
+                enough_ms = middle_ms
+        return self.past(enough_ms, "missed")[0]
 
     def past(self, ms: int, reason: Reason) -> tuple["Plan", Passed | None]:
         """Return what is planned after a time, and what that passes over."""

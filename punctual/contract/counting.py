@@ -33,10 +33,11 @@ def nth_after(rule: Recurrence, after_ms: int, number: int, to_ms: int) -> int |
     if planned_between(rule, after_ms, to_ms, number) < number:
         return None
     low, high = after_ms // 1_000, to_ms // 1_000
-    while high - low > 1:
+    while high - low > 1:  # each time half of what is left is counted: twice the whole in all
         middle = (low + high) // 2
-        if planned_between(rule, after_ms, middle * 1_000, number) < number:
-            low = middle
+        there = planned_between(rule, low * 1_000, middle * 1_000, number)
+        if there < number:
+            low, number = middle, number - there
         else:
             high = middle
     return high * 1_000

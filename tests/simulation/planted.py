@@ -237,8 +237,8 @@ def _removed_last(write: Any) -> Any:
 
 
 def _drifting(following: Any) -> Any:
-    def planted(entry: Entry, row: bytes, now_ms: int) -> Any:
-        found = following(entry, row, now_ms)
+    def planted(entry: Entry, row: bytes, now_ms: int, most: int) -> Any:
+        found = following(entry, row, now_ms, most)
         if found.next is None:
             return found
         due_ms, new = found.next

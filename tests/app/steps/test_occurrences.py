@@ -7,7 +7,7 @@ import pytest
 
 from app.steps.occurrences import begun, is_missed, rule_of
 from app.steps.outcomes import Attempted, Dropped, Rejected
-from app.steps.plan import PAUSED_MS
+from app.steps.plan import PAUSED_MS, Plan, Rule
 from app.steps.step import Step
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.request import Reason
@@ -592,3 +592,53 @@ def test_a_lock_on_a_series_does_not_hold_for_another_rule(bench: Workbench) -> 
     by = bench.command("cancel", "weekly", delay_if_due=str(shown))
 
     assert bench.told()[-1][::2] == ("conflict", by)
+
+
+@pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
+def test_of_many_that_were_missed_the_last_ones_are_caught_up_with(tmp_path: Path, said: dict[str, str]) -> None:
+    bench = Workbench(tmp_path / "few.db", DELAY_MAX_MISSED="5")
+    bench.ask(delay_id="old", delay_to="orders", delay_at="000000060000", delay_misfire="catch-up", **said)
+    dues = []
+    for _ in range(7):
+        row = bench.claim("old")
+        dues.append(keys.due_of(row))
+        bench.run(bench.delivered(row))
+
+    assert dues == [MINUTE, *(NOW - number * MINUTE for number in (4, 3, 2, 1, 0)), NOW + MINUTE]
+    [skipped] = [event for event in bench.events if event["event"] == "skipped"]
+    assert (skipped["reason"], skipped["count"], skipped["due"]) == ("missed", NOW // MINUTE - 6, 2 * MINUTE)
+    bench.assert_balanced()
+    bench.close()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(1_000, None, 0, misfire="catch-up"),
+        Rule(7_777, None, 123, misfire="catch-up"),
+        Rule(None, "* * * * * *", misfire="catch-up"),
+        Rule(None, "*/7 3,9 * * 1-5", zone="Europe/Berlin", misfire="catch-up"),
+        Rule(None, "0 0 29 2 *", misfire="catch-up"),
+    ],
+)
+@pytest.mark.parametrize("most", [1, 3, 12])
+def test_exactly_so_many_are_left_however_many_there_were(rule: Rule, most: int) -> None:
+    rest = Plan(rule, 0, None).latest(NOW, most)
+
+    assert rest.until(NOW) == most
+    assert rest.latest(NOW, most) == rest
+    assert Plan(rule, NOW - 5_000, None).latest(NOW, 10**6) == Plan(rule, NOW - 5_000, None)
+
+
+def test_what_was_counted_is_less_where_times_are_passed_over() -> None:
+    rest = Plan(Rule(1_000, None, 0, misfire="catch-up", count=1_000), 0, 900).latest(900_000, 10)
+
+    assert (rest.after_ms // 1_000, rest.left) == (890, 10)
+
+
+@pytest.mark.parametrize("rule", [Rule(60_000, None, 0, count=100_000), Rule(None, "* * * * *", count=100_000)])
+def test_of_a_series_that_has_ended_by_its_count_the_last_ones_before_that_are_left(rule: Rule) -> None:
+    rest = Plan(rule, 0, 99_999).latest(NOW, 10)
+
+    assert (rest.first(), rest.left) == (99_990 * MINUTE, 10)
+    assert Plan(rule, 0, 10).latest(NOW, 10) == Plan(rule, 0, 10)
