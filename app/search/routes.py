@@ -9,11 +9,11 @@ from aiohttp import web
 from app.access.roles import ASKER
 from app.search.asked import count_shown, filter_of, id_of, row_shown, shown
 from app.search.between import only_workers
+from app.search.cursor import Cursor, numbers
 from app.search.filter import Filter, FilterError
-from app.search.page import Count, Page
+from app.search.page import Count, Page, Part
 from app.search.peers import PeerSilent
 from app.search.row import Row
-from app.search.scan import Place
 from app.search.scans import ScanFailed
 from app.search.search import LOCAL, LONGEST_S, MOST, Search
 from app.search.spans import Spans
@@ -65,9 +65,9 @@ class View:
         query, asker = request.query, request[ASKER]
 
         async def ask() -> Page:
-            wanted, (after, limit) = filter_of(query, self._search.namespaces, asker), _part(query)
+            wanted, (cursor, limit) = filter_of(query, self._search.namespaces, asker), _part(query)
             whole = _flag(query, "whole") and not asker.masked
-            return shown(await self._search.page(wanted, after, limit, whole=whole), asker)
+            return shown(await self._search.page(wanted, cursor, limit, whole=whole), asker)
 
         return await _told(ask)
 
@@ -108,7 +108,13 @@ class View:
         """Answer another worker: this one's part of a page."""
         query = request.query
         whole = _flag(query, "whole")
-        return await _told(lambda: self._search.own_page(self._filter(query), *_part(query), whole=whole))
+
+        async def ask() -> Part:
+            cursor, limit = _part(query)
+            only = numbers(query["partitions"]) if query.get("partitions") else None
+            return await self._search.own_page(self._filter(query), cursor.place, limit, whole=whole, only=only)
+
+        return await _told(ask)
 
     async def own_count(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a count."""
@@ -157,10 +163,10 @@ async def _told(ask: Any, otherwise: str = "") -> web.Response:
     return as_json({"error": otherwise}, 404) if found is None else as_json(found)
 
 
-def _part(query: Mapping[str, str]) -> tuple[Place, int]:
-    """Return after which place a page begins, and how many rows it has."""
-    after = Place.parse(query["cursor"]) if query.get("cursor") else Place()
-    return after, whole(query, "limit", _USUAL, MOST)
+def _part(query: Mapping[str, str]) -> tuple[Cursor, int]:
+    """Return after which cursor a page begins, and how many rows it has."""
+    cursor = Cursor.parse(query["cursor"]) if query.get("cursor") else Cursor()
+    return cursor, whole(query, "limit", _USUAL, MOST)
 
 
 def _spans(query: Mapping[str, str], at_ms: int) -> Spans:

@@ -2,19 +2,20 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from app.engine import Engine
+from app.search.cursor import Cursor, written
 from app.search.filter import Filter
 from app.search.life import Life, Lives
-from app.search.page import Count, Page, Part, count_of, page_of
+from app.search.page import Count, Page, Part, count_of, late_page_of, page_of
 from app.search.peers import Missing, Peers, PeerSilent, T
 from app.search.row import SHOWN, Row, masked, row_of
-from app.search.scan import Found, Place, Scan
+from app.search.scan import END, Found, Place, Scan
 from app.search.scans import Scans
 from punctual.contract.home import home_partition
 
@@ -75,28 +76,49 @@ class Search:
         return self._engine.now_ms()
 
     # pages -----------------------------------------------------------------------------------------------------------
-    async def page(self, wanted: Filter, after: Place, limit: int, *, whole: bool = False) -> Page:
-        """Return the first rows that fit, after a place, on all workers.
+    async def page(self, wanted: Filter, cursor: Cursor, limit: int, *, whole: bool = False) -> Page:
+        """Return the first rows that fit, after a cursor, on all workers; first those of partitions that were behind.
 
         Raises ScanFailed if this worker's own cannot be looked at.
         """
-        query = {**wanted.query(), "limit": str(limit), "cursor": after.text(), "whole": str(int(whole))}
-        own, (others, missing) = await asyncio.gather(
-            self.own_page(wanted, after, limit, whole=whole), self.ask_others("/messages", query, Part)
-        )
-        page = page_of([own, *others], missing, limit)
+        page = None
+        if cursor.behind:
+            late = await self._parts(wanted, min(cursor.behind.values()), limit, whole=whole, only=set(cursor.behind))
+            page, cursor = late_page_of(*late, limit, cursor)
+        if page is None or not (page.rows or cursor.place >= END):
+            page = page_of(*await self._parts(wanted, cursor.place, limit, whole=whole), limit, cursor)
         within = wanted.within
         if within is not None:  # whatever others have answered
             page.rows = [row for row in page.rows if within.of_id(row.id)]
         return page
 
-    async def own_page(self, wanted: Filter, after: Place, limit: int, *, whole: bool = False) -> Part:
-        """Return the first rows that fit, after a place, of the partitions that are served here."""
+    async def _parts(
+        self, wanted: Filter, after: Place, limit: int, *, whole: bool, only: set[int] | None = None
+    ) -> tuple[list[Part], list[Missing]]:
+        """Return what each worker has after a place, perhaps of some partitions `only`, and what is missing."""
+        query = {**wanted.query(), "limit": str(limit), "cursor": after.text(), "whole": str(int(whole))}
+        elsewhere = set(self.served)
+        if only is not None:
+            query["partitions"] = written(only)
+            elsewhere |= set(range(self._partitions)) - only
+        own, (others, missing) = await asyncio.gather(
+            self.own_page(wanted, after, limit, whole=whole, only=only),
+            self._peers.ask_all(f"{LOCAL}/messages", query, elsewhere, self._partitions, Part),
+        )
+        return [own, *others], missing
+
+    async def own_page(
+        self, wanted: Filter, after: Place, limit: int, *, whole: bool = False, only: Collection[int] | None = None
+    ) -> Part:
+        """Return the first rows that fit, after a place, of the partitions that are served here, or of some `only`."""
         served = self.served
-        most = 0 if self.masks else None if whole else SHOWN
-        found = await self.scans.scan(Scan(filter=wanted, after=after, limit=limit, most=most))
-        rows = [masked(row) for row in found.rows] if self.masks else found.rows
-        return Part(partitions=served, rows=rows, looked_at=found.looked_at, up_to=found.up_to.text())
+        asked = [None] if only is None else [number for number in served if number in only]
+        wants = Scan(filter=wanted, after=after, limit=limit, most=0 if self.masks else None if whole else SHOWN)
+        found = [await self.scans.scan(wants, number) for number in asked]
+        rows = [masked(row) if self.masks else row for one in found for row in one.rows]
+        up_to = min((one.up_to for one in found), default=END)
+        looked_at = sum(one.looked_at for one in found)
+        return Part(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to.text())
 
     async def count(self, wanted: Filter, seconds: float) -> Count:
         """Count the messages that fit, on all workers, for so many seconds at most.

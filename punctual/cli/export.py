@@ -39,7 +39,7 @@ def run(options: Options) -> Exit:
                     write_json(_exported(row, told))
                 done += len(page["rows"])
                 progress.reach(done)
-                lacks = lacks or missing(page)
+                lacks = missing(page) if "missed" in page else lacks or missing(page)
         finally:
             progress.erase()
     say(f"{done:,} messages are exported")

@@ -12,9 +12,10 @@ from app.acts.acts import Acts
 from app.acts.audit import Act
 from app.dead_letters.dead_letter import DeadLetter
 from app.dead_letters.dead_letters import DeadLetters
+from app.search.cursor import Cursor
 from app.search.filter import Filter
 from app.search.page import Part
-from app.search.scan import END, Place
+from app.search.scan import END
 from app.search.search import Search
 from app.settings import Settings
 from app.web.overview import Namespace
@@ -330,8 +331,8 @@ async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch
         return [Part(partitions=[1], rows=[row("team-b/x"), row("shared"), row("a-in-0-1")], up_to=END.text())], []
 
     monkeypatch.setattr(search, "own_page", own_page)
-    monkeypatch.setattr(search, "ask_others", others)
-    page = await search.page(Filter(within=THERE.part(["team-a"])), Place(), 10)
+    monkeypatch.setattr(search._peers, "ask_all", others)
+    page = await search.page(Filter(within=THERE.part(["team-a"])), Cursor(), 10)
     assert {one.id for one in page.rows} == {"team-a/x", "a-in-0-1"}
 
 

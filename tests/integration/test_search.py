@@ -160,7 +160,14 @@ def test_what_a_killed_worker_has_is_said_to_be_missing_until_it_is_back(
 ) -> None:
     one, second = two
     gone = second.assigned
+    _, page = ask(one, "/messages", limit=10)
+    seen = [row["id"] for row in page["rows"]]
     second.kill()
+    while page["next"] is not None:
+        _, page = ask(one, "/messages", limit=100, cursor=page["next"])
+        seen += [row["id"] for row in page["rows"]]
+    missed = page["missed"]
+    assert missed is not None
     _, page = ask(one, "/messages", limit=1_000)
     assert not page["complete"]
     told = [number for missing in page["missing"] for number in missing["partitions"]]
@@ -176,6 +183,11 @@ def test_what_a_killed_worker_has_is_said_to_be_missing_until_it_is_back(
     second.start().wait_ready()
     eventually(lambda: ask(one, "/messages", limit=1_000)[1]["complete"], 30, "all partitions")
     assert len(pages(one, 1_000)) == COUNT
+    while missed is not None:
+        _, page = ask(one, "/messages", limit=100, cursor=missed)
+        seen += [row["id"] for row in page["rows"]]
+        missed = page["next"] or page["missed"]
+    assert len(seen) == len(set(seen)) == COUNT
 
 
 def test_the_scanner_is_gone_with_its_worker(two: list[Worker]) -> None:

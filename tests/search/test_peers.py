@@ -10,10 +10,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from app.search.cursor import Cursor
 from app.search.filter import Filter
 from app.search.page import Part
 from app.search.peers import Missing
-from app.search.scan import END, Place
+from app.search.scan import END
 from app.search.search import LOCAL, Search
 from app.search.spans import Spans
 from app.search.timeline import Bucket, TimelinePart, Timelines
@@ -79,7 +80,7 @@ async def test_a_worker_without_an_answer_is_missing_from_what_is_found(
     search: Search, peer: Peer, monkeypatch: pytest.MonkeyPatch, status: int, text: str
 ) -> None:
     peer.status, peer.text = status, text
-    page = await search.page(Filter(), Place(), 10)
+    page = await search.page(Filter(), Cursor(), 10)
     count = await search.count(Filter(), 1.0)
     timelines, spans = Timelines(search), Spans.between(NOW, NOW + 4, 1, NOW)
 
