@@ -324,14 +324,12 @@ async def test_namespaces_tell_what_waits_in_ones_own(
 async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(create_app(Settings.from_env(TEAMS)).engine)
 
-    async def own_page(*_: Any, **__: Any) -> Part:
-        return Part(partitions=[0], rows=[row("team-a/x")], up_to=END.text())
+    async def parts(*_: Any, **__: Any) -> tuple[list[Part], list[Any]]:
+        own = Part(partitions=[0], rows=[row("team-a/x")], up_to=END.text())
+        rows = [row("team-b/x"), row("shared"), row("a-in-0-1")]
+        return [own, Part(partitions=[1], rows=rows, up_to=END.text())], []
 
-    async def others(*_: Any) -> tuple[list[Part], list[Any]]:
-        return [Part(partitions=[1], rows=[row("team-b/x"), row("shared"), row("a-in-0-1")], up_to=END.text())], []
-
-    monkeypatch.setattr(search, "own_page", own_page)
-    monkeypatch.setattr(search._peers, "ask_all", others)
+    monkeypatch.setattr(search, "_parts", parts)
     page = await search.page(Filter(within=THERE.part(["team-a"])), Cursor(), 10)
     assert {one.id for one in page.rows} == {"team-a/x", "a-in-0-1"}
 
