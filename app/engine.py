@@ -180,7 +180,7 @@ class Engine:
             watermark.run(),
             self.controls.run(),
             self._queues.run(),
-            internal.run(lambda: check_again(settings)),
+            internal.run(self.table.stores, lambda: check_again(settings)),
             Housekeeping(self, self._app, self._lock, agreement).run(),
             Watchdog({"firing": lambda: self.due.beat_s, "fetching": self._fetch_beat}).run(),
         ):

@@ -13,15 +13,18 @@ import aiokafka.errors
 from app.errors import LogChanged
 from app.kafka import Cluster
 from app.kafka.metadata.committed import committed
+from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
 from app.settings import Settings
+from tables import PartitionStore
+from tables.followed import whole_from
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _EVERY_S = 2.0
-_AGAIN_S = 0.1
+_AGAIN_S, _PATIENCE_S = 0.1, 5.0
 #: So many looks in a row must find a topic missing: a broker that has just started may not know all of them.
 _LOOKS = 2
 #: How often settings of topics are compared with those that they need.
@@ -60,8 +63,8 @@ class InternalLogs:
             return {}
         return await _persist(lambda: committed(self._cluster, self._settings.app_id, topics, number))
 
-    async def run(self, check_settings: Callable[[], Awaitable[None]]) -> None:
-        """Look until cancelled; `check_settings` compares the topics' settings now and then.
+    async def run(self, stores: Mapping[int, PartitionStore], check_settings: Callable[[], Awaitable[None]]) -> None:
+        """Look until cancelled, at the changelog of `stores` too; `check_settings` compares the topics' settings.
 
         Raises LogChanged with what to do if a topic is not the one that it was at the start.
         """
@@ -73,7 +76,8 @@ class InternalLogs:
                 if now() - checked > _SETTINGS_S:
                     checked = now()
                     await check_settings()
-            except aiokafka.errors.KafkaError as error:
+                    await self.look_at_heads(stores)
+            except (aiokafka.errors.KafkaError, TimeoutError) as error:
                 log.debug("topics: no metadata: %r", error)
             await asyncio.sleep(_EVERY_S)
 
@@ -91,6 +95,24 @@ class InternalLogs:
                 raise LogChanged(
                     f"{topic} has {partitions} partitions now, {wanted} when this worker started: nobody reads the "
                     "others. Kafka cannot take partitions away"
+                )
+
+    async def look_at_heads(self, stores: Mapping[int, PartitionStore]) -> None:
+        """Log an error for each partition whose changelog has lost records that its database has.
+
+        Raises aiokafka.errors.KafkaError, or TimeoutError, if brokers do not answer.
+        """
+        for number, store in list(stores.items()):
+            async with asyncio.timeout(_PATIENCE_S):
+                begin = await PartitionReader(self._cluster, self._settings.changelog, number).begin()
+            if begin > whole_from(store.head):
+                log.error(
+                    "%s-%d begins at offset %d: its first records were deleted. The local database has them: restart "
+                    "this worker, and it writes them to the changelog again.",
+                    self._settings.changelog,
+                    number,
+                    begin,
+                    extra={"topic": self._settings.changelog, "partition": number, "offset": begin},
                 )
 
 
