@@ -111,7 +111,7 @@ class Engine:
         )
         self._intake = intake = GroupIntake(self._app)
         partitions = dict[int, Partition]()
-        logs = InputLogs(settings, self.cluster, self.clock)
+        logs = InputLogs(settings, self.cluster, self.clock, self.journal, self.limits.producers_time)
         internal = InternalLogs(settings, self.cluster, cold=self.limits.cold)
         guard = ChangelogGuard(settings, self.table, self.journal, internal.changelog_id, internal.committed)
         liveness = InputLiveness(intake, margins_of(settings))

@@ -128,8 +128,9 @@ class InputGone(PunctualError):
     def __init__(self, topics: Iterable[str]) -> None:
         """Name what was deleted."""
         super().__init__(
-            f"{', '.join(sorted(topics))}: deleted, or deleted and created again, while this worker was reading it. "
-            "This process ends, for nothing is skipped silently. Start it again: its readiness says what to do."
+            f"{', '.join(sorted(topics))}: deleted, deleted and created again, or cut short while this worker was "
+            "reading it. This process ends, because nothing is skipped silently. Start it again: it goes on, or its "
+            "readiness says what to do."
         )
 
 

@@ -23,7 +23,8 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
 
     The last record identifies the log: another record there means a topic that was deleted and created again. In one
     that was accepted as such, `base` is added to offsets wherever they name a record, so that no name comes twice.
-    `stamp_ms` is the largest timestamp so far: a new leader's clock may be behind.
+    `stamp_ms` is the largest timestamp so far: a new leader's clock may be behind. `log` is the topic's id, "" if it is
+    not known.
     """
 
     offset: int
@@ -31,6 +32,7 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
     crc: int
     base: int = 0
     stamp_ms: int = UNKNOWN_MS
+    log: str = ""
 
 
 class RememberedDelivery(msgspec.Struct, array_like=True, frozen=True):

@@ -186,6 +186,7 @@ class Ingest:
             crc_of(last.key, last.value),
             before.base,
             max(before.stamp_ms, largest_ms, self._memory.claimed(last.topic)),
+            before.log,
         )
 
     def _look_up(self, step: Step, ids: list[str]) -> None:

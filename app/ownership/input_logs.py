@@ -1,24 +1,59 @@
 """The input topics of a partition: where they end, where to read on, and whether they are the logs that were read."""
 
+import asyncio
 import logging
+from collections.abc import Collection
+from typing import NamedTuple
+
+import aiokafka.errors as kafka
+import msgspec
 
 from app.clock import Clock
+from app.commit.journal import Journal
 from app.errors import PartitionStopped
 from app.ingest.ingest import crc_of
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
+from app.kafka.metadata.request_coalescer import RequestCoalescer
+from app.kafka.metadata.topic_ids import topic_ids
 from app.settings import Settings
-from tables import Changes, PartitionStore, Position
+from app.steps.events import Event
+from app.steps.step import Step
+from tables import PartitionStore, Position
 
 log = logging.getLogger(__name__)
+
+_AGAIN_S = 0.1
+
+
+class _Found(NamedTuple):
+    """A partition of an input: its topic's id, "" if it is not known, and its first offset."""
+
+    topic: str
+    number: int
+    id: str
+    begin: int
+
+    def __str__(self) -> str:
+        """Name it."""
+        return f"{self.topic}-{self.number}"
 
 
 class InputLogs:
     """Looks into the inputs of an installation, the forwards among them."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, clock: Clock) -> None:
-        """Look by `cluster`."""
-        self._settings, self._cluster, self._clock = settings, cluster, clock
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        clock: Clock,
+        journal: Journal,
+        producers_time: Collection[str] = (),
+    ) -> None:
+        """Look by `cluster`; records of topics that have `producers_time` do not say when they were appended."""
+        self._settings, self._cluster, self._clock, self._journal = settings, cluster, clock, journal
+        self._producers_time = producers_time
+        self._id_of = RequestCoalescer(self._ids)
         self.topics = (*settings.inputs, settings.forwards)
 
     async def ends(self, number: int) -> dict[str, int]:
@@ -32,67 +67,147 @@ class InputLogs:
     async def positions(self, number: int, store: PartitionStore) -> dict[str, int]:
         """Return where to read on in each input; sees that they are the same logs as before.
 
-        Raises PartitionStopped if one is not.
+        One that has lost its last records goes on at its end, with an event. Raises PartitionStopped if one is another
+        log.
         """
+        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
+        step = Step(now_ms, now_ms - self._clock.offset_ms)
         offsets = {}
         for topic in self.topics:
+            found = _Found(topic, number, await self._id_of(topic), await self._reader(topic, number).begin())
             position = store.positions.get(topic)
-            begin = await self._reader(topic, number).begin()
             if position is None:
-                offsets[topic] = begin
+                offsets[topic] = found.begin
                 continue
-            trouble = await self._differs(topic, number, position, begin)
-            if trouble and topic in self._settings.accept_recreated:
-                base = position.base + position.offset - begin
-                log.warning(
-                    "%s, accepted by DELAY_ACCEPT_RECREATED: read from offset %d on, which sources and automatic ids "
-                    "call %d",
-                    trouble,
-                    begin,
-                    begin + base,
-                    extra={"topic": topic, "partition": number, "offset": begin},
-                )
-                changes = Changes()
-                changes.positions[topic] = Position(begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms))
-                store.apply(changes, store.offset, store.writer, self._clock.wall_ms())
-            elif trouble:
-                msg = (
-                    f"{trouble}: it was deleted and created again, and commands in it may be unread. Nothing is "
-                    f"skipped silently: set DELAY_ACCEPT_RECREATED={topic} and restart to read the new one from its "
-                    "start, or restore the old one."
-                )
-                raise PartitionStopped(msg)
-            elif begin > position.offset:
-                log.error(
-                    "%s-%d: records %d to %d were deleted before they were read: the topic's retention is shorter than "
-                    "the lag. Raise its retention.ms; what is lost must be sent again.",
-                    topic,
-                    number,
-                    position.offset,
-                    begin - 1,
-                    extra={"topic": topic, "partition": number, "offset": position.offset},
-                )
-            offsets[topic] = max(begin, store.positions[topic].offset)
+            following = await self._following(step, found, position)
+            if following.offset != position.offset or following.base != position.base:
+                step.changes.positions[topic] = following
+            else:
+                store.positions[topic] = following  # the next step that reads something writes the id
+            offsets[topic] = max(found.begin, following.offset)
+        if step:
+            await self._journal.commit(number, step)
         return offsets
 
-    async def _differs(self, topic: str, number: int, position: Position, begin: int) -> str:
+    async def _following(self, step: Step, found: _Found, position: Position) -> Position:
+        """Return where to read on in an input that was read up to a position. Raises PartitionStopped."""
+        trouble = await self._differs(found, position)
+        if not trouble:
+            self._note_deleted(found, position)
+            return msgspec.structs.replace(position, log=found.id or position.log)
+        if await self._is_same(found, position):
+            return await self._truncated(step, found, position, trouble)
+        if found.topic in self._settings.accept_recreated:
+            return _accepted(found, position, trouble)
+        msg = (
+            f"{trouble}: it was deleted and created again, and commands in it may be unread. Nothing is "
+            f"skipped silently: set DELAY_ACCEPT_RECREATED={found.topic} and restart to read the new one from its "
+            "start, or restore the old one."
+        )
+        raise PartitionStopped(msg)
+
+    async def _differs(self, found: _Found, position: Position) -> str:
         """Say how a topic differs from the one that was read before, or nothing."""
         if position.timestamp_ms < 0:
             return ""
-        end = await self._reader(topic, number).end()
-        last = position.offset - 1
+        if position.log and found.id and position.log != found.id:
+            return f"{found} has another topic id than when it was read"
+        end = await self._reader(found.topic, found.number).end()
         if position.offset > end:
-            return f"{topic}-{number} ends at offset {end}, it was read up to {position.offset}"
-        if begin > last:
-            return ""
-        reader = self._reader(topic, number, last)
+            return f"{found} ends at offset {end}, it was read up to {position.offset}"
+        last = position.offset - 1
+        if found.begin <= last and not await self._has(found, position):
+            return f"{found} has another record at offset {last} than when it was read"
+        return ""
+
+    async def _has(self, found: _Found, position: Position) -> bool:
+        """Return whether an input has the last record that was read, as far as it can be told."""
+        last = position.offset - 1
+        reader = self._reader(found.topic, found.number, last)
         while await reader.position() <= last:
             for record in await reader.chunk(1):
                 same = (record.timestamp_ms, crc_of(record.key, record.value)) == (position.timestamp_ms, position.crc)
-                if record.offset == last and not same:
-                    return f"{topic}-{number} has another record at offset {last} than when it was read"
-                return ""
-        return ""
+                return same or record.offset != last
+        return True
+
+    async def _is_same(self, found: _Found, position: Position) -> bool:
+        """Return whether a log is the one that was read before, though it does not have all that was read."""
+        if position.log and found.id:
+            return position.log == found.id
+        if found.topic in self._producers_time:
+            return False
+        # Where no id is known: a record that is older than the last one that was read was not written to a new topic.
+        for record in await self._reader(found.topic, found.number, found.begin).chunk(1):
+            return record.timestamp_ms <= position.timestamp_ms
+        return False
+
+    async def _truncated(self, step: Step, found: _Found, position: Position, trouble: str) -> Position:
+        """Return where a log goes on that has lost its last records, and add the event that says so.
+
+        Raises PartitionStopped if that cannot be told.
+        """
+        if found.topic in self._producers_time:
+            if found.topic in self._settings.accept_recreated:
+                return _accepted(found, position, trouble)
+            msg = (
+                f"{trouble}: it has lost records that were read, and others may have come since. Producers' timestamps "
+                f"do not tell which ones. Set DELAY_ACCEPT_RECREATED={found.topic} and restart to read it "
+                "from its start: requests whose messages were delivered are carried out again."
+            )
+            raise PartitionStopped(msg)
+        # What has come since was appended later than the last record that was read.
+        after = await self._reader(found.topic, found.number).after(position.timestamp_ms)
+        at = min(position.offset, after)
+        base, lost = position.base, position.offset - at
+        first, last = (f"{found}-{offset + base}" for offset in (at, position.offset - 1))
+        log.error(
+            "%s: it has lost its last records, and goes on from offset %d. %s to %s had been read; requests that were "
+            "written after them are lost and must be sent again. See that min.insync.replicas is 2 or more, and why "
+            "the brokers lost them.",
+            trouble,
+            at,
+            first,
+            last,
+            extra={"topic": found.topic, "partition": found.number, "offset": at},
+        )
+        step.tell(Event("truncated", str(found), step.now_ms, first, by=last))
+        return Position(at, -1, 0, base + lost, max(position.stamp_ms, position.timestamp_ms), found.id)
+
+    def _note_deleted(self, found: _Found, position: Position) -> None:
+        """Log that records were deleted before they were read."""
+        if found.begin > position.offset:
+            log.error(
+                "%s: records %d to %d were deleted before they were read: the topic's retention is shorter than "
+                "the lag. Raise its retention.ms; what is lost must be sent again.",
+                found,
+                position.offset,
+                found.begin - 1,
+                extra={"topic": found.topic, "partition": found.number, "offset": position.offset},
+            )
+
+    async def _ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of topics, "" for those that are not known; waits for brokers that are down."""
+        while True:
+            try:
+                found = await topic_ids(self._cluster, topics)
+            except kafka.KafkaError as error:
+                log.debug("no topic ids: %r", error)
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                return {topic: found.get(topic, ("", 0))[0] for topic in topics}
 
     def _reader(self, topic: str, number: int, offset: int = 0) -> PartitionReader:
         return PartitionReader(self._cluster, topic, number, offset)
+
+
+def _accepted(found: _Found, position: Position, trouble: str) -> Position:
+    """Return where a topic is read that was created again, which its operator has accepted: from its start."""
+    base = position.base + position.offset - found.begin
+    log.warning(
+        "%s, accepted by DELAY_ACCEPT_RECREATED: read from offset %d on, which sources and automatic ids call %d",
+        trouble,
+        found.begin,
+        found.begin + base,
+        extra={"topic": found.topic, "partition": found.number, "offset": found.begin},
+    )
+    return Position(found.begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms), found.id)

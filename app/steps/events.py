@@ -24,6 +24,7 @@ Kind = Literal[
     "stale",
     "deferred",
     "skipped",
+    "truncated",
 ]
 
 

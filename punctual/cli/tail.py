@@ -16,6 +16,7 @@ from punctual.spans import duration
 EVENTS: Final = (
     *("accepted", "delivered", "cancelled", "replaced", "dropped", "rejected", "parked"),
     *("rescheduled", "attempted", "refused", "duplicate", "unknown", "conflict", "stale", "deferred", "skipped"),
+    "truncated",
 )
 
 

@@ -10,6 +10,7 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
+from app.kafka.metadata.topic_ids import AskTopics
 from app.kafka.transactions.coordinators import Find
 from app.kafka.transactions.describe import Describe, DescribeProducers
 from app.kafka.transactions.next_epoch import NextEpoch
@@ -120,6 +121,7 @@ class Broker:
             FetchRequest: self._fetch,
             OffsetRequest: self._offsets,
             MetadataRequest: self._metadata,
+            AskTopics: self._topic_ids,
             InitProducerIdRequest: self._new_producer,
             NextEpoch: self._next_epoch,
             AddPartitionsToTxnRequest: self._add,
@@ -233,6 +235,14 @@ class Broker:
                 down = self.network.down
                 parts: list[Any] = [(_NONE, number, -1 if node in down else node, [], []) for number, node in leaders]
                 topics.append((_NONE, topic, False, parts))
+        return Topics(topics), 0.0
+
+    def _topic_ids(self, call: Call) -> tuple[Any, float]:
+        topics: list[Any] = []
+        for topic in call.request.topics:
+            if topic in self.ids:
+                id_ = f"{self.ids[topic]:\0<16}".encode()
+                topics.append((_NONE, topic, id_, False, self.logs[topic], 0, {}))
         return Topics(topics), 0.0
 
     # transactions ----------------------------------------------------------------------------------------------------

@@ -220,7 +220,7 @@ class Worker:
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         partitions: dict[int, Partition] = {}
         self.consumer = Consumer(self, self._broker, self._rnd)
-        logs = InputLogs(settings, self.cluster, clock)
+        logs = InputLogs(settings, self.cluster, clock, journal)
         guard = ChangelogGuard(settings, self.table, journal, self._changelog_id, self._committed)
         self.controls = Controls(settings, self.cluster)
         posts = Posts(settings, clock, "simulated", self.web.client(self))

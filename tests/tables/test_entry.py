@@ -173,16 +173,17 @@ def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
     waiting = Orders.of(1_767_226_200_000, Order(1_767_225_600_001, "orders-0-10"), (moved,), cancelled=False)
     told = Told("orders-0-9", 1_767_226_200_000, kept=True)
 
-    assert position_bytes(position).hex() == "95cd0412cf0000019b76daa8000700ff"
+    assert position_bytes(position).hex() == "96cd0412cf0000019b76daa8000700ffa0"
     assert orders_bytes(cancel).hex() == "96cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39c0c390"
     assert delivered_bytes(delivered).hex() == "92cf0000019b76daa80005"
     assert told_bytes(told).hex() == "93aa6f72646572732d302d39cf0000019b76e3cfc0c3"
     assert decode_told(told_bytes(told)) == told
     assert decode_delivered(delivered_bytes(delivered)) == delivered
-    assert position_bytes(stamped).hex() == "95cd0412cf0000019b76daa8000700cf0000019b76daa801"
+    assert position_bytes(stamped).hex() == "96cd0412cf0000019b76daa8000700cf0000019b76daa801a0"
     assert decode_position(position_bytes(position)) == position
     assert decode_position(position_bytes(stamped)) == stamped
     assert decode_position(bytes.fromhex("94cd0412cf0000019b76daa8000700")) == position
+    assert decode_position(bytes.fromhex("95cd0412cf0000019b76daa8000700ff")) == position
     assert decode_position(bytes.fromhex("93cd0412cf0000019b76daa80007")) == position
     assert orders_bytes(waiting).hex() == (
         "96cf0000019b76daa801cf0000019b76e3cfc0ab6f72646572732d302d3130c0c29197aa72657363686564756c65ab6f72646572732d302d3131070809cf0000019b76daa802c0"
