@@ -16,6 +16,8 @@ from app.steps.bounds import Bounds
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
+from app.steps.resent import Request as Asked
+from app.steps.resent import goes_on, goes_on_after
 from app.steps.step import Step
 from app.steps.transitions import ended, skipped, why
 from punctual.contract.native import Record
@@ -126,14 +128,31 @@ class Schedules:
         alike = there is not None and there.series is None and entry.series is None  # a series has no bound
         if before is not None and there is not None and alike and before not in self._claims and not there.commands:
             entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))
-        due_ms, entry = entry.within(asked.due_ms)
-        step.tell(_accepted(step, asked, due_ms))
+        entry = self._accept(step, record, asked, entry, before)
         commands = known.waiting if known is not None else ()
         if before is not None and there is not None:
             commands += self._replace(step, before, there, asked, order)
         if known is not None and asked.parked is not None:
             entry = reminded(entry, known)
         self._meet(step, record, asked, entry, [one for one in in_order(commands) if order.precedes(one.order)])
+
+    def _accept(self, step: Step, record: Record, asked: Request, entry: Entry, before: bytes | None) -> Entry:
+        """Accept a request, and return its entry; a series goes on with the one `before` that has the same schedule."""
+        again = None
+        if before is not None and entry.series is not None:
+            there = self._rows.entry(step, before)
+            # The timestamp of a forward is not that of the request.
+            sent_ms = asked.stamp_ms if record.topic == self._settings.forwards else record.timestamp
+            known = Asked(entry, order_of(asked), sent_ms)
+            is_sent = before in self._claims or bool(there.commands)
+            again = goes_on_after(known, before, there, step.broker_ms) if is_sent else goes_on(known, before, there)
+        if again is not None:
+            asked.due_ms, entry = again.due_ms, msgspec.structs.replace(entry, series=again.series)
+        due_ms, entry = entry.within(asked.due_ms)
+        step.tell(_accepted(step, asked, due_ms))
+        for passed in () if again is None else again.passed:
+            skipped(step, entry, passed)
+        return entry
 
     def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
         """End a request at once that comes after a later order for its id."""

@@ -51,7 +51,7 @@ def _was_run_now(entry: Entry, due_ms: int, command: Command) -> bool:
     """
     if entry.moved is None or entry.moved.stamp_ms != due_ms:
         return False
-    return entry.series is None or (_is_extra(entry.series) and command.due_ms <= entry.series.planned_ms)
+    return entry.series is None or (is_extra(entry.series) and command.due_ms <= entry.series.planned_ms)
 
 
 def _held(entry: Entry, series: Series, due_ms: int, command: Command) -> Entry:
@@ -84,7 +84,7 @@ def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> Mov
             series = with_rule(series, rule_of(series), command.due_ms, series.number)
         elif planned_due_ms <= command.due_ms:
             return Moved(planned_due_ms, _having(entry, series), passed)
-    if command.due_ms < series.planned_ms and not _is_extra(series):
+    if command.due_ms < series.planned_ms and not is_extra(series):
         rule = plan.less(rule_of(series), -1)
         series = with_rule(series, rule, series.planned_ms - 1, series.number)
     return Moved(command.due_ms, _having(entry, series), passed)
@@ -96,7 +96,7 @@ def _released(entry: Entry, series: Series, due_ms: int, stamp_ms: int) -> _Rele
     What was due when it was paused is still to come. So is what was planned since, where nothing was paused.
     """
     since_ms = plan.held_since(rule_of(series))
-    series = _planned(_unheld(series))
+    series = as_planned(series)
     rule = rule_of(series)
     if since_ms is None and due_ms == PAUSED_MS and entry.moved is not None:  # by a worker before these
         since_ms = entry.moved.stamp_ms
@@ -147,7 +147,12 @@ def _planned(series: Series) -> Series:
     return with_rule(series, plan.less(rule, 1), planned_ms, series.number)
 
 
-def _is_extra(series: Series) -> bool:
+def as_planned(series: Series) -> Series:
+    """Return a series whose next occurrence is the one that is planned, and that is not paused."""
+    return _planned(_unheld(series))
+
+
+def is_extra(series: Series) -> bool:
     """Return whether the occurrence that waits is one more than was planned."""
     return rule_of(series).after(series.planned_ms - 1) != series.planned_ms
 

@@ -11,6 +11,7 @@ from app.steps import callbacks, dead_letters, occurrences
 from app.steps.bounds import Bounds
 from app.steps.context import Context
 from app.steps.events import Event, Kind
+from app.steps.resent import give_back
 from app.steps.step import Step
 from app.steps.transitions import ended, move, skipped
 from app.steps.tries import wait_ms
@@ -267,7 +268,7 @@ class Outcomes:
         if entry.replaced:  # the id is another row's, of which the step may know more than the table
             step.ids.pop(entry.id, None)
             step.ids.update(known)
-        if by is not None and entry.series is None:
+        if by is not None and not give_back(self._context, step, row, entry, by):
             self._bounds.pass_on(step, entry, by)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.steps.occurrences import begun, is_missed, rule_of
-from app.steps.outcomes import Attempted, Dropped, Rejected
+from app.steps.outcomes import Attempted, Dropped, Rejected, Unsent
 from app.steps.plan import PAUSED_MS, Plan, Rule
 from app.steps.step import Step
 from punctual.contract.recurrence import Recurrence
@@ -642,3 +642,118 @@ def test_of_a_series_that_has_ended_by_its_count_the_last_ones_before_that_are_l
 
     assert (rest.first(), rest.left) == (99_990 * MINUTE, 10)
     assert Plan(rule, 0, 10).latest(NOW, 10) == Plan(rule, 0, 10)
+
+
+# a series that is asked for again -------------------------------------------------------------------------------------
+AGAIN = [
+    {"delay_every": "PT1M"},
+    {"delay_every": "PT1M", "delay_at": str(NOW + MINUTE)},
+    {"delay_every": "PT1M", "delay_at": str(NOW - 10 * MINUTE)},
+    {"delay_cron": "* * * * *"},
+]
+
+
+def ask_again(bench: Workbench, said: dict[str, str], **more: str) -> str:
+    record = bench.ask(delay_id="weekly", delay_to="orders", delay_misfire="catch-up", **said, **more)
+    return f"{record.topic}-{record.partition}-{record.offset}"
+
+
+@pytest.mark.parametrize("said", AGAIN)
+def test_what_is_due_or_missed_survives_a_series_that_is_asked_for_again(
+    bench: Workbench, said: dict[str, str]
+) -> None:
+    ask_again(bench, said)
+    rest(bench)
+    done = bench.now_ms
+    bench.now_ms = NOW + 5 * MINUTE + 20_000
+    source = ask_again(bench, said, user="new")
+
+    assert rest(bench) == list(range((done - NOW) // MINUTE + 1, 6))
+    assert bench.events[-1]["source"] == source
+    assert bench.pending() == {"weekly": NOW + 6 * MINUTE}
+
+
+@pytest.mark.parametrize("said", AGAIN)
+def test_a_series_that_is_asked_for_again_keeps_its_times(bench: Workbench, said: dict[str, str]) -> None:
+    ask_again(bench, said)
+    rest(bench)
+    for _ in range(3):
+        bench.now_ms += 20_000
+        ask_again(bench, said)
+        rest(bench)
+
+    assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
+    assert {event["event"] for event in bench.events} <= {"accepted", "replaced", "delivered"}
+
+
+@pytest.mark.parametrize("said", AGAIN)
+def test_an_occurrence_that_is_being_sent_is_not_lost_when_its_series_is_asked_for_again(
+    bench: Workbench, said: dict[str, str]
+) -> None:
+    ask_again(bench, said)
+    rest(bench)
+    first = bench.pending()["weekly"]
+    bench.now_ms = first + 2 * MINUTE
+    row = bench.claim("weekly")
+    ask_again(bench, said)
+    assert bench.pending() == {"weekly": first + MINUTE}
+    bench.run(Unsent(row))
+    assert bench.pending() == {"weekly": first}
+    row = bench.claim("weekly")
+    ask_again(bench, said)
+    bench.run(bench.delivered(row))
+
+    assert rest(bench) == [(first - NOW) // MINUTE + 1, (first - NOW) // MINUTE + 2]
+
+
+def test_a_series_that_is_asked_for_again_counts_anew(bench: Workbench) -> None:
+    said = {"delay_every": "PT1M", "delay_count": "3"}
+    ask_again(bench, said)
+    bench.now_ms = NOW + 2 * MINUTE + 500
+    ask_again(bench, said)
+    assert rest(bench) == [1, 2]
+    bench.now_ms = NOW + 9 * MINUTE
+    row = bench.claim("weekly")
+    ask_again(bench, said)
+    bench.run(Unsent(row))
+
+    assert rest(bench) == [3, 4, 5, 6]  # the one that was being sent is the earlier request's
+    assert bench.pending() == {}
+
+
+def test_a_series_that_is_asked_for_again_with_another_schedule_begins_anew(bench: Workbench) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.now_ms = NOW + 5 * MINUTE + 20_000
+    ask_again(bench, {"delay_every": "PT2M"})
+    assert bench.pending() == {"weekly": bench.now_ms + 2 * MINUTE}
+    ask_again(bench, {"delay_every": "PT2M", "delay_at": str(bench.now_ms + 1)})
+    assert bench.pending() == {"weekly": bench.now_ms + 1}
+
+
+def test_a_series_that_is_asked_for_again_from_a_later_time_on_waits_for_that(bench: Workbench) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.now_ms = NOW + 2 * MINUTE + 20_000
+    ask_again(bench, {"delay_every": "PT1M", "delay_at": str(NOW + 5 * MINUTE)})
+    assert rest(bench) == [1, 2]
+    assert bench.pending() == {"weekly": NOW + 5 * MINUTE}
+
+
+def test_a_series_that_was_paused_goes_on_when_it_is_asked_for_again(bench: Workbench) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.now_ms = NOW + 2 * MINUTE + 20_000
+    bench.command("pause", "weekly")
+    bench.now_ms = NOW + 4 * MINUTE + 20_000
+    ask_again(bench, {"delay_every": "PT1M"})
+
+    assert rest(bench) == [1, 2]
+    assert skipped(bench) == [("paused", 3, 2)]
+    assert bench.pending() == {"weekly": NOW + 5 * MINUTE}
+
+
+def test_a_command_that_is_later_than_the_request_that_comes_late_holds(bench: Workbench) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.now_ms = NOW + 5 * MINUTE
+    bench.command("pause", "weekly")
+    bench.late(2, NOW + 3 * MINUTE, delay_id="weekly", delay_to="orders", delay_cron="* * * * *")
+
+    assert bench.pending() == {"weekly": PAUSED_MS}

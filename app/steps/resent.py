@@ -1,0 +1,161 @@
+"""A series that is asked for again goes on with its schedule (records.md#recurring-messages).
+
+What is due or missed survives, and an interval counts from where it did.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from app.steps import moves, occurrences, plan
+from app.steps.context import Context
+from app.steps.occurrences import due_of, rule_of, with_rule
+from app.steps.plan import PAUSED_MS, Passed, Rule
+from app.steps.step import Step
+from app.steps.transitions import ended
+from tables import Command, Entry, Order, Series, keys
+from tables.entry import encode
+
+#: By so much the stamp of a request may be after the time from which its interval counts.
+_AHEAD_MS: Final = 60_000
+
+
+class Resent(NamedTuple):
+    """When a series is due that goes on, what waits of it, and what it passes over."""
+
+    due_ms: int
+    series: Series
+    passed: tuple[Passed, ...] = ()
+
+
+class Request(NamedTuple):
+    """A request for a series: its entry, its order, and the time of its record (epoch ms)."""
+
+    entry: Entry
+    order: Order
+    sent_ms: int
+
+
+def goes_on(asked: Request, row: bytes, before: Entry) -> Resent | None:
+    """Return how a series goes on with the one in a row, which nobody is sending; None if it begins anew."""
+    found = _state(asked, row, before)
+    if found is None:
+        return None
+    due_ms, series, passed = found
+    if due_ms > asked.order.stamp_ms:
+        return _next(asked, series, passed)
+    rule = _unless_planned_later(asked, rule_of(series))
+    return Resent(due_ms, with_rule(series, rule, series.planned_ms, 1), passed)
+
+
+def goes_on_after(asked: Request, row: bytes, before: Entry, now_ms: int) -> Resent | None:
+    """Return how a series goes on after the occurrence in a row, which is being sent; None if it begins anew."""
+    found = _state(asked, row, before)
+    if found is None:
+        return None
+    series = found[1]
+    rule = _unless_planned_later(asked, rule_of(series))
+    sent = msgspec.structs.replace(before, series=with_rule(series, rule, series.planned_ms, 0))
+    onward = occurrences.following(sent, row, now_ms)
+    if onward.next is None or onward.next[1].series is None:
+        return None
+    return Resent(onward.next[0], onward.next[1].series, onward.passed)
+
+
+def give_back(context: Context, step: Step, row: bytes, entry: Entry, by: Command) -> bool:
+    """Have a series that has replaced the occurrence in a row begin with it after all, for that was not sent.
+
+    False if it does not recur.
+    """
+    later_row = step.ids[entry.id] if entry.id in step.ids else context.store.find(entry.id)
+    if entry.series is None or later_row is None or later_row in context.claims:
+        return entry.series is not None
+    later = step.changes.entry(later_row) or context.store.entry(later_row)
+    series = None if later is None else later.series
+    if later is None or series is None or (later.asked.source, later.commands, later.moved) != (by.source, (), None):
+        return True
+    due_ms, rule = keys.due_of(row), rule_of(series)
+    first = series.number == 1 and due_ms < keys.due_of(later_row) and due_ms <= later.stamp_ms
+    if first and _is_same(rule_of(entry.series), rule):
+        series = with_rule(series, plan.less(rule, -1), entry.series.planned_ms, 1)
+        step.remove(later_row, later)
+        again = msgspec.structs.replace(later, series=series)
+        key = context.free_key(step, later_row, due_ms)
+        step.put(key, again, encode(again, step.version))
+        ended(step, "rescheduled", keys.due_of(key), later, by=entry.source)
+    return True
+
+
+def _state(asked: Request, row: bytes, before: Entry) -> tuple[int, Series, tuple[Passed, ...]] | None:
+    """Return when a series was due when it was asked for again, how it stood, by the new rule, and what it passes over.
+
+    None if the request has another schedule, or if nothing was left of the series. What was commanded later comes to
+    the new one too, so it does not count.
+    """
+    if before.series is None or asked.entry.series is None:
+        return None
+    due_ms, series, passed = keys.due_of(row), before.series, None
+    rule = _joined(rule_of(asked.entry.series), rule_of(series), asked.sent_ms)
+    if rule is None:
+        return None
+    if before.moved is not None and asked.order.precedes(before.moved):
+        series = moves.as_planned(series)
+        due_ms = due_of(rule_of(series), before.id, series.planned_ms)
+    elif due_ms == PAUSED_MS:
+        resume = Command("resume", asked.order.source, stamp_ms=asked.order.stamp_ms)
+        due_ms, resumed, passed, over = moves.moved(before, due_ms, resume)
+        if over or resumed.series is None:
+            return None
+        series = resumed.series
+    held = msgspec.structs.replace(rule, held=rule_of(series).held)
+    if moves.is_extra(series):  # it does not count
+        held = plan.less(held, -1)
+    return due_ms, with_rule(series, held, series.planned_ms, series.number), () if passed is None else (passed,)
+
+
+def _next(asked: Request, series: Series, passed: tuple[Passed, ...]) -> Resent | None:
+    """Return a series of which nothing is due: it begins when the request says, if that is still to come."""
+    new = asked.entry.series
+    assert new is not None
+    if new.planned_ms > asked.order.stamp_ms and not _counts_from_then(rule_of(new), asked.sent_ms):
+        return Resent(due_of(rule_of(new), asked.entry.id, new.planned_ms), new, passed)
+    series = moves.as_planned(series)
+    rule = rule_of(series)
+    planned_ms = plan.after(rule, max(asked.order.stamp_ms, series.planned_ms - 1))
+    if planned_ms is None:
+        return None
+    rule = plan.without_holds(rule, planned_ms)
+    return Resent(due_of(rule, asked.entry.id, planned_ms), with_rule(series, rule, planned_ms, 1), passed)
+
+
+def _unless_planned_later(asked: Request, rule: Rule) -> Rule:
+    """Return a rule that plans nothing between a request and the first time that it asks for, if that is later."""
+    series, stamp_ms = asked.entry.series, asked.order.stamp_ms
+    assert series is not None
+    until_ms = series.planned_ms - 1
+    if (
+        _counts_from_then(rule_of(series), asked.sent_ms)
+        or until_ms <= stamp_ms
+        or not plan.between(rule, stamp_ms, until_ms)
+    ):
+        return rule
+    return msgspec.structs.replace(rule, held=(*rule.held, (stamp_ms, until_ms)))
+
+
+def _joined(new: Rule, old: Rule, sent_ms: int) -> Rule | None:
+    """Return a rule with the times of the old one, None if the new one has others."""
+    if new.every_ms is not None and new.every_ms == old.every_ms and _counts_from_then(new, sent_ms):
+        return msgspec.structs.replace(new, anchor_ms=old.anchor_ms)
+    return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if _is_same(new, old) else None
+
+
+def _is_same(one: Rule, other: Rule) -> bool:
+    """Return whether two rules have the same times, as far as both have begun and not ended."""
+    if one.every_ms is None or other.every_ms is None:
+        return (one.cron, one.zone, one.every_ms) == (other.cron, other.zone, other.every_ms)
+    return one.every_ms == other.every_ms and (one.anchor_ms - other.anchor_ms) % one.every_ms == 0
+
+
+def _counts_from_then(rule: Rule, sent_ms: int) -> bool:
+    """Return whether an interval counts from its request, which says no other time for the first occurrence."""
+    return rule.every_ms is not None and 0 <= sent_ms - (rule.anchor_ms - rule.every_ms) <= _AHEAD_MS
