@@ -15,7 +15,7 @@ from app.deliver.posts import Posts
 from app.due.due_loop import DueLoop
 from app.due.http_rows import HttpRows
 from app.due.input_lag import InputLag
-from app.ingest import commands
+from app.ingest import commands, schedules
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
@@ -394,6 +394,7 @@ BUGS: dict[str, list[Bug]] = {
     "a series that is resumed goes on from when that is read": [
         (of, "move", _when_read) for of in (commands, outcomes)
     ],
+    "a series that is asked for again loses what was due": [(schedules, "goes_on", _forgetful)],
     "a count does not count what is skipped": [(plan, "less", _counts_deliveries)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],
     "the callbacks of a series have one name": [(occurrences, "source_of", _one_name)],

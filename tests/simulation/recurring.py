@@ -41,6 +41,7 @@ class Recurring:
             yield from self._obeyed(ask, copies)
         yield from self._lost(ask, copies)
         yield from self._beyond(ask, copies)
+        yield from self._forgotten(ask)
 
     def _lives(self, ask: Ask) -> dict[int, set[str]]:
         """Return what was told of each occurrence."""
@@ -124,10 +125,24 @@ class Recurring:
             if not due and (planned_ms + jitter_ms <= since_ms or planned_ms > until_ms):
                 yield f"{ask.source}: the occurrence that was planned for {planned_ms} is missing"
 
+    def _forgotten(self, ask: Ask) -> Iterator[str]:
+        """See that all is there that was due when a series was asked for again, from one request or the other."""
+        asks = sorted(self._evidence.by_id[ask.name], key=lambda one: max(self._stamps(one)))
+        catches_up = ask.said("delay-misfire") == "catch-up" and len(ask.value or b"") < LARGEST
+        if not catches_up or len(asks) < 2 or ask is not asks[0] or any(one.headers != ask.headers for one in asks):
+            return
+        copies = [copy for one in asks for copy in self._evidence.copies.get(one.source, [])]
+        jitter_ms = int(ask.said("delay-jitter") or 0)
+        for planned_ms in self._plan(ask)[: int(ask.said("delay-count") or "")]:
+            if not any(0 <= copy.due_ms - planned_ms <= jitter_ms for copy in copies):
+                yield f"{ask.name} was asked for again, and the occurrence that was planned for {planned_ms} is missing"
+
     def _beyond(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
         """See that nothing comes after the last of the occurrences that were asked for."""
         last_ms = self._plan(ask)[int(ask.said("delay-count") or "") - 1] + int(ask.said("delay-jitter") or 0)
         moved = self._moved(ask)
+        if any(one.recurs and one is not ask for one in self._evidence.by_id[ask.name]):
+            return  # it counts from where the other one was
         for copy in copies:
             if copy.due_ms > last_ms and copy.due_ms not in moved:
                 yield f"{copy} is one more than {ask.said('delay-count')}"

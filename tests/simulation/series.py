@@ -1,6 +1,7 @@
 """Recurring messages of one run, by seed, with commands for them; in most runs there are none."""
 
 import random
+from dataclasses import replace
 
 from app.settings import Settings
 from punctual.contract.home import home_partition
@@ -12,6 +13,8 @@ _SHARE = 0.3
 #: So many of them are overdue when they are asked for, and get their commands at once.
 _OVERDUE = 0.4
 _MISFIRES = (None, "catch-up", "catch-up", "catch-up-last", "catch-up PT2S", "skip PT1S")
+#: So many of these are asked for again, instead of commands.
+_AGAIN = 0.3
 _OPS = ("cancel", "reschedule", "deliver-now", "pause")
 
 
@@ -25,6 +28,9 @@ def series(seed: int, settings: Settings, span_s: float, destinations: dict[str,
         id_, at_s = f"series-{number}", rnd.uniform(0, span_s)
         overdue = rnd.random() < _OVERDUE
         found.append(_request(rnd, settings, id_, at_s, sorted(destinations), overdue=overdue))
+        if overdue and rnd.random() < _AGAIN:
+            found.append(replace(found[-1], at_s=at_s + rnd.uniform(0.0, 0.6), headers=list(found[-1].headers)))
+            continue
         for _ in range(rnd.choice((1, 1, 2) if overdue else (0, 0, 0, 1, 1, 2))):
             found += _command(rnd, settings, id_, at_s, overdue=overdue)
     return found
