@@ -144,8 +144,10 @@ class Schedules:
             # The timestamp of a forward is not that of the request.
             sent_ms = asked.stamp_ms if record.topic == self._settings.forwards else record.timestamp
             known = Asked(entry, order_of(asked), sent_ms)
-            is_sent = before in self._claims or bool(there.commands)
-            again = goes_on_after(known, before, there, step.broker_ms) if is_sent else goes_on(known, before, there)
+            if before in self._claims or there.commands:
+                again = goes_on_after(known, before, there, step.broker_ms, self._settings.max_missed)
+            else:
+                again = goes_on(known, before, there)
         if again is not None:
             asked.due_ms, entry = again.due_ms, msgspec.structs.replace(entry, series=again.series)
         due_ms, entry = entry.within(asked.due_ms)

@@ -48,15 +48,18 @@ def goes_on(asked: Request, row: bytes, before: Entry) -> Resent | None:
     return Resent(due_ms, with_rule(series, rule, series.planned_ms, 1), passed)
 
 
-def goes_on_after(asked: Request, row: bytes, before: Entry, now_ms: int) -> Resent | None:
-    """Return how a series goes on after the occurrence in a row, which is being sent; None if it begins anew."""
+def goes_on_after(asked: Request, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
+    """Return how a series goes on after the occurrence in a row, which is being sent; None if it begins anew.
+
+    Of what was missed by `now_ms` it catches up with `most` occurrences at the most.
+    """
     found = _state(asked, row, before)
     if found is None:
         return None
     series = found[1]
     rule = _unless_planned_later(asked, rule_of(series))
     sent = msgspec.structs.replace(before, series=with_rule(series, rule, series.planned_ms, 0))
-    onward = occurrences.following(sent, row, now_ms)
+    onward = occurrences.following(sent, row, now_ms, most)
     if onward.next is None or onward.next[1].series is None:
         return None
     return Resent(onward.next[0], onward.next[1].series, onward.passed)
