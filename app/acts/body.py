@@ -29,7 +29,7 @@ async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, An
         raise BadBody(f"the body has more than {JSON_PARTS:,} commas and brackets; a value may be sent in base64")
     try:
         body = msgspec.json.decode(raw) if raw.strip() else {}
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadBody(f"the body is no JSON: {error}") from error
     except RecursionError as error:
         raise BadBody("the body is JSON in too many layers") from error

@@ -41,6 +41,7 @@ Handler = Callable[["View", web.Request], Coroutine[Any, Any, web.StreamResponse
 _CONTENT: Final = ("to", "value", "key", "headers", "id", "at", "after", "max_late", "if_late", "to_cluster",
                    "to_partition", "every", "cron", "zone", "until", "count", "misfire")  # fmt: skip
 _ACTS_SHOWN: Final = 200
+_SENTENCE: Final = 1_000
 #: Outcomes of which a program that only looks at the status should not think that all is well.
 _STATUS: Final = {PENDING: 202, "unknown": 404, "conflict": 409, "stale": 409, "refused": 422}
 
@@ -95,11 +96,16 @@ def told(handler: Handler) -> Handler:
         except Outside as error:
             return as_json({"error": str(error)}, 403)
         except ValueError as error:
-            return as_json({"error": str(error)}, 400)
+            return as_json({"error": shortened(str(error))}, 400)
         except (NotAudited, NotGiven, ScanFailed, Unreadable) as error:
             return as_json({"error": str(error)}, 503)
 
     return answer
+
+
+def shortened(sentence: str) -> str:
+    """Return a sentence that may quote a body, which has up to 8 MiB."""
+    return sentence if len(sentence) <= _SENTENCE else f"{sentence[:_SENTENCE]}…"
 
 
 class View:

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from app.acts import body as module
 from app.acts.body import BadBody, body_of
+from app.acts.routes import shortened
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ async def server() -> AsyncIterator[TestServer]:
     await made.close()
 
 
-async def answer_to(server: TestServer, value: str, parts: int) -> tuple[int, Any]:
-    """Send a body in parts, and return status and JSON of the answer."""
-    raw = msgspec.json.encode({"value": value})
+async def answer_to(server: TestServer, value: str | bytes, parts: int) -> tuple[int, Any]:
+    """Send a value, or the bytes of a body, in parts, and return status and JSON of the answer."""
+    raw = value if isinstance(value, bytes) else msgspec.json.encode({"value": value})
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(raw))
     size = -(-len(raw) // parts)
@@ -53,3 +54,26 @@ async def test_one_that_is_too_large_is_refused(server: TestServer, monkeypatch:
     monkeypatch.setattr(module, "BODY_BYTES", 1 << 20)
 
     assert await answer_to(server, "x" * (1 << 20), 3) == (400, "the body is larger than 1 MiB")
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"[" * 1_000_000, "more than 100,000 commas and brackets"),
+        (b'{"value":[' + b"0," * 200_000 + b"0]}", "more than 100,000 commas and brackets"),
+        (b'{"value":' + b"[" * 50_000 + b"]" * 50_000 + b"}", "too many layers"),
+        (b'{"value":' + b"9" * 1_000_000 + b"}", "out of range"),
+        (b'{"value":1e999999999}', "out of range"),
+        (b'{"value":"\xff"}', "no JSON"),
+        (b'{"value":"\\ud800"}', "no JSON"),
+    ],
+)
+async def test_json_that_is_a_bomb_is_refused(server: TestServer, raw: bytes, said: str) -> None:
+    status, sentence = await answer_to(server, raw, 1)
+
+    assert (status, said in sentence) == (400, True), sentence
+
+
+def test_a_sentence_does_not_send_a_body_back() -> None:
+    assert shortened("short") == "short"
+    assert len(shortened("x" * (8 << 20))) == 1_001
