@@ -43,11 +43,13 @@ def is_due(files: "LocalFiles", head: "Commit", promotion: "Promotion", before: 
 def _voids(files: "LocalFiles", head: "Commit", ids: set[str]) -> dict[str, int] | None:
     """Return for each id the offset below which its versions are void; None if these are too many to look at."""
     parts = files.parquet(head.tables.get("voids", ()))
+    if not parts:  # compaction leaves none, and pyarrow knows no columns of a table without files
+        return {}
     if sum(part.stat().st_size for part in parts) > _VOID_BYTES:
         return None
     found: dict[str, int] = {}
     rows: pa.Table = ds.dataset(parts).to_table(columns=["id", "offset"], filter=pc.field("id").isin(list(ids)))
-    for row in rows.to_pylist() if parts else ():
+    for row in rows.to_pylist():
         found[row["id"]] = max(row["offset"], found.get(row["id"], 0))
     return found
 

@@ -6,12 +6,15 @@ do; `source` is the installation (`lake.source_of`).
 """
 
 import argparse
+import logging
 import os
 from importlib.util import find_spec
 from types import ModuleType
 
 from pipeline.jobs import bulk, cancel, ledger, park, promote, reconcile, report, reschedule, rescue
 from pipeline.lake import source_of
+
+log = logging.getLogger(__name__)
 
 JOBS: dict[str, ModuleType] = {
     "bulk": bulk,
@@ -29,7 +32,8 @@ JOBS: dict[str, ModuleType] = {
 def idle(job: ModuleType, options: argparse.Namespace) -> bool:
     """Look whether a command can do its work, and return whether there is nothing to do; says so then.
 
-    Raises KafkaUnreachable, TopicMissing, and what the command's own look raises.
+    The command's own look only saves the time to start Spark: whatever goes wrong in it, the command does its work, and
+    says what is wrong with it. Raises KafkaUnreachable, TopicMissing.
     """
     if find_spec("aiokafka") is None:
         return False
@@ -39,4 +43,8 @@ def idle(job: ModuleType, options: argparse.Namespace) -> bool:
         cluster_id = look.cluster_id(*(f"{options.app_id}-{name}" for name in job.TOPICS))
         if not hasattr(job, "idle") or getattr(options, "every", None) or "PYSPARK_GATEWAY_PORT" in os.environ:
             return False
-        return bool(job.idle(look, source_of(options.app_id, cluster_id), options))
+        try:
+            return bool(job.idle(look, source_of(options.app_id, cluster_id), options))
+        except Exception:
+            log.debug("the look has failed, so the job runs", exc_info=True)
+            return False

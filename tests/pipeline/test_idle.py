@@ -8,14 +8,21 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from pipeline.cold.idle import is_due
+from pipeline.cold.promotion import Promotion
 from pipeline.context import Context
 from pipeline.errors import KafkaUnreachable, LakeMismatch
-from pipeline.jobs import park, promote
-from pipeline.lake import source_of
+from pipeline.files import LocalFiles
+from pipeline.jobs import JOBS, idle, park, promote
+from pipeline.lake import Commit, source_of
 from pipeline.look import Look
 from tests.pipeline.conftest import Produce
 from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, Worker
@@ -85,6 +92,65 @@ def test_a_look_never_overlooks_what_is_due(
     tier.parks()
     park.compact(context.lake(tier.cold, park.KIND))
     tier.promotes(idle=True)
+    worker.parks("last", NOW_MS + HOUR_MS // 2)
+    tier.parks()
+    park.compact(context.lake(tier.cold, park.KIND))  # which leaves no voids
+    tier.promotes(idle=False)
+
+
+#: What a table of a commit can be: not there, of no directory, of one without files, of a file without rows, of rows.
+STATES = ("absent", "no directory", "no file", "no row", "rows")
+MESSAGES = pa.schema([("id", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("due_ms", pa.int64())])
+VOIDS = pa.schema([("id", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+
+
+def table(root: Path, name: str, state: str, columns: pa.Schema, row: dict[str, object]) -> dict[str, list[str]]:
+    """Write a table in a state, and return what the commit says of it."""
+    if state == "absent":
+        return {}
+    if state == "no directory":
+        return {name: []}
+    (root / name / "1").mkdir(parents=True)
+    if state != "no file":
+        rows = pa.Table.from_pylist([row] if state == "rows" else [], columns)
+        pq.write_table(rows, root / name / "1" / "part.parquet")
+    return {name: [f"{name}/1"]}
+
+
+@pytest.mark.parametrize("due", [True, False])
+@pytest.mark.parametrize("voids", STATES)
+@pytest.mark.parametrize("messages", STATES)
+def test_a_table_that_is_absent_is_as_good_as_an_empty_one(
+    messages: str,
+    voids: str,
+    due: bool,  # noqa: FBT001 - pytest's
+    tmp_path: Path,
+) -> None:
+    row = {"id": "a", "partition": 0, "offset": 5, "due_ms": 1_000 if due else 3_000}
+    tables = table(tmp_path, "messages", messages, MESSAGES, row)
+    tables |= table(tmp_path, "voids", voids, VOIDS, {"id": "a", "partition": 0, "offset": 6})
+    head = Commit(1, park.KIND, "delay", tables=tables)
+
+    found = is_due(LocalFiles(str(tmp_path)), head, Promotion(until_ms=2_000), Promotion())
+
+    assert found == (due and messages == "rows" and voids != "rows")
+
+
+def test_a_look_that_fails_stops_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with the command, Spark finds out."""
+
+    @contextmanager
+    def looking(_: str) -> Iterator[object]:
+        yield SimpleNamespace(cluster_id=lambda *_: "cluster")
+
+    def failing(*_: object) -> bool:
+        raise OSError("a file is gone")
+
+    monkeypatch.setattr("pipeline.look.looking", looking)
+    for name, job in JOBS.items():
+        if hasattr(job, "idle"):
+            monkeypatch.setattr(job, "idle", failing)
+            assert idle(job, Namespace(app_id="delay", bootstrap="nowhere")) is False, name
 
 
 def test_what_is_too_much_to_look_at_is_for_spark(
