@@ -76,7 +76,7 @@ class WatchedFile(Generic[T]):
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise ValueError(f"it cannot be read: {why}") from error
-        lines = enumerate(text.splitlines(), 1)
+        lines = enumerate(text.split("\n"), 1)
         return self._parse([(number, line.strip()) for number, line in lines if _says(line)])
 
 

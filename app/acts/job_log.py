@@ -1,7 +1,8 @@
 """The topic of jobs: what is to be done, and how far each partition is, so that the next owner goes on from there."""
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import aiokafka.errors
 import msgspec
@@ -21,6 +22,10 @@ _sent_again = msgspec.json.Decoder(SentAgain).decode
 
 #: What the keys begin with of dead letters that were sent again one by one.
 _RESENT: Final = "resent/"
+
+
+#: What is kept at most of jobs, of their parts, and of dead letters that were sent again one by one.
+_JOBS, _PARTS, _LETTERS = 10_000, 200_000, 100_000
 
 
 class JobLog:
@@ -73,13 +78,18 @@ class JobLog:
             if value is None:
                 return
             if key.startswith(_RESENT.encode()):
-                self._resent[key.decode().removeprefix(_RESENT)] = _sent_again(value)
+                place, again = key.decode().removeprefix(_RESENT), _sent_again(value)
+                _assure_room(self._resent, place, _LETTERS)
+                self._resent[place] = again
             elif b"/" in key:
-                self._heed(_part(value))
+                part = _part(value)
+                _assure_room(self.parts, (part.job_id, part.partition), _PARTS)
+                self._heed(part)
             else:
                 job = _job(value)
                 late = job.begins_by_ms is not None and appended_ms > job.begins_by_ms
                 if not late or job.stopped or job.job_id in self.jobs:
+                    _assure_room(self.jobs, job.job_id, _JOBS)
                     self.jobs[job.job_id] = job
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             passed_over(self._topic, 0, offset, error)
@@ -145,3 +155,9 @@ class JobLog:
 
     async def _write(self, key: str, value: Job | Part | SentAgain) -> None:
         await write(self._engine, self._topic, 0, key.encode(), msgspec.json.encode(value))
+
+
+def _assure_room(known: Mapping[Any, object], key: object, most: int) -> None:
+    """Raise ValueError if there is no room for another one: anyone may write to the topic."""
+    if key not in known and len(known) >= most:
+        raise ValueError(f"there are {most:,} others")

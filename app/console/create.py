@@ -66,7 +66,7 @@ def wanted(given: Mapping[str, str]) -> dict[str, Any]:
     body: dict[str, Any] = {name: given[name] for name in _OF_ITSELF if given.get(name)}
     body["to"] = body["to"].strip()
     headers = {}
-    for line in given.get("headers", "").splitlines():
+    for line in given.get("headers", "").split("\n"):
         name, colon, value = line.partition(":")
         if line.strip() and not colon:
             raise ValueError(f"the header {line.strip()!r} has no colon; write each as name: value, one a line")

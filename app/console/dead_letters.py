@@ -125,7 +125,7 @@ def _lines_of(row: Mapping[str, Any]) -> str:
 
 def _named(text: str) -> dict[str, str]:
     found = dict[str, str]()
-    for line in text.splitlines():
+    for line in text.split("\n"):
         name, colon, value = line.partition(":")
         if colon:
             found.setdefault(name.strip(), value.strip())

@@ -14,7 +14,7 @@ def merged(expositions: Mapping[int, str]) -> str:
     samples: dict[str, list[str]] = {}
     for number, text in expositions.items():
         family = ""
-        for line in text.splitlines():
+        for line in text.split("\n"):  # nothing else ends a line: a label's value may have what Python takes for an end
             head = next((head for head in _HEADS if line.startswith(head)), None)
             if head is not None:
                 family = line[len(head) :].partition(" ")[0]

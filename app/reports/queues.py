@@ -1,6 +1,7 @@
 """What consumers of acknowledged queues say of themselves, for the page: read where there is a topic for it."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +10,7 @@ import msgspec
 
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
+from app.places import Places
 from app.process.foreign_records import passed_over
 from app.settings import Settings
 from punctual.contract.queue_report import QueueReport
@@ -21,6 +23,13 @@ _LAST = 10_000
 #: Consumers report every five seconds, and take that back when they end in order.
 SILENT_MS: Final = 20_000
 
+#: Consumers that are known at a time, and of one topic: 2,000 are summed up in some 10 ms. A group alone may have half
+#: of its topic's, and all topics that this worker has not heard of count as one: whoever makes up consumers without end
+#: leaves places for those of others.
+_CONSUMERS, _OF_TOPIC = 2_000, 400
+
+log = logging.getLogger(__name__)
+
 _decode = msgspec.json.Decoder(QueueReport).decode
 
 
@@ -31,6 +40,31 @@ class Said(NamedTuple):
     at_ms: int
 
 
+class _Room:
+    """Places for consumers, by topic and group."""
+
+    def __init__(self) -> None:
+        self._all, self._of_topic = Places(_CONSUMERS), dict[str, Places]()
+
+    def take(self, topic: str, group: str) -> bool:
+        """Take a place; returns whether there was one."""
+        groups = self._of_topic.get(topic) or Places(_OF_TOPIC)
+        if not groups.take(group):
+            return False
+        if not self._all.take(topic):
+            groups.leave(group)
+            return False
+        self._of_topic[topic] = groups
+        return True
+
+    def leave(self, topic: str, group: str) -> None:
+        """Give a place back."""
+        self._all.leave(topic)
+        self._of_topic[topic].leave(group)
+        if not len(self._of_topic[topic]):
+            del self._of_topic[topic]
+
+
 class Queues:
     """Follows the topic of the installation's queues; while it is not there, nothing is known, and nothing is wrong."""
 
@@ -39,6 +73,9 @@ class Queues:
         self._topic, self._cluster, self._now_ms = settings.queues, cluster, now_ms
         self._reader: PartitionReader | None = None
         self._known: dict[bytes, Said] = {}
+        #: Where there is room for more, and the place that each consumer has.
+        self._room, self._places = _Room(), dict[bytes, tuple[str, str]]()
+        self._full = False
 
     @property
     def known(self) -> list[Said]:
@@ -82,23 +119,48 @@ class Queues:
 
     def _forget(self) -> None:
         self._reader = None
-        self._known.clear()
+        for key in list(self._known):
+            self._drop(key)
 
     def _drop_silent(self) -> None:
         """Forget consumers that report no more: each that is started has another name."""
         since_ms = self._now_ms() - SILENT_MS
         for key in [key for key, said in self._known.items() if said.at_ms < since_ms]:
-            del self._known[key]
+            self._drop(key)
+
+    def _drop(self, key: bytes) -> None:
+        if self._known.pop(key, None) is not None:
+            self._room.leave(*self._places.pop(key))
+
+    def _has_place(self, key: bytes, report: QueueReport) -> bool:
+        """Return whether a consumer has a place, or gets one."""
+        place = (report.topic if self._cluster.partitions(report.topic) else "", report.group)
+        if self._places.get(key) == place:
+            return True
+        self._drop(key)
+        if self._room.take(*place):
+            self._places[key] = place
+            return True
+        if not self._full:
+            self._full = True
+            log.warning(
+                "%s: more consumers report than are shown, %d and %d of a topic. See who may write to this topic.",
+                self._topic,
+                _CONSUMERS,
+                _OF_TOPIC,
+                extra={"topic": self._topic},
+            )
+        return False
 
     def _take(self, record: Any, at_ms: int) -> None:
         key = record.key or b""
         if record.value is None:
-            self._known.pop(key, None)
+            self._drop(key)
             return
         try:
             report = _decode(record.value)
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             passed_over(self._topic, 0, record.offset, error)
             return
-        if report.key == key:
+        if report.key == key and self._has_place(key, report):
             self._known[key] = Said(report, min(at_ms, self._now_ms()))

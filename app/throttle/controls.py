@@ -18,6 +18,8 @@ from punctual.contract.destination import Destination
 log = logging.getLogger(__name__)
 
 _EVERY_S = 0.25
+#: Destinations that controls are kept of; they are compared each time that the topic is read.
+_MOST = 10_000
 #: A topic that cannot be read for so long is said, and again each so often.
 _WARN_S = 10.0
 
@@ -105,5 +107,7 @@ class Controls:
             return
         if control is None:
             found.pop(to, None)
-        else:
+        elif to in found or len(found) < _MOST:
             found[to] = control
+        else:
+            passed_over(self._topic, 0, offset, f"{_MOST:,} other destinations have controls")

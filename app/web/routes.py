@@ -83,7 +83,7 @@ class View:
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
         """Answer GET /metrics: this worker's own numbers for Prometheus, also while it recovers."""
-        return web.Response(body=metrics.exposition(self._state), headers={"Content-Type": metrics.CONTENT_TYPE})
+        return web.Response(body=await metrics.exposition(self._state), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     def _part(self, name: str) -> web.Response:
         missing = missing_of(self._state)

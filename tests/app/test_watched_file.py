@@ -46,3 +46,9 @@ def test_a_file_that_goes_away_is_told_each_time(tmp_path: Path, caplog: pytest.
         assert errors(caplog) == turn + 1
         away.rename(path)
         assert file.content(10 * turn + 4) == ["a"]
+
+
+def test_nothing_but_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a\u2028b\x85c\x0bd\r\n# e\nf", "utf-8")
+
+    assert watched(tmp_path / "file").content(2) == ["a\u2028b\x85c\x0bd", "f"]

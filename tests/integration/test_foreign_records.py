@@ -1,12 +1,16 @@
 """Anything at all on internal topics: no worker ends, and none has trouble starting."""
 
 import json
+import urllib.request
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from app.reports.queues import _OF_TOPIC
+from punctual.contract.queue_report import QueueReport
 from tests.harness.fuzz import Pair, mangled, seeds
-from tests.harness.kafka import now_ms, read
+from tests.harness.kafka import create_topic, now_ms, read
 from tests.harness.worker import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
@@ -96,3 +100,21 @@ def test_acts_are_told_whatever_is_written_to_events_and_the_audit(run: Run) -> 
         assert (status, answer["acts"][0]["act"], answer["acts"][0]["outcome"]) == (200, "cancel", "unknown"), answer
         assert post(installation, "/messages", {"to": to, "after": "PT1H", "id": "new", "value": "v"})[0] == 200
         assert post(installation, "/messages/new/cancel")[1]["outcome"] == "cancelled"
+
+
+def test_made_up_consumers_of_queues_are_bounded_in_memory_and_metrics(installation: Installation) -> None:
+    topic = create_topic(installation.bootstrap, f"{installation.app_id}-queues")
+    for number in range(5_000):
+        report = QueueReport(topic=f"t-{number}", group=f"g-{number}\u2028delay_build_info 7", consumer="c")
+        installation.requests.send({}, report.key, msgspec.json.encode(report), topic=topic)
+    installation.requests.flush()
+
+    def shown() -> list[str]:
+        address = f"{installation.worker.url}/metrics"
+        with urllib.request.urlopen(address, timeout=20) as answer:  # noqa: S310 - our own worker's
+            lines: list[str] = answer.read().decode().split("\n")
+        return [line for line in lines if line.startswith("delay_queue_unacked_messages{")]
+
+    eventually(lambda: len(shown()) >= _OF_TOPIC, 60, "made-up consumers")
+    assert len(shown()) == _OF_TOPIC
+    assert "more consumers report than are shown" in installation.worker.log

@@ -1,5 +1,6 @@
 """The metrics of one worker: what a sum over all workers must count once."""
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -8,10 +9,12 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from app.quotas import Quota
+from app.reports.queues import Said
 from app.throttle.control import Control
-from app.web.metrics import exposition
+from app.web.metrics import SERIES, exposition
 from app.web.overview import Wanted
 from app.web.routes import register
+from punctual.contract.queue_report import QueueReport
 from punctual.contract.rate import Rate
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ Record = Callable[..., dict[str, Any]]
 
 
 def lines(state: "FakeState") -> set[str]:
-    return set(exposition(state).decode().splitlines())
+    return set(asyncio.run(exposition(state)).decode().split("\n"))
 
 
 def test_a_worker_counts_only_the_partitions_that_it_owns(state: "FakeState", record: Record) -> None:
@@ -117,3 +120,17 @@ async def test_metrics_are_served_whether_the_worker_is_ready_or_not(state: "Fak
         answer = await client.get("/metrics")
         assert (answer.status, answer.content_type) == (200, "text/plain")
         assert "delay_overdue_messages 0.0" in await answer.text()
+
+
+def test_names_that_others_choose_make_no_more_series_than_a_scrape_can_hold(state: "FakeState") -> None:
+    state.wants = Wanted({f"to-{number}": Control(paused=True) for number in range(600)}, {})
+    state.said = [
+        Said(QueueReport(topic="orders", group=f"group-{number}", consumer="one", unacked=2), NOW_MS)
+        for number in range(700)
+    ]
+    found = lines(state)
+
+    assert sum(line.startswith("delay_destination_paused{") for line in found) == SERIES + 1
+    assert 'delay_destination_paused{destination="(others)"} 100.0' in found
+    assert sum(line.startswith("delay_queue_unacked_messages{") for line in found) == SERIES + 1
+    assert 'delay_queue_unacked_messages{group="(others)",topic="(others)"} 400.0' in found

@@ -1,5 +1,6 @@
 """The reference of the HTTP API names everything that there is."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_metrics_are_documented_with_their_types_and_labels(
     state.measures = measures
     state.report(record(0))
     shown = {}
-    for family in text_string_to_metric_families(exposition(state).decode()):
+    for family in text_string_to_metric_families(asyncio.run(exposition(state)).decode()):
         if family.name.startswith("delay_") and not family.name.startswith("delay_gateway_"):  # of the same process
             name = f"{family.name}_total" if family.type == "counter" else family.name
             shown[name] = family.type

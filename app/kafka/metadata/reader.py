@@ -138,7 +138,7 @@ class PartitionReader:
             except batches.TooLargeError:
                 plain = await asyncio.to_thread(batches.plain, raw)
         except batches.UnreadableError as error:
-            passed_over(self._topic, self._partition, batch.base_offset, error)
+            self._pass_over(batch.base_offset, error)
             plain = b""
         self._next_fetch = max(self._next_fetch, batch.next_offset)
         if plain:
@@ -146,6 +146,9 @@ class PartitionReader:
             reader = DefaultRecordBatch(plain) if compressed else batch
             self._runs = _from(start, lenient_records.runs(reader, plain, _stored))
         return len(plain)
+
+    def _pass_over(self, offset: int, error: batches.UnreadableError) -> None:
+        passed_over(self._topic, self._partition, offset, error)
 
     async def _fetch(self) -> None:
         where = [(self._topic, [(self._partition, self._next_fetch, self._fetch_bytes)])]
@@ -238,6 +241,9 @@ class ForeignReader(PartitionReader):
         kafka.TopicAuthorizationFailedError,
         kafka.UnknownTopicOrPartitionError,
     )
+
+    def _pass_over(self, offset: int, error: batches.UnreadableError) -> None:
+        """Do not count it: there may be many such topics, and what others write there is theirs."""
 
 
 class WrittenReader(PartitionReader):

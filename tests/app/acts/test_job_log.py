@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from app.acts import job_log
 from app.acts.job import Job, Part
 from app.acts.job_log import JobLog
+from app.dead_letters.dead_letter import SentAgain
 from app.search.filter import Filter
 from app.settings import Settings
 
@@ -47,6 +49,21 @@ def test_jobs_of_older_workers_begin_whenever_they_come(log: JobLog) -> None:
     log._take(0, 99_000, b"j", job())
 
     assert "j" in log.jobs
+
+
+def test_no_more_is_kept_than_there_is_room_for(log: JobLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_JOBS", "_PARTS", "_LETTERS"):
+        monkeypatch.setattr(job_log, name, 2)
+    again = msgspec.json.encode(SentAgain(0, "x", ""))
+    for number in range(4):
+        log._take(number, 0, b"%d" % number, job(job_id=str(number)))
+        log._take(number, 0, b"%d/0/1" % number, msgspec.json.encode(Part(job_id=str(number), partition=0, epoch=1)))
+        log._take(number, 0, b"resent/in-0-%d" % number, again)
+    log._take(4, 0, b"1", job(job_id="1", stopped=True))
+
+    assert [*log.jobs] == [job_id for job_id, _ in log.parts] == ["0", "1"]
+    assert [*log._resent] == ["in-0-0", "in-0-1"]
+    assert log.jobs["1"].stopped
 
 
 def test_a_note_that_comes_late_does_not_have_a_part_begin_again(log: JobLog) -> None:

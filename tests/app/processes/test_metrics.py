@@ -48,3 +48,10 @@ def test_what_is_known_from_outside_is_there_too() -> None:
 
     assert [sample.value for sample in families["delay_process_up"].samples] == [1, 0]
     assert [sample.value for sample in families["delay_process_restarts"].samples] == [0, 3]
+
+
+def test_nothing_but_a_line_feed_ends_a_line() -> None:
+    """A name with what Python takes for the end of a line would forge a sample."""
+    for end in ("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"):
+        text = f'# HELP b What b is.\n# TYPE b gauge\nb{{to="x{end}b 99{end}# HELP c Forged."}} 2.0\n'
+        assert merged({1: text}) == text.replace("b{", 'b{process="1",')

@@ -29,8 +29,8 @@ class Topic(Log):
     def say(self, one: QueueReport) -> None:
         self.records.append((one.key, msgspec.json.encode(one)))
 
-    def partitions(self, _: str) -> int:
-        return int(self.there)
+    def partitions(self, topic: str) -> int:
+        return int(self.there and not topic.startswith("unknown"))
 
     async def refresh(self, topics: list[str]) -> set[str]:
         return set() if self.there else set(topics)
@@ -138,3 +138,38 @@ def test_queues_are_summed_up_and_those_that_fail_come_first() -> None:
         1,
         30,
     )
+
+
+async def test_made_up_consumers_leave_places_for_others(
+    topic: Topic, queues: Queues, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic.say(report("there before"))
+    for number in range(3_000):  # of one group, of many groups of a topic, and of topics that do not exist
+        topic.say(report(f"c-{number}", group="one"))
+        topic.say(report("c", topic="invoices", group=f"g-{number}"))
+        topic.say(report("c", topic=f"unknown-{number}"))
+    await queues._read()
+    assert len(queues.known) <= 2_000
+    assert len(queues._places) == len(queues.known)
+    assert caplog.text.count("more consumers report than are shown") == 1
+
+    for new in (report("new"), report("new", topic="sms"), report("new", topic="sms", group="other")):
+        topic.say(new)
+        await queues._read()
+        assert Said(new, NOW_MS) in queues.known
+    assert Said(report("there before"), NOW_MS) in queues.known
+
+    topic.now_ms += module.SILENT_MS + 1
+    await queues._read()
+    assert queues.known == []
+    assert not len(queues._room._all)
+    assert not queues._room._of_topic
+
+
+async def test_a_consumer_whose_name_another_takes_leaves_its_place(topic: Topic, queues: Queues) -> None:
+    topic.say(report("x", group="a/b", topic="c"))
+    topic.say(report("x", group="a", topic="b/c"))  # the same key
+    await queues._read()
+
+    assert [said.report.group for said in queues.known] == ["a"]
+    assert len(queues._room._all) == 1

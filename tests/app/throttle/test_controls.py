@@ -57,6 +57,19 @@ async def test_what_makes_no_sense_is_passed_over_and_what_was_said_before_holds
     assert controls.known == {(None, "orders"): Control(paused=True)}
 
 
+async def test_no_more_destinations_are_kept_than_can_be_compared_each_time(
+    log: Log, controls: Controls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST", 2)
+    log.records += [(b"a", PAUSED), (b"b", PAUSED), (b"c", PAUSED), (b"b", b'{"rate": "none"}')]
+    await controls.read()
+    assert controls.known == {(None, "a"): Control(paused=True), (None, "b"): Control(uncapped=True)}
+
+    log.records += [(b"a", None), (b"c", PAUSED)]
+    await controls.read()
+    assert controls.known == {(None, "b"): Control(uncapped=True), (None, "c"): Control(paused=True)}
+
+
 async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(log: Log, controls: Controls) -> None:
     log.records += [(b"orders", PAUSED), (b"sms", PAUSED)]
     await controls.read()
