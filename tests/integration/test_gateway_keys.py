@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.gateway import GatewayProcess
-from tests.harness.kafka import read
+from tests.harness.kafka import delete_topic, read
 from tests.harness.program import Program
 from tests.harness.worker import eventually
 from tests.integration.installation import Installation, running
@@ -68,6 +68,18 @@ def test_a_key_at_two_gateways_at_once_is_one_message(installation: Installation
     installation.wait_for(to, len(keys))
     time.sleep(1)
     assert sorted(record.value or b"" for record in read(bootstrap, to)) == sorted(key.encode() for key in keys)
+
+
+def test_receipts_that_were_deleted_are_written_to_a_new_topic(installation: Installation, tmp_path: Path) -> None:
+    to, bootstrap, app_id = installation.topic(), installation.bootstrap, installation.app_id
+    with GatewayProcess(bootstrap, app_id, tmp_path / "one") as one:
+        eventually(lambda: one.ready().get("ready"))
+        assert insist(one, "before", {"to": to, "after": 0, "value": "before"})[0] == 201
+        delete_topic(bootstrap, f"{app_id}-receipts")
+        eventually(lambda: insist(one, "after", {"to": to, "after": 0, "value": "after"})[0] == 201, 60, "a new topic")
+        assert insist(one, "after", {"to": to, "after": 0, "value": "after"})[0] == 201
+    found = installation.wait_for(to, 2)
+    assert sorted(record.value or b"" for record in found) == [b"after", b"before"]
 
 
 def test_what_a_killed_gateway_has_begun_is_one_message_with_the_first_due_time(
