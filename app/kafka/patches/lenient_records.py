@@ -55,7 +55,8 @@ def runs(batch: Any, raw: bytes, make: Callable[[Any], T]) -> Iterator[list[T]]:
 
     `batch` reads `raw`, which is not compressed, and has not been begun.
     """
-    left, after = iter(batch), -1
+    left: Iterator[Any] = itertools.chain(batch)  # theirs cannot be begun twice, as islice would
+    after = -1
     while True:
         found, failed = list[Any](), False
         try:

@@ -147,6 +147,26 @@ async def test_a_reader_of_one_partition_passes_over_what_is_too_large(caplog: p
     assert "delay-controls-0-2 is no record of Punctual's and is passed over: it has more than" in caplog.text
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("count", [999, 1_000, 1_001, 2_000, 2_500])
+async def test_a_batch_may_have_more_records_than_are_read_in_one_go(
+    count: int,
+    packed: bool,  # noqa: FBT001 - pytest's
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raw = stored(0, *[b"a"] * count, packed=packed) + stored(count, b"b")
+    reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
+    reader._batches = reader._readable(raw, [])
+    found: list[int] = []
+    while some := await reader._drain(700):
+        found += [one.offset for one in some]
+        assert await reader.position() == found[-1] + 1
+    assert found == [*range(count + 1)]
+
+    monkeypatch.setattr(compiled, "kernel", None)
+    assert [one.offset for records, _ in taken(fetched(raw)) for one in records] == found
+
+
 async def test_a_reader_that_is_cancelled_while_it_unpacks_reads_on() -> None:
     reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
     reader._batches = reader._readable(stored(0, bytes(3 << 20)) + stored(1, b"a"), [])
