@@ -20,6 +20,7 @@ from app.housekeeping import Housekeeping
 from app.ingest.admission import Admission
 from app.ingest.census import Census
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.ingest.hopes import Hopes
 from app.ingest.quotas import Quotas
 from app.kafka import Cluster, Sender
 from app.ownership.arrivals import Arrivals
@@ -121,7 +122,7 @@ class Engine:
         posts = Posts(settings, self.clock, own_id, traces=self._traces)
         self.due = DueLoop(settings, self.clock, self.dispatcher, partitions, liveness, posts, throttle)
         self.controls.changed = self.due.obey
-        destinations = Destinations(self.cluster)
+        destinations = Destinations(self.cluster, patience_s=0)  # that is what hopes are for
         stores, heard, now = self.table.stores, self.reader.reports, asyncio.get_running_loop().time
         shared = len(senders(settings.namespaces, settings.inputs)) > 1
         admission = Admission(
@@ -131,6 +132,7 @@ class Engine:
             {name: Elsewhere(target.cluster, own_id) for name, target in targets.items() if name is not None},
             Census(settings.max_destinations, stores, heard, now, shared=shared),
         )
+        admission.hopes = Hopes(self.cluster)
         quotas = Quotas(settings, stores, self.table.progress, heard, now) if settings.quotas else None
         if quotas is not None and quotas.rates is not None:
             self.due.pace = SeriesPace(quotas.rates)

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import aiokafka.errors
@@ -14,10 +16,14 @@ from app.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from punctual.client.requests import Request
+from punctual.contract import headers as names
 from punctual.contract.home import home_partition
+from punctual.contract.request import TOPIC_NAME, Reason
 
 _CHUNK: Final = 1_000
 _LOOK_S, _LOOKS = 0.005, 20
+#: Brokers hear of a topic that was just created within seconds.
+_TOPIC_LOOK_S, _TOPIC_LOOKS = 0.25, 12
 
 
 class NotGiven(Exception):
@@ -31,11 +37,30 @@ class Orders:
         """Send by an engine's own sender."""
         self._engine, self._settings = engine, engine.settings
 
+    async def _known_topic(self, request: Request) -> Request:
+        """Return a request for a message that is refused at once if its topic is not there, nor in a moment.
+
+        A worker would accept it first, and reject it some seconds later: whoever asks here waits for that instead.
+        """
+        said = dict(request.headers)
+        to, cluster = (said.get(names.TO) or b"").decode(), self._engine.cluster
+        if not to or "://" in to or names.TO_CLUSTER in said or not TOPIC_NAME.fullmatch(to):
+            return request
+        for _ in range(_TOPIC_LOOKS):
+            with suppress(aiokafka.errors.KafkaError):
+                if cluster.partitions(to) or not await cluster.refresh([to]):
+                    return request
+            await asyncio.sleep(_TOPIC_LOOK_S)
+        reason = names.REASON, Reason.UNKNOWN_TOPIC.value.encode()
+        return replace(request, headers=(*request.headers, reason))
+
     async def give(self, act: str, request: Request, topic: str | None = None) -> Outcome:
         """Send an order to its id's home, on the requests topic or `topic`, and return what came of it in ten seconds.
 
         Raises NotGiven if Kafka does not take it.
         """
+        if act == "create":
+            request = await self._known_topic(request)
         home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
         return await self._put(act, request, topic or self._settings.requests, home, lambda _: home)
 

@@ -11,7 +11,7 @@ from punctual.contract import headers as names
 from punctual.contract.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.native import PlainRecord
-from punctual.contract.request import Refusal
+from punctual.contract.request import Reason, Refusal
 from punctual.contract.request import Request as Asked
 
 #: What a dead letter says that was accepted once: it speaks of itself in the native format, whatever it was asked in.
@@ -67,6 +67,8 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
             f"dead letter {one.place} was too large to keep its value: give one, or send the original again"
         )
     headers = _corrected(one.own_headers, correction.headers)
+    if one.reason == Reason.UNKNOWN_TOPIC:  # a worker refuses it at once then, if the topic is still not there
+        headers = [*headers, (names.REASON, one.reason.encode())]
     value = correction.value if correction.replaces else one.value
     source = one.source.rpartition("-")[0].rpartition("-")[0]
     accepted = {name for name, _ in one.headers} >= _ACCEPTED

@@ -12,6 +12,8 @@ from app.ingest.policy import Policy
 from app.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 
+#: Brokers hear of a topic that was just created within seconds.
+_PATIENCE_S: Final = 3.0
 #: When messages have gone is not known; workers report each second.
 _LATER: Final = {"Retry-After": "5"}
 
@@ -23,7 +25,8 @@ class Admission:
         """Ask by a connection, as soon as there is one; `is_full` says whether a namespace has all that it may."""
         self._is_full = is_full
         self._settings, self._connection, self._policy = settings, connection, Policy(settings)
-        self._own = Elsewhere(connection.cluster, "")  # it asks as one asks a cluster that may be away
+        # It asks as one asks a cluster that may be away. Nothing but the request itself waits for a new topic.
+        self._own = Elsewhere(connection.cluster, "", _PATIENCE_S)
 
     async def check(self, accepted: Sequence[Accepted]) -> list[Problem | None]:
         """Return for each message why it is not taken, as far as that is known; None for nothing."""

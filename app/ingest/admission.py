@@ -1,12 +1,16 @@
 """What the settings alone cannot tell of a request's destination: what its cluster knows, and how many there are."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from app.ingest.census import Census, Lack
 from app.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 from tables.destination import told
+
+if TYPE_CHECKING:
+    from app.ingest.hopes import Hopes
 
 #: What an installation's own topics are called after its id (operate.md#topics).
 SUFFIXES = (
@@ -47,6 +51,8 @@ class Admission:
         """Know our `own` cluster's topics and `neighbours`, the `others` by name."""
         self._settings, self._own, self._neighbours = settings, own, neighbours
         self._others, self._census = others, census
+        #: What is done with requests for topics that no broker of our own cluster knows; None is nothing.
+        self.hopes: Hopes | None = None
         #: What has been found usual among the destinations that were counted last.
         self._usual, self._counted = set[str](), census.known
 
@@ -108,6 +114,16 @@ class Admission:
                 raise Refusal(Reason.NOT_ALLOWED, sentence)
         return None if elsewhere is None else elsewhere.known(asked.to)
 
+    def hope(self, asked: Request, absent: Callable[[], None]) -> bool:
+        """Return whether the topic of a request may be there in a moment; `absent` is called if it is not then."""
+        if self.hopes is None or asked.recurrence is not None:  # a series would have one occurrence after the other
+            return False
+        return self.hopes.take(asked.to, self._sender(asked), absent)
+
+    def _sender(self, asked: Request) -> str:
+        namespaces = self._settings.namespaces
+        return namespaces.of_id(asked.id) if namespaces else asked.input
+
     def count(self, asked: Request) -> None:
         """Refuse a request for one destination too many.
 
@@ -116,8 +132,7 @@ class Admission:
         name = told(asked.to)
         if name is asked.to and asked.cluster is None and self._own.partitions(asked.to) <= (asked.partition or 0):
             return  # it is refused as unknown
-        namespaces = self._settings.namespaces
-        sender = namespaces.of_id(asked.id) if namespaces else asked.input
+        sender = self._sender(asked)
         lack = self._census.admit(name, sender)
         if lack is not None:
             raise Refusal(Reason.TOO_MANY_DESTINATIONS, self._sentence(lack, name, sender))

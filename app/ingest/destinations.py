@@ -21,7 +21,7 @@ _ABSENT_S = 1.0
 #: a busy machine. So a name that is new is asked for again for so long. The partition's ingest waits meanwhile, so
 #: senders who make up names get that only now and then.
 _NEW_S, _NOW_AND_THEN_S = 0.5, 10.0
-_AGAIN_S = 0.05
+_AGAIN_S, _LOOKS = 0.05, 12
 #: So long a cluster is waited for while a partition's ingest stands still: one that is well answers within some ms.
 #: After that nobody waits for so long. Without our own cluster nothing goes on anyway.
 _ANSWER_S, _OWN_ANSWER_S, _AWAY_S = 0.3, 15.0, 5.0
@@ -34,9 +34,9 @@ _REMEMBERED = 10_000
 class Destinations:
     """What is known of the destination topics of a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """Ask `cluster`."""
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, patience_s: float = _NEW_S) -> None:
+        """Ask `cluster`, for a new name as long as `patience_s` now and then."""
+        self._cluster, self._patience_s = cluster, patience_s
         self._absent: dict[str, float] = {}
         self._patient_s = float("-inf")
 
@@ -58,7 +58,7 @@ class Destinations:
         if new := missing - self._absent.keys():
             until = self._patience(now())
             while new and now() < until:
-                await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(max(_AGAIN_S, self._patience_s / _LOOKS))
                 new = await self._ask(new)
             missing = missing & self._absent.keys() | new
         if len(self._absent) > _REMEMBERED:
@@ -78,7 +78,7 @@ class Destinations:
         """Return until when new names may be asked for again; those of all partitions at the same time."""
         if now - self._patient_s > _NOW_AND_THEN_S:
             self._patient_s = now
-        return self._patient_s + _NEW_S
+        return self._patient_s + self._patience_s
 
 
 class Away(Exception):
@@ -131,9 +131,9 @@ class Inquiry:
 class Elsewhere(Destinations):
     """What is known of the topics of another cluster, which may be away."""
 
-    def __init__(self, cluster: Cluster, own_id: str) -> None:
+    def __init__(self, cluster: Cluster, own_id: str, patience_s: float = _NEW_S) -> None:
         """Ask `cluster`; our own has the id `own_id`."""
-        super().__init__(cluster)
+        super().__init__(cluster, patience_s)
         self._inquiry, self._own_id, self._id = Inquiry(cluster), own_id, ""
         self.neighbours = Neighbours(self._inquiry, cluster)
 

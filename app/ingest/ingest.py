@@ -206,11 +206,14 @@ class Ingest:
             if self._repeated(step, asked):
                 return
             self._assure_kept(step, asked)  # who has sent it here may write newer rows
+            if asked.op == "schedule" and asked.cluster is None and "://" not in asked.to:
+                self._policy.hopes(asked, record, partitions_of(asked.to))
         else:
             self._assure_kept(step, asked)
             if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
                 partitions = partitions_of(asked.to)
-                if partitions <= (asked.partition or 0):
+                unknown = partitions <= (asked.partition or 0) and "://" not in asked.to
+                if unknown and not self._policy.hopes(asked, record, partitions):
                     self._policy.assure_topic(asked, partitions)
             if asked.id != asked.source:
                 home = home_partition(asked.id, self._inputs, self._partitions)

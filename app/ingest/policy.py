@@ -1,8 +1,8 @@
 """Which requests may be accepted: destinations, clusters, limits."""
 
 import fnmatch
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 
 from app.ingest.admission import Admission
 from app.ingest.quotas import Quotas
@@ -10,6 +10,7 @@ from app.ingest.url_policy import UrlPolicy
 from app.settings import Settings
 from app.steps import callbacks
 from punctual.contract import headers as names
+from punctual.contract.headers import REASON
 from punctual.contract.native import Record
 from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Request
 from tables.keys import MAX_DUE_MS
@@ -33,6 +34,8 @@ class Policy:
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._allowed: dict[str, set[str]] = {}
         self._urls = UrlPolicy(settings)
+        #: Rejects a message by id, source and topic: the topic was hoped for, and is not there.
+        self.absent: Callable[[str, str, str], None] = lambda *_: None
 
     def check(self, request: Request, broker_ms: int) -> None:
         """Refuse a request whose time, destination or cluster is out of bounds; `broker_ms` is the brokers' time.
@@ -173,6 +176,17 @@ class Policy:
         if asked.parked is None:  # that has been accepted before
             self._admission.count(asked)
 
+    def hopes(self, asked: Request, record: Record, partitions: int) -> bool:
+        """Return whether a request is accepted though no broker knows its topic, which may be there in a moment.
+
+        What was a dead letter for that, and says so, is refused at once.
+        """
+        if partitions or self._admission is None or asked.cluster is not None or asked.parked is not None:
+            return False
+        if (REASON, Reason.UNKNOWN_TOPIC.value.encode()) in record.headers:
+            return False
+        return self._admission.hope(asked, partial(self.absent, asked.id, asked.source, asked.to))
+
     def assure_topic(self, asked: Request, partitions: int) -> None:
         """Refuse a request whose topic, which has so many `partitions`, or the partition that it asks for is not there.
 
@@ -181,10 +195,7 @@ class Policy:
         if partitions > (asked.partition or 0) or "://" in asked.to:
             return
         where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
-        sentence = (
-            f"topic {asked.to[:249]!r}{where} does not exist, or this worker has no right to it. Create it, or grant "
-            "WRITE on it to the worker's principal, then send the request again."
-        )
+        sentence = no_topic(asked.to, where)
         if partitions:
             called = self._settings.dialect(asked.input).words.partition
             sentence = f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, {called} is {asked.partition}."
@@ -211,3 +222,11 @@ class Policy:
             return None
         sentence = f"DELAY_DESTINATIONS does not allow topic {to!r} for requests on {source}. Add it there."
         return Reason.NOT_ALLOWED, sentence
+
+
+def no_topic(to: str, where: str = "") -> str:
+    """Return a sentence that says that a topic is not there."""
+    return (
+        f"topic {to[:249]!r}{where} does not exist, or this worker has no right to it. Create it, or grant "
+        "WRITE on it to the worker's principal, then send the request again."
+    )

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from app.errors import InputGone
-from app.ingest.policy import Policy
+from app.ingest.policy import Policy, no_topic
 from app.kafka.transactions.transaction import Untaken
 from app.partition.arrived import Arrived
 from app.partition.in_flight import InFlight
@@ -27,9 +27,10 @@ from app.route import Route
 from app.steps.context import Context
 from app.steps.delivery import Delivery
 from app.steps.order_memory import OrderMemory
-from app.steps.outcomes import Delivered, Outcome, Unsent
+from app.steps.outcomes import Delivered, Outcome, Rejected, Unsent
 from app.steps.step import Step
 from punctual.contract.native import Record
+from punctual.contract.request import Reason
 from tables import Entry, PartitionStore, keys
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class Partition:
         self.number, self._services, self._firing, self._lost_inputs = number, services, firing, lost_inputs
         self._settings, self._clock, self._journal = services.settings, services.clock, services.journal
         self._policy = Policy(services.settings, services.admission, services.quotas)
+        self._policy.absent = self._reject_absent
         self._pacing = Pacing(exactly_once=services.settings.exactly_once)
         self._state, self._reason = State.RESTORING, ""
         self.in_flight = InFlight()
@@ -213,6 +215,14 @@ class Partition:
         self._inbox.append((records, done))
         self._wake.set()
         return done
+
+    def _reject_absent(self, id_: str, source: str, to: str) -> None:
+        """Reject a message whose topic was hoped for, if it is still that message which waits."""
+        row = self.store.find(id_) if self.working and self._store is not None else None
+        entry = None if row is None or self.in_flight.busy(row) else self.store.entry(row)
+        if row is not None and entry is not None and (entry.source, entry.to) == (source, to):
+            self.in_flight.claim(row, entry)
+            self.tell(Rejected(row, Reason.UNKNOWN_TOPIC, no_topic(to)))
 
     def tell(self, outcome: Outcome) -> None:
         """Take the outcome of a send; one from before the last start counts if its row is being sent again."""

@@ -1,11 +1,14 @@
 """What is bounded for all has a share for each team, on a real worker and across its restart."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.kafka import create_topic, read
+from tests.harness.worker import eventually
 from tests.integration.conftest import Run
-from tests.integration.installation import Installation
+from tests.integration.installation import ON_TIME_MS, Installation, late_ms, new_app_id
 
 MOST = 20
 A_THOUSAND_DAYS = "P1000D"
@@ -21,6 +24,7 @@ def installation(run: Run) -> Iterator[Installation]:
             "DELAY_NAMESPACES": f"{app_id}-a=team-a,{app_id}-b=team-b",
             "DELAY_HTTP_DESTINATIONS": "*",
             "DELAY_MAX_DESTINATIONS": str(MOST),
+            "DELAY_DESTINATIONS": "*",
         }
 
     with run("shares", env=env) as made:
@@ -51,3 +55,27 @@ def test_one_team_leaves_destinations_for_others(installation: Installation) -> 
     ask_for(installation, "b", "b3")
     installation.await_event("accepted", "team-b/b3")
     assert b"a-more" in installation.dead_letters(MOST // 2 + 1)
+
+
+def test_the_first_requests_for_a_new_topic_wait_for_the_brokers_and_made_up_names_hold_up_nothing(
+    installation: Installation,
+) -> None:
+    known, new = installation.topic(), new_app_id("new")
+    for number in range(400):
+        installation.requests.send({"delay-to": new, "delay-after": "PT6S"}, b"%d" % number, b"")
+    for number in range(1_000):
+        installation.requests.send({"delay-to": f"{new}-{number}", "delay-after": "PT1H"}, b"made up", b"")
+    installation.requests.send({"delay-to": known, "delay-after": "100"}, b"known", b"")
+    installation.requests.flush()
+    time.sleep(1)  # the brokers hear of the topic now
+    create_topic(installation.bootstrap, new, 1)
+
+    assert late_ms(installation.wait_for(known, 1)[0]) < ON_TIME_MS
+    assert {record.key for record in installation.wait_for(new, 400)} == {b"%d" % number for number in range(400)}
+
+    def rejected() -> list[str | None]:
+        letters = read(installation.bootstrap, f"{installation.app_id}-dead-letters")
+        return [letter.header("delay-reason") for letter in letters if letter.key == b"made up"]
+
+    eventually(lambda: len(rejected()) == 1_000, what="the letters of all made-up names")
+    assert set(rejected()) == {"unknown-topic"}
