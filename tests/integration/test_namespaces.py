@@ -7,6 +7,7 @@ admitted, so that at PACE (140) messages a second, of which each gets half, so m
 import os
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,12 @@ HOUR_MS = 3_600_000
 
 
 def teams(app_id: str) -> dict[str, str]:
-    """Return the settings of two teams, `orders` and `billing`, and of one that comes by no input."""
+    """Return the settings of teams: `orders` and `billing`, two with small quotas, and one that comes by no input."""
+    names = ("orders", "billing", "paced", "brief")
     return {
-        "DELAY_INPUTS": f"{app_id}-orders=native,{app_id}-billing=native",
-        "DELAY_NAMESPACES": f"{app_id}-orders=orders,{app_id}-billing=billing,gateway",
-        "DELAY_QUOTAS": f"orders=messages:{QUOTA},*=messages:1000000",
+        "DELAY_INPUTS": ",".join(f"{app_id}-{name}=native" for name in names),
+        "DELAY_NAMESPACES": ",".join(f"{app_id}-{name}={name}" for name in names) + ",gateway",
+        "DELAY_QUOTAS": f"orders=messages:{QUOTA},paced=rate:1/s,brief=remembered:20,*=messages:1000000",
         "DELAY_WEB_SECRET": "between us and nobody else",
     }
 
@@ -116,6 +118,31 @@ def test_the_program_of_the_how_to_runs(installation: Installation, tmp_path: Pa
     run_program(blocks("many-teams.md"), installation, tmp_path, **topics)
 
     installation.await_event("cancelled", "orders/42")
+
+
+def test_what_a_team_has_remembered_and_what_its_series_deliver_is_bounded(installation: Installation) -> None:
+    app_id, to, requests = installation.app_id, installation.topic(), installation.requests
+    for number in range(60):
+        requests.send(said("cancel", f"c{number}"), topic=f"{app_id}-brief")
+    for number in range(4):
+        requests.send(said("schedule", f"s{number}", to=to, every="PT1S", misfire="catch-up"), topic=f"{app_id}-paced")
+    requests.send(said("schedule", "ages", to=to, after="PT1S", dedupe="P31D"), topic=f"{app_id}-billing")
+    requests.flush()
+
+    refused = installation.wait_for(f"{app_id}-dead-letters", 31)
+    reasons = Counter(letter.header("delay-reason") for letter in refused)
+    assert reasons["not-allowed"] == 1
+    assert 30 <= reasons["quota"] <= 40, "20 of 60 are remembered, and what is decided at the same moment"
+    assert any(b"raise the quota (remembered)" in (dict(one.headers)["delay-error"] or b"") for one in refused)
+    eventually(lambda: len(list(read(installation.bootstrap, to))) >= 10, what="occurrences")
+    time.sleep(3)
+    spans = Counter(record.timestamp_ms // 10_000 for record in read(installation.bootstrap, to))
+    assert max(spans.values()) <= 10
+    assert waiting(installation.worker, "brief")["remembered"] >= 20
+    for number in range(4):
+        requests.cancel(f"paced/s{number}")
+    requests.flush()
+    installation.await_event("cancelled", *(f"paced/s{number}" for number in range(4)))
 
 
 def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Path) -> None:
