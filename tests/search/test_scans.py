@@ -234,7 +234,8 @@ async def test_a_scanner_leaves_its_core_to_others_after_a_tenth_of_a_millisecon
     number = {"x86_64": 315, "aarch64": 275}[platform.machine()]  # sched_getattr(2)
     assert ctypes.CDLL(None).syscall(number, scans._process.pid, attributes, size, 0) == 0
     _, policy, _, nice, _, runtime_ns, _, _ = struct.unpack("IIQiIQQQ", attributes)
-    assert (policy, nice, runtime_ns) == (os.SCHED_OTHER, 10, 100_000)
+    own = os.getpriority(os.PRIO_PROCESS, 0)  # whoever runs the tests may be nice too
+    assert (policy, nice, runtime_ns) == (os.SCHED_OTHER, min(19, own + 10), 100_000)
 
 
 async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_little(
