@@ -348,6 +348,29 @@ async def test_an_answer_that_takes_too_long_is_not_waited_for(monkeypatch: pyte
         assert time.monotonic() - began < 2
 
 
+async def test_a_handshake_that_stalls_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    posts = HttpClient(lambda: 0)
+    async with asyncio.timeout(5):
+        answer = await posts.post(AllowList(["https://127.0.0.1:*"]).allowed(url), b"", [])
+    await posts.stop()
+    server.close()
+    assert answer == Answer(Meaning.AGAIN, "timeout", of_host=True)
+
+
+def test_no_handshake_is_offered_whose_cost_a_receiver_chooses() -> None:
+    """A prime of 10,000 bits for Diffie-Hellman costs half a second of the event loop."""
+    offered = module._tls().get_ciphers()
+    assert {one["kea"] for one in offered} <= {"kx-any", "kx-ecdhe"}
+    assert module._tls().options & ssl.OP_NO_RENEGOTIATION
+
+
 async def test_an_answer_that_does_not_end_has_been_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
     async with listening(Open()) as peer:
