@@ -104,5 +104,5 @@ def test_what_fails_is_posted_back_as_it_came_or_as_json_that_asks_for_the_same(
         back = client.taken[name].body
         again, first = (airtel.decode(FakeRecord([], None, body)) for body in (back, asked[name].encode()))
         assert again == first
-        assert set(msgspec.json.decode(back)) == set(msgspec.json.decode(asked[name]))
+        assert set(msgspec.json.decode(back)) >= set(msgspec.json.decode(asked[name]))
     installation.dead_letters(3)
