@@ -242,7 +242,7 @@ class Broker:
         for topic in call.request.topics:
             if topic in self.ids:
                 id_ = f"{self.ids[topic]:\0<16}".encode()
-                topics.append((_NONE, topic, id_, False, self.logs[topic], 0, {}))
+                topics.append((_NONE, topic, id_, False, list(range(len(self.logs[topic]))), 0, {}))
         return Topics(topics), 0.0
 
     # transactions ----------------------------------------------------------------------------------------------------
