@@ -221,7 +221,9 @@ class DelayQueue:
         self._done(message)
         self.breaker.failed()
         self.stats.nacked += 1
-        if self._markers.is_over(message.attempt + 1):
+        if self._markers.is_over(message.attempt + 1) and time.monotonic() >= message.deadline:
+            pass  # its marker brings it back, and whoever reads it then makes the letter: another one would be a second
+        elif self._markers.is_over(message.attempt + 1):
             # The letter is there before the marker goes: if this process dies between, there are two of it, not none.
             await send_surely(self._connection, [self._markers.exhausted(message, error)])
             self.stats.exhausted += 1

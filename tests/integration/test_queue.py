@@ -142,19 +142,26 @@ async def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_error(
 ) -> None:
     put(installation, topic, b"refused", key=b"refused")
     put(installation, topic, b"forgotten", key=b"forgotten")
+    put(installation, topic, b"too late", key=b"too late")
     async with queue_of(installation, topic, max_attempts=2) as queue:
-        attempts: dict[bytes | None, list[int]] = {b"refused": [], b"forgotten": []}
-        for _ in range(4):
+        attempts: dict[bytes | None, list[int]] = {b"refused": [], b"forgotten": [], b"too late": []}
+        last: dict[bytes | None, Message] = {}
+        for _ in range(6):
             [message] = await take(queue, 1)
             attempts[message.value].append(message.attempt)
-            if message.value == b"refused":
+            last[message.value] = message
+            if message.value == b"refused" or (message.value, message.attempt) == (b"too late", 1):
                 await message.nack(timedelta(0), ValueError(f"no {message.attempt}"))
-        assert attempts == {b"refused": [1, 2], b"forgotten": [1, 2]}
-        await asyncio.to_thread(installation.dead_letters, 2)
+        assert attempts == {key: [1, 2] for key in (b"refused", b"forgotten", b"too late")}
+        await asyncio.sleep(max(0.0, last[b"too late"].deadline - time.monotonic()))
+        await last[b"too late"].nack(timedelta(0))
+        await asyncio.to_thread(installation.dead_letters, 3)
         await settled(installation)
-        assert queue.stats.exhausted == 2
+        assert queue.stats.exhausted == 3
 
-    letters = installation.dead_letters(2)
+    letters = installation.dead_letters(3)
+    made = read(installation.bootstrap, f"{installation.app_id}-dead-letters")
+    assert sum(letter.key == b"too late" for letter in made) == 1
     assert {letter.header("delay-reason") for letter in letters.values()} == {"attempts-exhausted"}
     assert "2 attempts have failed" in letters[b"refused"].header("delay-error")
     assert "the last with: ValueError: no 2" in letters[b"refused"].header("delay-error")
