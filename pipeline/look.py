@@ -17,6 +17,7 @@ from aiokafka.structs import ConsumerRecord
 from pipeline.errors import KafkaUnreachable, TopicMissing
 from pipeline.kafka import Offsets
 from pipeline.login import python_options
+from punctual.bounded_fetch import bounded
 
 _TIMEOUT_MS = 5_000
 _READ_S = 10.0
@@ -83,7 +84,7 @@ class Look:
 
     async def _consumed(self, read: Any, topic: str, *arguments: Any) -> Any:
         options = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
-        consumer = AIOKafkaConsumer(topic, **options, **self._options)  # without a group it has all partitions
+        consumer = bounded(AIOKafkaConsumer(topic, **options, **self._options))  # without a group it has all partitions
         try:
             await consumer.start()
             if not consumer.assignment():

@@ -42,9 +42,11 @@ async def begun(servers: str, topic: str, since_ms: int | None = None) -> Any:
     """Return a consumer that reads a topic of events from a time on, or from now on. Raises a CommandError."""
     from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - only who connects pays for it
 
+    from punctual.bounded_fetch import bounded  # noqa: PLC0415 - the same
+
     said = {"client_id": "punctual", "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     with told_errors():
-        consumer = AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, **said, **security())
+        consumer = bounded(AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, **said, **security()))
     try:
         with _sentences(servers, topic):
             with told_errors():

@@ -43,6 +43,8 @@ class Intake:
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415
         from aiokafka.errors import KafkaError  # noqa: PLC0415
 
+        from punctual.bounded_fetch import bounded  # noqa: PLC0415
+
         fixed = sorted(_FIXED & kafka.keys())
         if fixed:
             raise InvalidOptionError(f"{', '.join(fixed)} cannot be changed, the queue rests on it: leave it out.")
@@ -50,12 +52,14 @@ class Intake:
             if not connection.knows(topic):
                 raise InvalidDestinationError(f"The topic {topic} does not exist: create it first.")
         usual = {"client_id": "delay-queue", "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
-        consumer = AIOKafkaConsumer(
-            *topics,
-            bootstrap_servers=servers,
-            group_id=markers.group,
-            enable_auto_commit=False,
-            **{**usual, **kafka},
+        consumer = bounded(
+            AIOKafkaConsumer(
+                *topics,
+                bootstrap_servers=servers,
+                group_id=markers.group,
+                enable_auto_commit=False,
+                **{**usual, **kafka},
+            )
         )
         try:
             await consumer.start()

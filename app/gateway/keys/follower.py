@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from app.gateway.keys.receipt import decode
 from app.gateway.keys.store import Store, Written
 from app.process.foreign_records import passed_over
+from punctual.bounded_fetch import bounded
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +71,8 @@ class Follower:
         await there
 
     async def _follow(self, partitions: list[TopicPartition]) -> None:
-        consumer = AIOKafkaConsumer(
-            fetch_max_wait_ms=_WAIT_MS, fetch_min_bytes=1, max_poll_records=_RECORDS, **self._options
+        consumer = bounded(
+            AIOKafkaConsumer(fetch_max_wait_ms=_WAIT_MS, fetch_min_bytes=1, max_poll_records=_RECORDS, **self._options)
         )
         try:
             await consumer.start()

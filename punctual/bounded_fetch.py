@@ -1,0 +1,82 @@
+"""Kafka consumers that unpack no more than they have room for (punctual/batches.py), in whatever program they run.
+
+aiokafka unpacks whole batches, and as many as a call asks for. So what a broker answers is looked through before: a
+batch that is too large is emptied, as compaction would, and behind what is much the answer ends.
+"""
+
+import asyncio
+import logging
+import struct
+from typing import Any, Final
+
+from aiokafka.record.util import calc_crc32c
+
+from punctual import batches
+
+log = logging.getLogger(__name__)
+
+_FETCH: Final = 1
+#: What is unpacked on the event loop, in about a millisecond.
+_AT_ONCE: Final = 1 << 20
+#: Of a batch: where its length, its checksum, what that is of, its attributes and its number of records are.
+_LENGTH, _CRC, _CHECKED, _CODEC, _COUNT = 8, 17, 21, 22, 57
+_OFFSET, _NUMBER, _NEW_FORMAT, _MAGIC = struct.Struct(">q"), struct.Struct(">I"), 2, 16
+
+
+def bounded(consumer: Any) -> Any:
+    """Return a consumer of aiokafka that has not been started, and that passes over batches that are too large."""
+    client = consumer._client  # noqa: SLF001 - it has no other way to look at what comes
+    send = client.send
+
+    async def look_through(*arguments: Any, **options: Any) -> Any:
+        answer = await send(*arguments, **options)
+        if getattr(answer, "API_KEY", None) == _FETCH:
+            answer.topics = [
+                (topic, [(*one[:-1], await _within_bounds(topic, one[0], one[-1])) for one in partitions])
+                for topic, partitions in answer.topics
+            ]
+        return answer
+
+    client.send = look_through
+    return consumer
+
+
+async def _within_bounds(topic: str, partition: int, raw: bytes | None) -> bytes | None:
+    """Return the bytes of a partition without batches that are too large, and no more than can be unpacked at once."""
+    found, left = list[bytes | memoryview](), batches.MAX_BYTES
+    for batch in batches.batches(raw or b""):
+        if batch[_MAGIC] < _NEW_FORMAT:  # none has been written since 0.11, and nothing can stand for one
+            found.append(batch)
+            continue
+        try:
+            size = await _size(batch)
+        except batches.UnreadableError as error:
+            (first,) = _OFFSET.unpack_from(batch)
+            log.warning("%s-%d: the batch at offset %d is passed over: %s", topic, partition, first, error)
+            found.append(_emptied(batch))
+            continue
+        if found and size > left:
+            break  # it is fetched again, when this is consumed
+        found.append(batch)
+        left -= size
+    return b"".join(found) if found else raw
+
+
+async def _size(batch: memoryview) -> int:
+    """Return how many bytes a batch has, unpacked. Raises what `batches.plain` raises."""
+    try:
+        return len(batches.plain(batch, _AT_ONCE))
+    except batches.TooManyRecordsError:
+        raise
+    except batches.TooLargeError:
+        return len(await asyncio.to_thread(batches.plain, batch))
+
+
+def _emptied(batch: memoryview) -> bytes:
+    """Return a batch without its records, which takes the same offsets."""
+    head = bytearray(batch[: batches.BODY])
+    head[_CODEC] &= ~0x07
+    _NUMBER.pack_into(head, _COUNT, 0)
+    _NUMBER.pack_into(head, _LENGTH, len(head) - _LENGTH - _NUMBER.size)
+    _NUMBER.pack_into(head, _CRC, calc_crc32c(bytes(head[_CHECKED:])))
+    return bytes(head)
