@@ -34,6 +34,7 @@ from app.partition.fetched import has_ingested
 from app.partition.partition import Partition
 from app.partition.services import Services
 from app.partition.state import State
+from app.patience import patiently
 from app.process.datadir import belongs, claim
 from app.process.fatal import end_process
 from app.process.tasks import telling
@@ -106,7 +107,7 @@ class Engine:
         for name, bootstrap in settings.clusters.items():
             targets[name] = await connect(name, bootstrap, settings)
         for sender in (self.sender, targets[None].sender):
-            await sender.start()
+            await patiently(sender.start, "producer ids")
         self.dispatcher, self.journal = dispatcher_and_journal(
             settings, self.clock, targets, self.cluster, self.sender, self.table, self._traces
         )

@@ -13,6 +13,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app import topic_names
 from app.errors import TopicMismatch
+from app.patience import patiently
 from app.settings import Settings
 from app.topic_rules import mismatches, risks
 
@@ -109,27 +110,33 @@ async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitab
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
     await admin.start()
     try:
-        there = await partitions_by_topic(admin)
-        if assure_layout is not None and topic_names.layout(settings.app_id) in there:
-            await assure_layout(settings)
-        _assure_changelog(settings, there)
-        await _assure_unused(admin, settings, there)
-        # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
-        cold = bool(settings.horizon_ms) or settings.cold in there
-        configs = await _settled(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
-        input_bytes = max(
-            (int(configs[topic]["max.message.bytes"]) for topic in settings.inputs if topic in configs),
-            default=INPUT_BYTES,
-        )
-        wanted = plan(settings, input_bytes, cold=cold)
-        _tell_of_lost(settings, there)
-        await _create(admin, settings, {topic: spec for topic, spec in wanted.items() if topic not in there})
-        for topic, (partitions, config) in wanted.items():
-            if topic in there:
-                _check(settings, topic, there[topic], partitions, configs[topic], config)
-        final = await _settled(admin, list(wanted))
+        return await patiently(lambda: _ensured(admin, settings, assure_layout), "checking topics")
     finally:
         await admin.close()
+
+
+async def _ensured(
+    admin: AIOKafkaAdminClient, settings: Settings, assure_layout: Callable[[Settings], Awaitable[None]] | None
+) -> TopicLimits:
+    there = await partitions_by_topic(admin)
+    if assure_layout is not None and topic_names.layout(settings.app_id) in there:
+        await assure_layout(settings)
+    _assure_changelog(settings, there)
+    await _assure_unused(admin, settings, there)
+    # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
+    cold = bool(settings.horizon_ms) or settings.cold in there
+    configs = await _settled(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
+    input_bytes = max(
+        (int(configs[topic]["max.message.bytes"]) for topic in settings.inputs if topic in configs),
+        default=INPUT_BYTES,
+    )
+    wanted = plan(settings, input_bytes, cold=cold)
+    _tell_of_lost(settings, there)
+    await _create(admin, settings, {topic: spec for topic, spec in wanted.items() if topic not in there})
+    for topic, (partitions, config) in wanted.items():
+        if topic in there:
+            _check(settings, topic, there[topic], partitions, configs[topic], config)
+    final = await _settled(admin, list(wanted))
     holding = [settings.changelog, settings.forwards, *([settings.cold] if cold else [])]
     return TopicLimits(
         min(int(final[topic]["max.message.bytes"]) for topic in holding) - _BESIDE_BYTES,

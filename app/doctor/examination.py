@@ -58,14 +58,16 @@ async def examine(
         *(_ask(servers, named, settings.login_to(name)) for name, servers in settings.clusters.items()),
     )
     here = await asyncio.to_thread(machine.look, settings.data_path)
+    read = True
     if reports is None:
-        reports = await _read(settings, own)
+        reports, read = await _read(settings, own)
     facts = Facts(
         now_ms=Clock.wall_ms(),
         cluster=own,
         machine=here,
         others=dict(zip(settings.clusters, others, strict=True)),
         reports=dict(reports),
+        reports_read=read,
         clock=clock,
         own_url="" if clock is None else settings.url,
         env=env,
@@ -100,11 +102,11 @@ async def _ask(bootstrap: str, named: Collection[str], login: Login, group: str 
     return msgspec.structs.replace(found, certificates={**found.certificates, **certificates.of_files(login)})
 
 
-async def _read(settings: Settings, cluster: ClusterFacts) -> Mapping[int, Report]:
-    """Return the last report of each partition; none if they cannot be read."""
+async def _read(settings: Settings, cluster: ClusterFacts) -> tuple[Mapping[int, Report], bool]:
+    """Return the last report of each partition, and whether all could be read."""
     topic = cluster.topics.get(settings.progress)
     if topic is None or not topic.there:
-        return {}
+        return {}, topic is None or topic.absent
     reader = ProgressReader(
         settings.bootstrap,
         settings.progress,
@@ -120,4 +122,4 @@ async def _read(settings: Settings, cluster: ClusterFacts) -> Mapping[int, Repor
         pass  # what has come until now is told
     finally:
         await reader.stop()
-    return reader.reports
+    return reader.reports, reader.caught_up.is_set()

@@ -92,13 +92,17 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known; `clock` is that of the worker that examines, None where no worker does."""
+    """All that is known; `clock` is that of the worker that examines, None where no worker does.
+
+    `reports_read` says whether all reports of workers could be read.
+    """
 
     now_ms: int
     cluster: ClusterFacts
     machine: MachineFacts
     others: Mapping[str, ClusterFacts] = {}
     reports: Mapping[int, Report] = {}
+    reports_read: bool = True
     clock: ClockFacts | None = None
     own_url: str = ""
     env: Mapping[str, str] = {}

@@ -123,7 +123,15 @@ def _replicas(settings: Settings, cluster: ClusterFacts, topic: Topic) -> Iterat
             f"topic {name} has no leader for partition(s) {_listed(headless)}. See which of its brokers are down."
         )
         yield Finding("error", CHECK, name, sentence)
-    if short:
+    least = int((topic.config or {}).get("min.insync.replicas") or 1)
+    refusing = [number for number in short if 0 < len(topic.partitions[number].in_sync) < least]
+    if refusing:
+        sentence = (
+            f"topic {name} has fewer than min.insync.replicas={least} replicas in sync in partition(s) "
+            f"{_listed(refusing)}: nothing can be written there. See which brokers are down."
+        )
+        yield Finding("error", CHECK, name, sentence)
+    elif short:
         sentence = f"topic {name} lacks replicas in sync in partition(s) {_listed(short)}. See which brokers are down."
         yield Finding("warning", CHECK, name, sentence)
     wanted = settings.replication_factor

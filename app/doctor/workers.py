@@ -14,6 +14,14 @@ CHECK = "workers"
 
 def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield how the workers stand that have reported, and which partitions nobody serves."""
+    if not facts.reports_read:
+        sentence = (
+            f"not all reports of workers can be read from {settings.progress}: workers that are not known here may "
+            "run. See which of its brokers are down, then run the doctor again."
+        )
+        yield Finding("error", CHECK, settings.app_id, sentence)
+    if not facts.reports and not facts.reports_read:
+        return
     if not facts.reports:
         sentence = "no worker has reported yet: nothing is delivered. Start one with `faust -A app worker`."
         yield Finding("warning", CHECK, settings.app_id, sentence)

@@ -1,5 +1,6 @@
 """Removes a static member from its group (KIP-345): aiokafka's LeaveGroup stops at version 1, which cannot."""
 
+import asyncio
 import logging
 
 import aiokafka.errors
@@ -11,6 +12,8 @@ from app.kafka.metadata.cluster import Cluster
 log = logging.getLogger(__name__)
 
 _GROUP = 0
+#: A coordinator that takes longer, because its broker is down, learns of it by the session timeout.
+_LIMIT_S = 5.0
 
 
 class _LeaveGroupResponse(Response):
@@ -52,8 +55,9 @@ async def leave_group(cluster: Cluster, group: str, instance: str) -> None:
     Never fails: without it the group notices after the session timeout.
     """
     try:
-        coordinator = await cluster.client.coordinator_lookup(_GROUP, group)
-        response = await cluster.client.send(coordinator, _LeaveGroup(group, instance))
+        async with asyncio.timeout(_LIMIT_S):
+            coordinator = await cluster.client.coordinator_lookup(_GROUP, group)
+            response = await cluster.client.send(coordinator, _LeaveGroup(group, instance))
         log.info("left the group: %s", aiokafka.errors.for_code(response.error_code).__name__)
-    except aiokafka.errors.KafkaError as error:
+    except (aiokafka.errors.KafkaError, TimeoutError, OSError) as error:
         log.warning("the group is not told that this member leaves: %r", error)

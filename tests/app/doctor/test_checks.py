@@ -178,7 +178,8 @@ def test_brokers_that_are_silent_old_or_without_a_controller_are_named() -> None
         (Topic(name=REQUESTS, error="TopicAuthorizationFailedError"), "error", "Grant Describe and DescribeConfigs"),
         (Topic(name=REQUESTS, error="UnknownTopicOrPartitionError"), "error", "is gone, though workers have reported"),
         (Topic(name=REQUESTS, partitions=(Partition(-1, (1, 2, 3), ()),) * 2, config=USUAL), "error", "no leader"),
-        (Topic(name=REQUESTS, partitions=(Partition(1, (1, 2, 3), (1,)),) * 2, config=USUAL), "warning", "in sync"),
+        (Topic(name=REQUESTS, partitions=(Partition(1, (1, 2, 3), (1, 2)),) * 2, config=USUAL), "warning", "in sync"),
+        (Topic(name=REQUESTS, partitions=(Partition(1, (1, 2, 3), (1,)),) * 2, config=USUAL), "error", "written there"),
         (Topic(name=REQUESTS, config_error="TopicAuthorizationFailedError"), "error", "Grant DescribeConfigs on it"),
     ],
 )
@@ -389,3 +390,11 @@ def test_a_typo_a_low_limit_and_a_wrong_library_are_named() -> None:
 )
 def test_a_release_is_within_bounds_or_not(release: str, fine: bool) -> None:  # noqa: FBT001 - an expectation
     assert process.fits(release, "<0.15,>=0.14.0") is fine
+
+
+def test_reports_that_cannot_be_read_are_not_taken_for_workers_that_are_not_there() -> None:
+    [found] = workers.check(settings(), facts(reports={}, reports_read=False))
+
+    assert found.level == "error"
+    assert "not all reports of workers can be read" in found.sentence
+    assert "Start one" not in found.sentence
