@@ -31,7 +31,7 @@ _SHORTER = 4
 _TIMES, _LEAST_BYTES = 3, 32 * 1024
 _STEP_OUTCOMES = 20_000
 #: A step takes no more outcomes once those that it has have cost this long, whatever became of them.
-_OUTCOMES_S = 0.02
+_OUTCOMES_S = 0.01
 #: So much is forgotten with a step, of a kind; and so much of it, whatever the ids: it has its place in the batch.
 _EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
 

@@ -69,6 +69,9 @@ class Calendar:
         if until <= after:
             return 0
         (first, begin), (last, end) = divmod(after, DAY_S), divmod(until, DAY_S)
+        if first == last:
+            number = self._number_up_to(end) - self._number_up_to(begin)
+            return number if number and self._days_between(first, first + 1) else 0
         whole = self._days_between(first, last) * len(self._hours) * len(self._minutes) * len(self._seconds)
         return whole - self._number_of_day(first, begin) + self._number_of_day(last, end)
 
@@ -90,8 +93,10 @@ class Calendar:
 
     def _number_of_day(self, day: int, second: int) -> int:
         """Return how many times a day has up to its `second`."""
-        if self._days_between(day, day + 1) == 0:
-            return 0
+        return self._number_up_to(second) if self._days_between(day, day + 1) else 0
+
+    def _number_up_to(self, second: int) -> int:
+        """Return how many times a day that has any has up to its `second`."""
         hour, minute, second = second // 3600, second // 60 % 60, second % 60
         hours, minutes = bisect_left(self._hours, hour), bisect_left(self._minutes, minute)
         found = hours * len(self._minutes) * len(self._seconds)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from cronsim import CronSimError
 
 from punctual.contract.calendar import DAY_S, Calendar, NeverMatches
-from punctual.contract.zones import stretch_at
+from punctual.contract.zones import changes_between, stretch_at
 
 #: Names for what most ask for.
 NAMED: Final = {
@@ -71,20 +71,26 @@ class Schedule:
         return None
 
     def number(self, after: int, until: int) -> int:
-        """Return how many times there are after one moment and up to another, at a cost that they do not raise."""
-        until, found = min(until, END_S - 1), 0
-        while after < until:
-            stretch = stretch_at(self._zone, after + 1)
-            last = min(until, stretch.end - 1)
-            begin, shown = stretch.start + stretch.offset, after + stretch.offset
-            if not self._wild:
-                if after < stretch.start:
-                    # All times that were skipped are one, at the start.
-                    found += min(1, self._number(stretch.reached - 1, begin))
-                    shown = begin
-                shown = max(shown, stretch.reached - 1)
-            found += self._number(shown, last + stretch.offset)
-            after = last
+        """Return how many times there are after one moment and up to another, at a cost that they do not raise.
+
+        The calendar counts what clocks show from one to the other. Each change between them is a correction: what was
+        skipped, and what came twice.
+        """
+        until = min(until, END_S - 1)
+        if until <= after:
+            return 0
+        first, last = stretch_at(self._zone, after), stretch_at(self._zone, until)
+        low, high = after + first.offset, until + last.offset
+        if not self._wild:
+            low, high = max(low, first.reached - 1), max(high, last.reached - 1)
+        found = self._number(low, high) - self._number(high, low)
+        for stretch in changes_between(self._zone, first.end, last.start):
+            begin, reached = stretch.start + stretch.offset, stretch.reached
+            if self._wild:
+                found += self._number(begin - 1, reached - 1) - self._number(reached - 1, begin - 1)
+            elif reached < begin:
+                skipped = self._number(reached - 1, begin)
+                found += min(1, skipped) - skipped  # all of them are one, at the start
         return found
 
 

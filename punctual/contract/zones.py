@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import lru_cache
@@ -46,6 +47,14 @@ def stretch_at(zone: str, moment: int) -> Stretch:
     """Return the stretch that epoch second `moment` is in."""
     stretches = _stretches(zone, moment >> _SPAN_BITS)
     return stretches[bisect_right(stretches, moment, key=_start) - 1]
+
+
+def changes_between(zone: str, begin: int, end: int) -> Iterator[Stretch]:
+    """Yield the stretches that begin with a change of clocks from `begin` up to `end`."""
+    for span in range(begin >> _SPAN_BITS, (end >> _SPAN_BITS) + 1):
+        for stretch in _stretches(zone, span):
+            if begin <= stretch.start <= end and stretch.reached != stretch.start + stretch.offset:
+                yield stretch
 
 
 @lru_cache(maxsize=4096)

@@ -515,7 +515,7 @@ async def test_outcomes_that_are_dear_are_taken_in_several_steps(
         builder, applied = stage.partition._builder, list[int]()
 
         def dear(_step: Step, outcome: Any) -> None:
-            spent[0] += 0.01
+            spent[0] += 0.006
             applied.append(outcome)
 
         monkeypatch.setattr(builder, "_apply", dear)
