@@ -3,7 +3,7 @@
 What is due or missed survives, and an interval counts from where it did.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,9 +15,6 @@ from app.steps.step import Step
 from app.steps.transitions import ended
 from tables import Command, Entry, Order, Series, keys
 from tables.entry import encode
-
-#: By so much the stamp of a request may be after the time from which its interval counts.
-_AHEAD_MS: Final = 60_000
 
 
 class Resent(NamedTuple):
@@ -161,4 +158,4 @@ def _is_same(one: Rule, other: Rule) -> bool:
 
 def _counts_from_then(rule: Rule, sent_ms: int) -> bool:
     """Return whether an interval counts from its request, which says no other time for the first occurrence."""
-    return rule.every_ms is not None and 0 <= sent_ms - (rule.anchor_ms - rule.every_ms) <= _AHEAD_MS
+    return rule.every_ms is not None and rule.anchor_ms == sent_ms + rule.every_ms

@@ -130,11 +130,11 @@ def test_an_outage_is_made_up_for_as_the_policy_says(installation: Installation)
 
 def test_commands_that_are_given_in_an_outage_count_from_then(installation: Installation) -> None:
     to, at = installation.topic(), now_ms() + 500
-    for id_ in ("run", "held", "twice"):
+    for id_ in ("run", "held", "twice", "again"):
         every_second(installation, id_, to, at=str(at), misfire="catch-up")
     every_second(installation, "counted", to, at=str(at), count="4")
     installation.requests.flush()
-    installation.await_event("accepted", "run", "held", "counted", "twice")
+    installation.await_event("accepted", "run", "held", "counted", "twice", "again")
     installation.requests.command("pause", "held")
     installation.requests.flush()
     installation.await_event("rescheduled", "held")
@@ -144,12 +144,13 @@ def test_commands_that_are_given_in_an_outage_count_from_then(installation: Inst
     installation.requests.command("resume", "held")
     for op in ("pause", "resume"):
         installation.requests.command(op, "twice")
+    every_second(installation, "again", to, at=str(at), misfire="catch-up")
     installation.requests.flush()
     resumed = now_ms()
     time.sleep(3)
     installation.worker.start().wait_ready()
 
-    for id_, since in (("run", at), ("twice", at), ("held", resumed)):
+    for id_, since in (("run", at), ("twice", at), ("again", at), ("held", resumed)):
         expected = [due for due in range(at, at + 7_000, _EVERY_MS) if due > since - 1]
         await_due(installation, to, id_, expected[-1])
         assert set(expected) <= dues(of(installation, to, id_))
