@@ -213,7 +213,7 @@ def test_a_body_without_end_is_not_waited_for_nor_kept(installation: Installatio
             b"Content-Length: 99999999\r\n\r\n"
         )
         connection.sendall(b" " * 9_000_000)
-        assert b"400" in connection.recv(1_000)
+        assert b"413" in connection.recv(1_000)
 
 
 def test_an_audit_and_jobs_that_were_deleted_are_created_again_by_the_next_action(installation: Installation) -> None:

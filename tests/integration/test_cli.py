@@ -237,7 +237,7 @@ def test_all_that_match_are_counted_confirmed_and_done_by_a_job(cli: Cli, instal
 
     said = cli("reschedule", "--to", to, "--after", "3h", "--yes")
     assert [line.split() for line in said.out.splitlines()] == [["OUTCOME", "COUNT"], ["rescheduled", "5"]]
-    assert (said.code, "is done: 5 orders for 5 messages" in said.err) == (Exit.DONE, True)
+    assert (said.code, "is done: 5 orders, for at most 5 messages" in said.err) == (Exit.DONE, True)
     said = cli("deliver-now", "--to", to, "--yes", "--no-wait")
     [told] = cli("jobs", said.out.strip(), "--format", "json").rows
     assert (told["state"], told["outcomes"]) == ("done", {"rescheduled": 5})

@@ -300,9 +300,6 @@ def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(page: 
     label = page.get_by_text("To go on, type the number:")
     count = int(label.inner_text().rpartition(" ")[2].replace(",", ""))
     assert count > 50
-    page.get_by_label("To go on").fill(str(count + 20 + count // 50))
-    page.locator("main form button").click()
-    assert "match now" in page.locator(".flash.late").inner_text()
     page.get_by_label("To go on").fill(str(count))
     page.locator("main form button").click()
     assert page.locator("h1").inner_text().startswith("Job ")

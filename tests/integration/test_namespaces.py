@@ -218,7 +218,8 @@ def _decided(installation: Installation) -> dict[str, set[str]]:
     last = {
         event["source"]: event["event"]
         for event in installation.events()
-        if (event["event"] == "accepted" and "/q" in event["id"]) or event.get("reason") == "quota"
+        if event["source"].startswith(f"{installation.app_id}-orders-")
+        and ((event["event"] == "accepted" and "/q" in event["id"]) or event.get("reason") == "quota")
     }
     for source, event in last.items():
         decided[event].add(source)
@@ -226,9 +227,10 @@ def _decided(installation: Installation) -> dict[str, set[str]]:
 
 
 def _refused(installation: Installation) -> set[str]:
-    """Return the requests of which there are dead letters for a quota."""
+    """Return the requests of the namespace `orders` of which there are dead letters for a quota."""
     letters = read(installation.bootstrap, f"{installation.app_id}-dead-letters")
-    return {one.header("delay-source") for one in letters if one.header("delay-reason") == "quota"}
+    sources = {one.header("delay-source") for one in letters if one.header("delay-reason") == "quota"}
+    return {source for source in sources if source.startswith(f"{installation.app_id}-orders-")}
 
 
 def _settled(installation: Installation, count: int) -> bool:
