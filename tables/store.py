@@ -41,6 +41,7 @@ from tables.step_numbers import StepNumbers
 _META_FORMAT, _META_OFFSET = keys.META + b"format", keys.META + b"offset"
 _META_SEEN, _META_WRITER = keys.META + b"seen", keys.META + b"writer"
 _META_LOG = keys.META + b"log"
+_META_ZONES = keys.META + b"zones"
 
 #: The layout of the database, its keys and what they mean; a newer one is not read but restored. 2: what the cold tier
 #: was told. From 3 on: rows of the version that is so much less; written with the first of them.
@@ -95,6 +96,11 @@ class PartitionStore:
         #: Which changelog this database is a copy of.
         self.followed = Followed() if raw is None else decode_followed(raw)
         self._followed_written = self.followed
+        #: By which zone data all series are planned, b"" if it is not known: then another worker may have written some.
+        self.zones = b""
+        raw = self._db.get(_META_ZONES)
+        if raw is not None and raw[:8] == keys.long_bytes(self.writer):
+            self.zones = raw[8:]
         self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
         counted = (lambda _id, _number: None) if self.shares is None else self.shares.remember
         self.orders: ExpiringIndex[Orders] = ExpiringIndex(self._db, keys.ORDERS, decode_orders, counted)
@@ -284,7 +290,9 @@ class PartitionStore:
         elif value is None:
             batch.delete(key)
         elif kind == keys.WRITER:
-            self.writer = max(self.writer, int.from_bytes(value, "big"))
+            writer = int.from_bytes(value, "big")
+            if writer > self.writer:
+                self.writer, self.zones = writer, b""
         else:
             batch.put(key, value)
             if kind == keys.POSITION:
@@ -315,6 +323,16 @@ class PartitionStore:
         self.row_version = version
         self.apply(Changes(), self.offset, self.writer, self.seen_ms)
 
+    def plan_by(self, zones: bytes) -> None:
+        """Write down that all series are planned by this zone data, as long as no other worker writes."""
+        self.zones = zones
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        self._put_zones(batch, self.writer)
+        self._seal(batch, self.offset, self.writer, self.seen_ms)
+
+    def _put_zones(self, batch: rocksdict.WriteBatch, writer: int) -> None:
+        batch.put(_META_ZONES, keys.long_bytes(writer) + self.zones)
+
     def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:
         """Write the batch with the changelog offset it stands for: one write, whole or not at all."""
         self.counts.write(batch)
@@ -331,6 +349,8 @@ class PartitionStore:
         self._steps.write(batch)
         batch.put(_META_SEEN, keys.long_bytes(now_ms))
         batch.put(_META_WRITER, keys.long_bytes(writer))
+        if writer != self.writer and self.zones:  # this worker again, in another life
+            self._put_zones(batch, writer)
         self._db.write(batch)
         self._steps.last += 1
         self.format = needed

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 _LOOKS = 3
 
 _FINISH_S = 3.0
+#: How long a partition waits for its series to be planned by new zone rules, in seconds; the rest follows meanwhile.
+_REPLAN_S = 2.0
 
 
 class Intake(Fetched, Protocol):
@@ -161,6 +163,7 @@ class Ownership:
         partition.start(store, self._fatal)
         for topic, stamp_ms in claims.items():
             partition.memory.claim(topic, stamp_ms)
+        await partition.follow_zones(_REPLAN_S, overdue=False)
         await stages.intake.begin(number, offsets)
         arrived, read_s = await asyncio.gather(
             stages.arrivals.look(number, expected), self._catch_up(partition, ends, look, began)
@@ -168,6 +171,7 @@ class Ownership:
         await stages.controls.read()  # what was paused while nobody was here stays so
         if generation == self.generation and partition.working:
             partition.settle(arrived)
+            await partition.follow_zones(_REPLAN_S, overdue=True)
         if asyncio.get_running_loop().time() - read_s > BLIND_S:
             await self._catch_up_again(partition, generation)
         else:

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from app.clock import FAST_MS
 from app.errors import InputGone
 from app.ingest.policy import Policy, no_topic
 from app.kafka.transactions.transaction import Untaken
@@ -142,6 +143,17 @@ class Partition:
         if settled:
             sentence = "partition %d: %d messages that its last owner had sent are not sent again"
             log.info(sentence, self.number, settled, extra={"partition": self.number})
+
+    async def follow_zones(self, limit_s: float, *, overdue: bool) -> None:
+        """Plan series by the zone rules of this worker: those that are not found within `limit_s`, in later steps.
+
+        First those that cannot have been sent before this life; then, when that is known of the others, the `overdue`.
+        """
+        series = self._builder.replanning
+        done = series.finish() if overdue else series.begin(keys.due_bound(self._clock.wall_ms() + 2 * FAST_MS))
+        if done is not None:
+            self._wake.set()
+            await asyncio.wait([done], timeout=limit_s)
 
     def lose_inputs(self) -> None:
         """Have what waits in the inputs read before anything else is fired: nothing was heard of them for a while.

@@ -8,6 +8,7 @@ from typing import Any
 from app.ingest.ingest import Ingest
 from app.ingest.policy import Policy
 from app.partition.ports import Topics
+from app.partition.replanning import Replanning
 from app.steps.context import Context
 from app.steps.downgrade import Downgrade
 from app.steps.outcomes import Outcome, Outcomes
@@ -77,6 +78,7 @@ class StepBuilder:
         #: Among how many records it is looked for usual ones, no more than _MANY.
         self._many = _MANY
         self._downgrade = Downgrade(context.number, context.settings.row_version, context.store)
+        self.replanning = Replanning(context)
 
     @property
     def apply(self) -> Callable[[Step, Outcome], None]:
@@ -115,6 +117,9 @@ class StepBuilder:
             more |= self._expire(step)
             if not self._downgrade.over and step.size < STEP_BYTES:
                 self._downgrade.rewrite(step, self._context.claims.__contains__)
+                more = True
+            if not self.replanning.over and step.size < STEP_BYTES:
+                self.replanning.put_into(step)
                 more = True
         if more:
             again()

@@ -6,6 +6,8 @@ import msgspec
 
 #: The reason of an event whose due time is earlier than was asked for.
 NO_LATER = "no-later"
+#: The reason of an event whose due time follows new rules of a zone.
+ZONE_RULES = "zone-rules"
 
 Kind = Literal[
     "accepted",

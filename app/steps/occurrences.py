@@ -11,6 +11,7 @@ import msgspec
 
 from app.steps import plan
 from app.steps.plan import PAUSED_MS, Passed, Plan, Rule
+from punctual.contract import cron
 from punctual.contract.recurrence import SHORTEST_MS, Recurrence
 from punctual.contract.zones import parse_zone
 from tables import Command, Entry, Series, keys
@@ -45,16 +46,43 @@ def rule_of(series: Series) -> Rule:
 
 def begun(rule: Recurrence, planned_ms: int) -> Series:
     """Return a series whose first occurrence is planned then."""
-    return Series(_encode(rule), planned_ms)
+    if rule.zone is None:
+        return Series(_encode(rule), planned_ms)
+    return Series(_encoded(_located(Rule(*msgspec.structs.astuple(rule)), planned_ms)), planned_ms)
 
 
 def with_rule(series: Series, rule: Rule, planned_ms: int, number: int) -> Series:
     """Return a series with another rule; one that is not changed stays as whoever accepted it has written it."""
+    if rule.zone is not None:
+        rule = _located(rule, planned_ms)
     if rule == rule_of(series):
         return Series(series.rule, planned_ms, number)
+    return Series(_encoded(rule), planned_ms, number)
+
+
+def _located(rule: Rule, planned_ms: int) -> Rule:
+    """Return a rule that says what clocks show at a planned time, for a worker with other zone rules."""
+    offset_s = None if (schedule := schedule_of(rule)) is None else schedule.offset(planned_ms // 1000)
+    return rule if offset_s == rule.offset_s else msgspec.structs.replace(rule, offset_s=offset_s)
+
+
+def schedule_of(rule: Recurrence) -> cron.Schedule | None:
+    """Return the schedule of a rule whose times depend on a zone's rules; None for UTC, an interval, or no zone."""
+    if rule.cron is None or rule.zone is None:
+        return None
+    try:
+        schedule = cron.schedule(rule.cron, rule.zone)
+        schedule.offset(0)
+    except LookupError:  # the zone is not known here
+        return None
+    return schedule
+
+
+def _encoded(rule: Rule) -> bytes:
+    """Return a rule as older workers write it, as far as it has nothing that they do not know."""
     fields = msgspec.structs.astuple(rule)
-    # One that was never paused is written as older workers write it.
-    return Series(_encode(fields if rule.held else fields[:-1]), planned_ms, number)
+    known = len(fields) if rule.offset_s is not None else len(fields) - 1 if rule.held else len(fields) - 2
+    return _encode(fields[:known])
 
 
 def due_of(rule: Recurrence, id_: str, planned_ms: int) -> int:

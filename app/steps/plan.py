@@ -25,10 +25,12 @@ _HELD: Final = 8
 class Rule(Recurrence, array_like=True, frozen=True, gc=False):
     """What a row keeps of when its series goes on: what the request has asked for, and when the series was paused.
 
-    After the first and up to the second of the times (epoch ms) in `held` nothing is planned.
+    After the first and up to the second of the times (epoch ms) in `held` nothing is planned. `offset_s` is how far the
+    clocks of `zone` are ahead of UTC at the planned time of the row, by the zone rules that it was planned by.
     """
 
     held: tuple[tuple[int, int], ...] = ()
+    offset_s: int | None = None
 
 
 class Passed(NamedTuple):

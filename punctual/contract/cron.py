@@ -1,5 +1,6 @@
 """Cron schedules in time zones (docs/reference/records.md#recurring-messages; docs/decisions/0015)."""
 
+from bisect import bisect_left
 from datetime import datetime
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -69,6 +70,43 @@ class Schedule:
                 base = shown - 1
                 wall = self._next(base)
         return None
+
+    def offset(self, moment: int) -> int:
+        """Return how many seconds clocks are ahead of UTC at `moment`."""
+        return stretch_at(self._zone, moment).offset
+
+    def replanned(self, planned: int, offset: int | None) -> int | None:
+        """Return when the time `planned` is, which was planned by other rules of the zone; None if it never is.
+
+        `offset` is how far clocks were ahead of UTC then by those rules. Clocks show the same at the time that is
+        returned, unless a time before `planned` had that moment already. Without `offset` it is the nearest time.
+        """
+        if offset is None or (offset == self.offset(planned) and self.after(planned - 1) == planned):
+            return self._nearest(planned)
+        wall = planned + offset
+        wanted = self._shows(wall, planned)
+        if wanted >= planned:
+            is_skipped = not self._number(wall - 1, wall)  # the rules before had no such time of day
+            return self.after(planned - 1 if self._wild or is_skipped else wanted - 1)
+        # After the last time before it, which has an occurrence of its own.
+        since = range(wanted - 1, planned)
+        return self.after(since[bisect_left(since, 1, key=lambda at: not self._number(at + offset, wall - 1))])
+
+    def _shows(self, wall: int, near: int) -> int:
+        """Return the first moment at which clocks show `wall`, or from which on they show something later."""
+        stretch = stretch_at(self._zone, wall - self.offset(near))
+        found, before = wall - stretch.offset, wall - (stretch.reached - stretch.start)
+        if before < stretch.start:
+            return min(found, before)
+        return found if found < stretch.end else min(found, wall - self.offset(stretch.end))
+
+    def _nearest(self, moment: int) -> int | None:
+        following = self.after(moment - 1)
+        if following is None or following == moment:
+            return following
+        since = range(moment - _FAR_S, moment)
+        at = bisect_left(since, moment, key=lambda second: self.after(second) or END_S)
+        return since[at] if at and moment - since[at] < following - moment else following
 
     def number(self, after: int, until: int) -> int:
         """Return how many times there are after one moment and up to another, at a cost that they do not raise.

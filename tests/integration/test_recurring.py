@@ -1,14 +1,19 @@
 """Recurring messages on a real broker: none missing, none doubled, through kills; paused, resumed, run now, ended."""
 
 import itertools
+import os
 import time
+import zoneinfo
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from tests.harness.account import Account
 from tests.harness.kafka import Record, now_ms, read
 from tests.harness.worker import eventually
+from tests.harness.zone_files import write_zone
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 from tests.integration.test_acts import get, post
@@ -216,3 +221,36 @@ def test_large_messages_that_recur_all_at_once_go_on_in_steps_that_a_broker_take
     assert skipped["count"] > 1_700_000_000
     dues = [int(record.header("delay-due")) for record in of(installation, jittered, "jittered")]
     assert all(later - due < 2 * _EVERY_MS for due, later in itertools.pairwise(dues))
+
+
+def test_series_move_to_the_new_rules_of_their_zones_at_the_next_start(run: Run, tmp_path: Path) -> None:
+    sooner, later = "Test/Sooner", "Test/Later"
+    for zone in (sooner, later):
+        write_zone(tmp_path, zone, "UTC0")
+    path = os.pathsep.join((str(tmp_path), *zoneinfo.TZPATH))
+    with run("zones", env=lambda _: {"PYTHONTZPATH": path}) as installation:
+        to, hour_ms = installation.topic(), 3_600_000
+        planned_ms = (now_ms() + hour_ms + 12_000) // 1000 * 1000
+        at = datetime.fromtimestamp(planned_ms // 1000, UTC)
+        for zone in (sooner, later):
+            daily = {"delay-cron": f"{at.second} {at.minute} {at.hour} * * *", "delay-zone": zone}
+            installation.requests.send({"delay-id": zone, "delay-to": to, **daily}, zone.encode(), b"")
+        installation.requests.flush()
+        accepted = installation.await_event("accepted", sooner, later)
+        assert {event["due"] for event in accepted.values()} == {planned_ms}
+        installation.worker.stop()
+        write_zone(tmp_path, sooner, "<+01>-1")
+        write_zone(tmp_path, later, "<-01>1")
+        installation.worker.start().wait_ready()
+        moved = installation.await_event("rescheduled", sooner, later)
+
+        assert {event["reason"] for event in moved.values()} == {"zone-rules"}
+        dues = {id_: event["due"] for id_, event in moved.items()}
+        assert dues == {sooner: planned_ms - hour_ms, later: planned_ms + hour_ms}
+        eventually(lambda: of(installation, to, sooner), 40, "the occurrence that comes sooner")
+        assert [int(record.header("delay-due")) for record in of(installation, to, sooner)] == [dues[sooner]]
+        assert late_ms(of(installation, to, sooner)[0]) >= 0
+        installation.worker.stop()
+        installation.worker.start().wait_ready()
+        assert get(installation, f"/messages/{later}")[1]["due_ms"] == dues[later]
+        assert len([event for event in installation.events() if event["event"] == "rescheduled"]) == len(dues)
