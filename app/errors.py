@@ -20,8 +20,17 @@ PunctualError
 
 import os
 from collections.abc import Iterable
+from typing import TypeVar
 
 from punctual.installing import install_command
+
+E = TypeVar("E", bound=BaseException)
+
+
+def untraced(error: E) -> E:
+    """Return an error without its causes and frames: in a list, they would keep all that the frames refer to."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 class PunctualError(Exception):

@@ -20,9 +20,13 @@ MAX_BYTES: Final = 32 << 20
 #: The most records in a batch: ten times what librdkafka puts into one, and about what 1 MiB of the shortest requests
 #: holds when it shrinks to a fifth.
 MAX_RECORDS: Final = 100_000
+#: The most headers of a record: each takes two bytes in a batch, and a hundred once it is read. kernel/src/section.rs
+#: has the same number.
+MAX_HEADERS: Final = 1_000
 
 #: Where the records of a batch begin, right behind their number; where its format, and its attributes, are.
 BODY, _COUNT, _MAGIC, _ATTRIBUTES = 61, 57, 16, 22
+_VARINT_BITS: Final = 63
 _INT, _NEW_FORMAT, _CODEC = struct.Struct(">i"), 2, 0x07
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
 #: Of a message in the formats before: magic, attributes, and the key's length without and with a timestamp.
@@ -46,6 +50,10 @@ class TooLargeError(UnreadableError):
 
 class TooManyRecordsError(TooLargeError):
     """A batch says itself that it has more records."""
+
+
+class TooManyHeadersError(TooLargeError):
+    """A record of a batch has more headers."""
 
 
 class _Usual(threading.local):
@@ -107,6 +115,44 @@ def plain(raw: memoryview, most: int = MAX_BYTES) -> bytes:
     head = bytearray(raw[:BODY])
     head[_ATTRIBUTES] &= ~_CODEC
     return bytes(head) + found
+
+
+def check_headers(raw: bytes) -> None:
+    """Raise TooManyHeadersError if a record of a batch that is not compressed has more than MAX_HEADERS headers.
+
+    Records that are too short for so many are not looked into. Bytes that are no records are for others to refuse.
+    """
+    if raw[_MAGIC] != _NEW_FORMAT:
+        return
+    at = BODY
+    try:
+        for _ in range(count_of(memoryview(raw))):
+            length, at = _varint(raw, at)
+            if length > 2 * MAX_HEADERS and _headers_of(raw, at) > MAX_HEADERS:
+                raise TooManyHeadersError(f"a record has more than {MAX_HEADERS} headers")
+            at += max(length, 0)
+    except IndexError:
+        return
+
+
+def _headers_of(raw: bytes, at: int) -> int:
+    """Return how many headers the record has whose attributes are at a place."""
+    _, at = _varint(raw, at + 1)
+    _, at = _varint(raw, at)
+    for _ in range(2):  # its key and its value
+        length, at = _varint(raw, at)
+        at += max(length, 0)
+    return _varint(raw, at)[0]
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, in the zigzag encoding of Protocol Buffers, and the place behind it."""
+    found, shift = 0, 0
+    while (byte := raw[at]) & 0x80 and shift < _VARINT_BITS:
+        found |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    found |= byte << shift
+    return (found >> 1) ^ -(found & 1), at + 1
 
 
 def _look_into(raw: memoryview, most: int) -> None:

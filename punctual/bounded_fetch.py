@@ -63,13 +63,15 @@ async def _within_bounds(topic: str, partition: int, raw: bytes | None) -> bytes
 
 
 async def _size(batch: memoryview) -> int:
-    """Return how many bytes a batch has, unpacked. Raises what `batches.plain` raises."""
+    """Return how many bytes a batch has, unpacked. Raises what `batches.plain` and `batches.check_headers` raise."""
     try:
-        return len(batches.plain(batch, _AT_ONCE))
+        plain = batches.plain(batch, _AT_ONCE)
     except batches.TooManyRecordsError:
         raise
     except batches.TooLargeError:
-        return len(await asyncio.to_thread(batches.plain, batch))
+        plain = await asyncio.to_thread(batches.plain, batch)
+    batches.check_headers(plain)
+    return len(plain)
 
 
 def _emptied(batch: memoryview) -> bytes:

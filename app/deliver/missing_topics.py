@@ -55,7 +55,7 @@ class MissingTopics:
         cluster, topic, partition = route
         partitions = self._targets[cluster].cluster.partitions(topic)
         if not partitions:
-            return f"topic {topic} does not exist any more. Create it, then send the message again."
+            return f"topic {topic} does not exist. Create it, then send the message again."
         return (
             f"topic {topic} has partitions 0 to {partitions - 1}, {OF_ROWS.words.partition} is {partition}. Send the "
             "message again with one of these, or without that header."

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
+from app.errors import untraced
 from app.gateway.acceptance import Acceptance, Accepted
 from app.gateway.admission import Admission
 from app.gateway.caller import caller_of
@@ -80,7 +81,7 @@ class Desk:
             try:
                 found.append(self._acceptance.read(draft(number), caller, origin, first + number))
             except Problem as problem:
-                found.append(problem)
+                found.append(untraced(problem))  # else a cycle would keep the whole request
         accepted = [one for one in found if isinstance(one, Accepted)]
         outcomes = iter(await self._submitted(accepted))
         return [next(outcomes) if isinstance(one, Accepted) else one for one in found]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from app.errors import untraced
 from app.ingest.commands import Commands
 from app.ingest.pending_rows import PendingRows
 from app.ingest.policy import AHEAD_MS, Policy
@@ -123,7 +124,7 @@ class Ingest:
                         self._memory.waited(broker_ms)
                 append((record, asked))
             except Refusal as refusal:
-                append((record, refusal.with_traceback(None)))  # else a cycle would keep all these records
+                append((record, untraced(refusal)))  # else a cycle would keep all these records
         self._read_ms = stamp_ms
         return found
 

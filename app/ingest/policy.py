@@ -20,6 +20,10 @@ AHEAD_MS = 60_000
 #: So many topics of an input are remembered as allowed.
 _REMEMBERED = 10_000
 
+#: The longest destination, with its cluster, of which it is remembered why it is forbidden: no topic's name is longer,
+#: and names that senders make up must not fill the memory.
+_LONGEST_KEPT = 512
+
 Read = tuple[Record, Request | Refusal]
 
 
@@ -79,7 +83,7 @@ class Policy:
 
     def _check_destination(self, request: Request) -> None:
         """Refuse a request whose destination is not allowed on its input. Raises Refusal."""
-        forbidden = self._forbidden(request.input, request.to, request.cluster)
+        forbidden = self._why_forbidden(request.input, request.to, request.cluster)
         if forbidden is not None:
             if "://" not in request.to:
                 raise Refusal(*forbidden)
@@ -128,7 +132,7 @@ class Policy:
         """Return why requests on an input may not be delivered there by the settings; empty if they may."""
         if "://" in to:
             return self._urls.forbids(source, to)
-        forbidden = self._forbidden(source, to, cluster)
+        forbidden = self._why_forbidden(source, to, cluster)
         return "" if forbidden is None else forbidden[1]
 
     def is_usual(self, cluster: str | None, topic: str) -> bool:
@@ -204,6 +208,11 @@ class Policy:
     def _patterns(self, source: str) -> Sequence[str]:
         rules = self._settings.destinations
         return rules.get(source, ()) + rules.get("*", ())
+
+    def _why_forbidden(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
+        """Return why a destination is forbidden, or None if it is allowed; names too long for a topic are not kept."""
+        known = len(to) + len(cluster or "") <= _LONGEST_KEPT
+        return (self._forbidden if known else self._look_up)(source, to, cluster)
 
     def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
         """Return why a destination is forbidden, or None if it is allowed."""

@@ -16,6 +16,7 @@ from app.steps.step import Step
 from punctual.contract.headers import REASON
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
+from tables.destination import told
 from tables.entry import encode
 
 
@@ -29,7 +30,8 @@ def check(url: str, allowed: AllowList, called: str) -> None:
     except NotListed as error:
         raise Refusal(
             Reason.NOT_ALLOWED,
-            f"DELAY_CALLBACKS does not allow {url[:200]!r} ({called}): it {error}. Add a pattern, or drop the header.",
+            f"DELAY_CALLBACKS does not allow {told(url)[:200]!r} ({called}): it {error}. "
+            "Add a pattern, or drop the header.",
         ) from error
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{called} {error}.") from error

@@ -2,6 +2,9 @@
 
 use crate::reader::Reader;
 
+/// The most headers of a record: punctual/batches.py says why, and refuses a batch that has a record with more.
+const MAX_HEADERS: usize = 1_000;
+
 /// A record's headers: names, and values that may be null.
 #[derive(Clone, Copy)]
 pub struct Headers<'a> {
@@ -45,6 +48,7 @@ pub fn read(section: &[u8], count: usize, mut found: impl FnMut(i64, i64, usize)
         let (timestamp, offset) = (record.varint()?, record.varint()?);
         let begin = section.len() - reader.0.len() - record.0.len();
         let mut headers = body(record)?.headers;
+        (headers.count <= MAX_HEADERS).then_some(())?;
         for _ in 0..headers.count {
             headers.next()?;
         }

@@ -75,11 +75,15 @@ class Outcomes:
                 self._left.discard(source)
                 self._found[source] = "refused" if kind == "refused" else "accepted"
                 heard = True
-            elif kind in _OUTDATED and source in self._found:
+            elif kind in _OUTDATED and source in self._found and not self._is_ours(event.get("by", "")):
                 self._found[source] = "outdated"
         if len(self._found) > _AHEAD:
             self._sum_up()
         return heard
+
+    def _is_ours(self, source: str) -> bool:
+        """Return whether a request was sent here: a message that is imported twice replaces itself."""
+        return source in self._left or source in self._found
 
     def _sum_up(self) -> None:
         self._counts.update(self._found.values())

@@ -116,7 +116,7 @@ def copy_source(source: str, due: bytes | None, key: bytes | None, value: bytes 
     headers into records that they make of a delivery, each with other content.
     """
     salt = hashlib.blake2b(b"" if key is None else b"key " + key, digest_size=16).digest()
-    content = hashlib.blake2b(value or b"", digest_size=8, salt=salt)
+    content = hashlib.blake2b(b"" if value is None else b"value " + value, digest_size=8, salt=salt)
     return f"{source}@{(due or b'').decode(errors='replace')}#{content.hexdigest()}"
 
 

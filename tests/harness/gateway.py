@@ -46,7 +46,7 @@ class GatewayProcess:
         }
         words = [sys.executable, "-m", "faust", "-A", "app", "gateway"]
         if largest_file is not None:
-            words = ["prlimit", f"--fsize={largest_file}", *words]
+            words = ["prlimit", f"--fsize={largest_file}:unlimited", *words]
         self._program = Program(Path(f"{data}.log"), *words, env=settings, python=False)
 
     def __enter__(self) -> Self:

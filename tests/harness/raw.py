@@ -55,11 +55,12 @@ class PackedBatch(Batch):
         return struct.pack(">qi", 0, len(rest)) + rest
 
 
-def record_of(distance: int, value: bytes | None) -> bytes:
-    """Return a record without key and headers as it is in a batch."""
+def record_of(distance: int, value: bytes | None, headers: int = 0) -> bytes:
+    """Return a record without a key as it is in a batch, with so many empty headers."""
     said = b"" if value is None else value
     inner = b"\0" + varint(0) + varint(distance) + varint(-1) + varint(-1 if value is None else len(said)) + said
-    return varint(len(inner) + 1) + inner + varint(0)
+    inner += varint(headers) + (varint(0) + varint(0)) * headers
+    return varint(len(inner)) + inner
 
 
 def varint(number: int) -> bytes:

@@ -73,6 +73,8 @@ def test_a_batch_that_unpacks_to_too_much_is_passed_over_with_one_dead_letter(ru
     zeros, empties = bytes(40 << 20), b"".join(record_of(number, None) for number in range(100_001))
     bombs = [PackedBatch(bytes(pack(record_of(0, zeros))), 1, codec) for codec, pack in _PACKED.items()]
     bombs.append(PackedBatch(bytes(zstd_encode(empties)), 100_001, 4))
+    bombs.append(PackedBatch(bytes(zstd_encode(record_of(0, None, 2_500_000))), 1, 4))
+    bombs.append(PackedBatch(record_of(0, None, 300_000), 1, 0))
     with run("bombs", balanced=False) as installation:
         to, topic = installation.topic(), installation.requests.topic
         delivered = 0

@@ -4,6 +4,7 @@ A million keys a day take some hundred bytes of disk each, and no memory. The to
 or damaged is read anew; what is lost with it are receipts that could not be written there yet.
 """
 
+import contextlib
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +18,7 @@ from app.gateway.disk_room import can_reopen
 from app.gateway.keys.errors import KeysUnwritable
 from app.gateway.keys.receipt import Answered, Known, Receipt
 from tables.database import Database
-from tables.errors import StoreCorrupt, StoreUnusable
+from tables.errors import StoreCorrupt, StoreUnusable, TableError
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,10 @@ class Store:
         """Close it; harmless when that is done."""
         if not self._closed:
             self._closed = True
-            self._db.close()
+            with contextlib.suppress(
+                StoreUnusable, StoreCorrupt, rocksdict.DbClosedError
+            ):  # a full disk: it has what it was to keep in its log
+                self._db.close()
 
     @property
     def failed(self) -> str:
@@ -74,7 +78,7 @@ class Store:
             self.close()
             try:
                 self._db = Database(self._path, _options())
-            except (StoreUnusable, StoreCorrupt) as error:
+            except TableError as error:
                 self._failed = str(error.__cause__ or error)
             else:
                 self._failed, self._closed = "", False

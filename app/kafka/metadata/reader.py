@@ -137,6 +137,7 @@ class PartitionReader:
                 plain = batches.plain(raw, _AT_ONCE)
             except batches.TooLargeError:
                 plain = await asyncio.to_thread(batches.plain, raw)
+            batches.check_headers(plain)
         except batches.UnreadableError as error:
             self._pass_over(batch.base_offset, error)
             plain = b""

@@ -184,6 +184,7 @@ class _Unpacked:
         return iter([_Run(records, records[-1].offset, len(body))] if records else [])
 
     def _read_in_python(self, raw: bytes) -> Iterator[_Run]:
+        batches.check_headers(raw)
         (topic, partition), batch = self._tp, self._batch
 
         def fetched(one: Any) -> Fetched:

@@ -1,10 +1,13 @@
 """What requests and commands do to a partition, and what they tell."""
 
+import gc
+import weakref
 import zlib
 
 import msgspec
 import pytest
 
+from app.steps.step import Step
 from tables import Order, keys
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW, FakeRecord
@@ -300,3 +303,21 @@ def test_a_topic_that_has_been_allowed_before_allows_nothing_else(
 
     assert bench.events[-1]["event"] == "refused"
     assert bench.events[-1]["reason"] == reason
+
+
+class _Watched(FakeRecord):
+    """A record whose end can be seen."""
+
+
+def test_records_that_are_refused_are_given_back_at_once(bench: Workbench) -> None:
+    """A refusal that kept its frames, or those of its cause, would keep all records of the call until a collection."""
+    records = [_Watched([("delay-to", b"orders"), ("delay-at", b"foo")], b"k", b"v") for _ in range(3)]
+    gone = [weakref.ref(record) for record in records]
+    gc.disable()
+    try:
+        found = bench.ingest.read(Step(NOW, NOW), records)
+        assert [getattr(refusal, "reason", "") for _, refusal in found] == ["malformed"] * 3
+        del found, records
+        assert [one() for one in gone] == [None] * 3
+    finally:
+        gc.enable()

@@ -183,7 +183,7 @@ def test_a_callback_goes_only_where_the_settings_allow_it() -> None:
     refusal = refused(rules, asked(on_failure="http://169.254.169.254/"))
 
     assert refusal.reason == "not-allowed"
-    assert "DELAY_CALLBACKS does not allow 'http://169.254.169.254/'" in refusal.sentence
+    assert "DELAY_CALLBACKS does not allow 'http://169.254.169.254'" in refusal.sentence
     assert refused(policy(DELAY_DESTINATIONS="*"), asked(on_failure="https://example.com/")).reason == "not-allowed"
 
 
@@ -202,3 +202,20 @@ def test_what_is_allowed_once_is_known_and_urls_and_other_clusters_are_not() -> 
 
     assert rules.allowed_so_far("delay-requests") == {"orders"}
     assert rules.allowed_so_far("other") == {"x"}
+
+
+@pytest.mark.parametrize("field", ["to", "cluster"])
+def test_names_that_are_too_long_to_be_any_are_not_kept(field: str) -> None:
+    rules = policy(DELAY_DESTINATIONS="*")
+    for number in range(20):
+        refused(rules, asked(**{field: f"{number}{'a' * 1_000}"}))
+        refused(rules, asked(**{field: f"{number} short"}))
+
+    assert rules._forbidden.cache_info().currsize == 20
+
+
+def test_the_path_of_a_callback_that_is_refused_stays_a_secret() -> None:
+    refusal = refused(policy(DELAY_DESTINATIONS="*"), asked(on_failure="https://cb.example/hook/SECRET?token=SECRET"))
+
+    assert "'https://cb.example'" in refusal.sentence
+    assert "SECRET" not in refusal.sentence

@@ -136,6 +136,39 @@ def test_many_small_batches_are_not_unpacked_for_one_call() -> None:
     assert max(len(records) for records, _ in taken(fetched(raw))) <= heavy_batches.AT_ONCE >> 20
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("with_kernel", [True, False])
+@pytest.mark.parametrize(("headers", "is_read"), [(batches.MAX_HEADERS, True), (batches.MAX_HEADERS + 1, False)])
+def test_a_batch_with_a_record_of_too_many_headers_is_passed_over(
+    headers: int,
+    is_read: bool,  # noqa: FBT001 - pytest's
+    with_kernel: bool,  # noqa: FBT001 - pytest's
+    packed: bool,  # noqa: FBT001 - pytest's
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled, "kernel", compiled.kernel if with_kernel else None)
+    body = record_of(0, b"a") + record_of(1, b"b", headers)
+    made = PackedBatch(bytes(aiokafkas.zstd_encode(body)) if packed else body, 2, _ZSTD if packed else 0)
+    raw = stored(0, b"before", packed=False) + struct.pack(">q", 1) + made.build(1, 0, 0)[8:] + stored(3, b"after")
+
+    found = [one for records, _ in taken(fetched(raw)) for one in records]
+
+    assert [type(one) is Unread for one in found] == ([False] * 4 if is_read else [False, True, False])
+    assert (found[0].value, found[-1].value, found[-1].offset) == (b"before", b"after", 3)
+    if not is_read:
+        assert (found[1].why, found[1].too_large) == ("a record has more than 1000 headers", True)
+
+
+async def test_a_reader_of_one_partition_passes_over_headers_too(caplog: pytest.LogCaptureFixture) -> None:
+    body = record_of(0, b"a", 5_000)
+    raw = struct.pack(">q", 0) + PackedBatch(body, 1, 0).build(1, 0, 0)[8:] + stored(1, b"after")
+    reader = PartitionReader(cast("Cluster", None), "delay-queues", 0, 0)
+    reader._batches = reader._readable(raw, [])
+
+    assert [(one.offset, one.value) for one in await reader._drain(1_000)] == [(1, b"after")]
+    assert "more than 1000 headers" in caplog.text
+
+
 async def test_a_reader_of_one_partition_passes_over_what_is_too_large(caplog: pytest.LogCaptureFixture) -> None:
     reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
     reader._batches = reader._readable(_FETCH, [])
