@@ -265,6 +265,9 @@ async def _has_read(admin: AIOKafkaAdminClient, settings: Settings, there: Colle
         try:
             read = await admin.list_consumer_group_offsets(settings.app_id)
             break
+        except aiokafka.errors.GroupAuthorizationFailedError as error:
+            msg = f"this worker may not read the group {settings.app_id}. Grant READ on it to its principal."
+            raise TopicMismatch(msg) from error
         except _COORDINATOR_ERRORS:  # a new cluster makes its coordinators when they are first asked for
             if look == _LOOKS - 1:
                 raise
