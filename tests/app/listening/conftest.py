@@ -96,14 +96,18 @@ async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         await runner.cleanup()
 
 
-async def answer_to(port: int, data: bytes, *more: bytes) -> bytes:
-    """Send bytes on a connection of their own, `more` of them a moment later; return all that comes back."""
+async def answer_to(port: int, data: bytes, *more: bytes, leaves: bool = True) -> bytes:
+    """Send bytes on a connection of their own, `more` of them a moment later; return all that comes back.
+
+    A client that `leaves` sends no more afterwards, and a request that is not answered by then may not be.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         for piece in (data, *more):
             writer.write(piece)
             await asyncio.sleep(0.01)
-        writer.write_eof()
+        if leaves:
+            writer.write_eof()
         async with asyncio.timeout(20):
             return await reader.read()
     finally:
