@@ -162,7 +162,7 @@ class ProgressReporter:
         """Return what waits per namespace and sender, and how much was asked for lately where that has a quota."""
         if store.shares is None:
             return {}
-        held = {sender: len(destinations) for sender, destinations in store.shares.destinations.items()}
+        held = {sender: len(destinations) for sender, destinations in sorted(store.shares.destinations.items())}
         found: dict[str, Any] = {"destinations": excerpt.largest(held)}
         if self._settings.namespaces:
             known = sorted(store.shares.known.items())
