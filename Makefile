@@ -38,7 +38,7 @@ help:
 	@echo 'make rates    three destinations with caps and a backlog of 100,000, for two minutes with each guarantee'
 	@echo 'make format   format the code'
 	@echo 'make bench    measure (see docs/how-to/measure.md)'
-	@echo 'make bench-full  measure all that docs/explanation/performance.md shows, also beside other systems, and write it (two and a half hours)'
+	@echo 'make bench-full  measure all figures of docs/explanation/benchmarks.md, also of other systems, and write them (two and a half hours)'
 	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
 	@echo 'make chaos-gateway  500 messages a second through a gateway, with Kafka stopped, and both killed (four minutes)'
 	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'

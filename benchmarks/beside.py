@@ -1,4 +1,4 @@
-"""Punctual beside other systems: figures of one run, in ratios, and what of them is behind."""
+"""Punctual compared with other systems: ratios of the figures of one run."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ _OWN = {
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A figure of Punctual's divided by another system's: the median of all runs, the least and the most."""
+    """A figure of Punctual's divided by another system's: median, minimum and maximum of all runs."""
 
     kind: Kind
     median: float
@@ -62,10 +62,10 @@ class Pair:
 
 PAIRS = (
     Pair("Kafka Streams", ONE, "streams"),
-    Pair("Kafka Streams with two threads, of two processes", TWO, "streams-two-threads"),
+    Pair("Kafka Streams with two threads (Punctual: two processes)", TWO, "streams-two-threads"),
     Pair("Kafka Streams, exactly once", "exactly-once", "streams-exactly-once"),
-    Pair("the sorted set", ONE, "sorted-set"),
-    Pair("the sorted set, of exactly once", "exactly-once", "sorted-set"),
+    Pair("a Redis sorted set", ONE, "sorted-set"),
+    Pair("a Redis sorted set (Punctual: exactly once)", "exactly-once", "sorted-set"),
     Pair("etf1's scheduler", ONE, "etf1"),
 )
 
@@ -84,16 +84,16 @@ def same_run(results: Mapping[str, tuple[str, Result]]) -> Result | None:
 
 
 def behind(result: Result) -> Iterator[str]:
-    """Return a list of what is behind, one system after the other."""
+    """Return a list of the figures in which Punctual is slower, one line per system."""
     for pair in PAIRS:
         ratios = pair.ratios(result.runs)
         if ratios:
             worse = [f"{it.kind.label}: {it}" for it in ratios.values() if it.behind]
-            yield f"- Beside {pair.label}: {'; '.join(worse) or 'nothing'}."
+            yield f"- Compared with {pair.label}: {'; '.join(worse) or 'nothing'}."
 
 
 def ratios(result: Result) -> Iterator[Sequence[str]]:
-    """Return the rows of a table of all ratios, its head first; what is behind is set in bold."""
+    """Return the rows of a table of all ratios, its head first, with the ratios of slower figures in bold."""
     there = {pair.label: found for pair in PAIRS if (found := pair.ratios(result.runs))}
     if there:
         yield ["Punctual ÷", *there]

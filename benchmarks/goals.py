@@ -1,4 +1,4 @@
-"""What one worker, or one Spark, is meant to reach on two cores that it shares with its broker and its load."""
+"""Minimums and goals for one worker, or one Spark, on two cores shared with the broker and the load generator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from benchmarks.figures import KINDS, Figures, Kind
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure, what it must reach, and what is aimed at. Several figures of different groups are added up."""
+    """A figure with its minimum and its goal. Several figures of different groups are added up."""
 
     label: str
     groups: tuple[str, ...]
     name: str
-    floor: float
-    aim: float
+    minimum: float
+    goal: float
 
     @property
     def kind(self) -> Kind:
@@ -27,10 +27,10 @@ class Goal:
         return [sum(run[group][self.name] for group in self.groups) for run in full]
 
     def verdict(self, value: float) -> str:
-        """Say what a value reaches."""
+        """Return "goal", "minimum" or "missed"."""
         low = self.kind.better == "low"
-        reached = [limit for limit in (self.floor, self.aim) if (value <= limit if low else value >= limit)]
-        return ("missed", "floor", "aim")[len(reached)]
+        reached = [limit for limit in (self.minimum, self.goal) if (value <= limit if low else value >= limit)]
+        return ("missed", "minimum", "goal")[len(reached)]
 
 
 def _late(group: str, label: str, limits: dict[str, tuple[float, float]]) -> list[Goal]:
@@ -40,7 +40,7 @@ def _late(group: str, label: str, limits: dict[str, tuple[float, float]]) -> lis
 GOALS: Sequence[Goal] = (
     *_late(
         "lateness",
-        "1,000/s above a million pending",
+        "1,000/s with a million pending",
         {"p50_ms": (6, 4), "p99_ms": (50, 15), "p999_ms": (200, 40), "cpu_s_per_30k": (25, 12)},
     ),
     Goal("ingest", ("ingest",), "per_s", 50_000, 100_000),
@@ -53,12 +53,12 @@ GOALS: Sequence[Goal] = (
     Goal("kill -9 to next delivery", ("restore",), "kill_delivery_s", 6, 2),
     Goal("RSS with ten million pending", ("recovery 10,000,000",), "rss_mib", 600, 300),
     *(
-        Goal(f"above ten million: {KINDS['look'][name].label}", ("look",), name, floor, aim)
-        for name, floor, aim in (("home_p99_ms", 100, 50), ("ratio_home", 1.2, 1.1), ("ratio_find", 1.2, 1.1))
+        Goal(f"with ten million pending: {KINDS['look'][name].label}", ("look",), name, minimum, goal)
+        for name, minimum, goal in (("home_p99_ms", 100, 50), ("ratio_home", 1.2, 1.1), ("ratio_find", 1.2, 1.1))
     ),
     *(
-        Goal(f"pipeline: {KINDS['pipeline'][name].label}", ("pipeline",), name, floor, aim)
-        for name, floor, aim in (
+        Goal(f"pipeline: {KINDS['pipeline'][name].label}", ("pipeline",), name, minimum, goal)
+        for name, minimum, goal in (
             ("bulk_per_s", 125_000, 230_000),
             ("read_per_s", 240_000, 340_000),
             ("ledger_per_s", 140_000, 203_000),

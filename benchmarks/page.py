@@ -1,4 +1,4 @@
-"""Saved results as the tables and plots of docs/explanation/performance.md: `python -m benchmarks.page`."""
+"""Writes saved results into the tables and plots of docs/explanation: `python -m benchmarks.page`."""
 
 import math
 import re
@@ -10,12 +10,18 @@ from types import MappingProxyType
 
 from benchmarks import beside, plots
 from benchmarks.beside import ONE, WHOLE
+from benchmarks.experiments import baselines
 from benchmarks.figures import KINDS, Figures, Kind
 from benchmarks.goals import GOALS, Goal
 from benchmarks.report import shown
 from benchmarks.result import DIRECTORY, Result
 
-PAGE = Path(__file__).parents[1] / "docs/explanation/performance.md"
+PAGE = Path(__file__).parents[1] / "docs/explanation/benchmarks.md"
+#: The short page: one table.
+SHORT_PAGE = PAGE.with_name("performance.md")
+_SUMMARY = "<!-- summary: written by `make bench-full` -->\n", "<!-- end of summary -->\n"
+_SUMMARY_SYSTEMS = ("exactly-once", "streams", "streams-exactly-once", "sorted-set", "etf1")
+_SUMMARY_FIGURES = ("p50_ms", "p99_ms", "ingest_per_s", "drain_per_s", "cpu_s_per_30k", "peak_mib")
 _BESIDE = "<!-- beside: written by `make bench-full` -->\n", "<!-- end of beside -->\n"
 _RESULTS = "<!-- results: written by `make bench-full` -->\n", "<!-- end of results -->\n"
 #: The installation that is calculated: how full a worker's core may be, and what a message writes to Kafka.
@@ -25,6 +31,7 @@ _BUSY, _RECORDS = 0.6, 6
 _BUSIEST, _LARGEST = "matrix 10,000/s above 10,000,000", "recovery 10,000,000"
 #: Messages a second of an installation whose account is kept; each is three records: a request and two events.
 _KEPT, _EACH = 10_000, 3
+_TITLES = {ONE: "Punctual", "exactly-once": "Punctual, exactly once", **baselines.TITLES}
 _FORMS = ("short", "full")
 #: Groups of which the page shows what the compiled path changes, as far as they are there.
 _COMPILED = ("ingest", "drain", "lateness", "exactly-once", ONE)
@@ -37,6 +44,7 @@ def main() -> None:
     figures = {group: result.figures[group] for group, (_, result) in results.items()}
     plots.draw(figures | _together(results), PAGE.parent)
     PAGE.write_text(with_tables(PAGE.read_text(), results, without_kernel(paths)))
+    SHORT_PAGE.write_text(with_summary(SHORT_PAGE.read_text(), results))
 
 
 def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
@@ -81,6 +89,22 @@ def with_tables(
     return _put(page, _RESULTS, _tables(results, python))
 
 
+def with_summary(page: str, results: dict[str, tuple[str, Result]]) -> str:
+    """Put the summary of these results where the short page has its table."""
+    return _put(page, _SUMMARY, "\n".join(_summary(results)))
+
+
+def _summary(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
+    """Return a table of the figures that readers ask for, for Punctual and each other system."""
+    figures = _together(results)
+    there = [group for group in (ONE, *_SUMMARY_SYSTEMS) if group == ONE or group in figures]
+    yield from _head("", *(_TITLES[group] for group in there))
+    for name in _SUMMARY_FIGURES:
+        kind = KINDS["exactly-once"][name]
+        cells = (beside.own_value(figures, group, name) for group in there)
+        yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else shown(value, kind) for value in cells))
+
+
 def _put(page: str, marks: tuple[str, str], text: str) -> str:
     begin, end = marks
     before, rest = page.split(begin)
@@ -104,12 +128,13 @@ def _together(results: dict[str, tuple[str, Result]]) -> Figures:
 def _behind(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     same = beside.same_run(results)
     if same is not None:
-        yield f"Behind, compiled path {same.kernel}, {len(same.runs)} run{'s' * (len(same.runs) > 1)}:"
+        runs = f"{len(same.runs)} run{'s' * (len(same.runs) > 1)}"
+        yield f"Slower than the other system (native extension {same.kernel}, {runs}):"
         yield ""
         yield from beside.behind(same)
         measured = _measured(_full(results))
         missed = [goal.label for goal, values in measured if goal.verdict(statistics.median(values)) == "missed"]
-        yield f"- Of what [has to be reached](#results): {'; '.join(missed) or 'nothing'}."
+        yield f"- Below its own [minimum](#results): {'; '.join(missed) or 'nothing'}."
 
 
 def _ratios(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
@@ -137,7 +162,7 @@ def _compiled(python: Mapping[str, tuple[str, Result]], results: dict[str, tuple
         for cells in [[f"{shown(it.figures[group][name], kind)} {kind.unit}" for it in (on, off)]]
     ]
     if rows:
-        yield from _head("", "", "compiled path", "Python alone", "ratio")
+        yield from _head("", "", "native extension", "Python only", "ratio")
         yield from rows
 
 
@@ -145,10 +170,10 @@ def _goals(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of what is to be reached and what has been, in the full form."""
     full = _full(results)
     if full:
-        yield from _head("", "floor", "aim", "median", "least … most", "reached")
+        yield from _head("", "minimum", "goal", "median", "min … max", "result")
     for goal, values in _measured(full):
         median, kind = statistics.median(values), goal.kind
-        limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (goal.floor, goal.aim))
+        limits = (f"{shown(limit, kind)} {kind.unit}" for limit in (goal.minimum, goal.goal))
         between = f"{shown(min(values), kind)} … {shown(max(values), kind)}"
         yield _row(goal.label, *limits, shown(median, kind), between, goal.verdict(median))
 
@@ -168,7 +193,7 @@ def _measured(full: Mapping[str, Result]) -> Iterator[tuple[Goal, Sequence[float
 
 def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of all that is measured of one worker."""
-    yield from _head("one worker", "", "median", "least … most", "runs")
+    yield from _head("one worker", "", "median", "min … max", "runs")
     for group, kinds in KINDS.items():
         if group in results and group not in (*WHOLE, "calibration"):
             for name, kind in kinds.items():
@@ -184,10 +209,10 @@ def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
 
 
 def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Return a table of whole systems beside each other."""
+    """Return a table of all systems."""
     figures = _together(results)
     there = [ONE, *(name for name in WHOLE if name in figures)]
-    yield from _head("", "at least once", *(name.replace("-", " ") for name in there[1:]))
+    yield from _head("", "Punctual", *(_TITLES[name] for name in there[1:]))
     for name, kind in KINDS["exactly-once"].items():
         cells = [beside.own_value(figures, one, name) for one in there]
         yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else shown(value, kind) for value in cells))
@@ -219,16 +244,16 @@ def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     workers = math.ceil(cores / _BUSY)
     disk = 2 * largest["disk_bytes"] * _PENDING
     restore_s = _PENDING / workers / largest["net_rows_per_s"]
-    yield f"What {_PENDING:,} pending and {_RATE:,} messages a second, in and out, would need by these figures:"
+    yield f"Calculated from these figures, {_PENDING:,} pending messages at {_RATE:,} messages/s, in and out, need:"
     yield ""
     yield from _head("", "calculated", "from")
-    yield _row("busy cores of workers", f"{cores:.1f}", f"CPU of one at {_BUSIEST.partition(' ')[2]} pending")
-    yield _row("workers", f"{workers}", f"one core each, {_BUSY:.0%} of it used")
-    yield _row("partitions", f"{4 * workers}", "four a worker, so that a lost one's can be spread")
+    yield _row("busy cores of workers", f"{cores:.1f}", f"CPU of one worker at {_BUSIEST.partition(' ')[2]} pending")
+    yield _row("workers", f"{workers}", f"one core each, {_BUSY:.0%} used")
+    yield _row("partitions", f"{4 * workers}", "four per worker, so that others can share those of a lost worker")
     yield _row(
-        "disk of each worker", f"{disk / workers / 1e9:.0f} GB", "twice the disk per pending message, for compactions"
+        "disk of each worker", f"{disk / workers / 1e9:.0f} GB", "twice the disk per pending message, for compaction"
     )
-    yield _row("a lost disk restored within", f"{restore_s / 60:.0f} min", "rows a second of a restore of ten million")
+    yield _row("time to restore a lost disk", f"{restore_s / 60:.0f} min", "restore of ten million")
     yield _row(
         "records written to Kafka", f"{_RECORDS * _RATE:,}/s", "request, two of the changelog, two events, delivery"
     )
@@ -248,21 +273,21 @@ def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
         return f"{cores * rows_per_s / of[rate]:.2f} cores"
 
     rows = _EACH * _KEPT
-    yield f"What the pipeline would need for {_PENDING:,} parked messages and the account of {_KEPT:,} a second:"
+    yield f"Calculated for {_PENDING:,} parked messages and the ledger of {_KEPT:,} messages/s, the pipeline needs:"
     yield ""
     yield from _head("", "calculated", "from")
     yield _row("Parquet", f"{of['parked_bytes'] * _PENDING / 1e9:.0f} GB", "bytes per parked message of 100 bytes")
-    yield _row("send all of them by `bulk`", core_hours(_PENDING, "bulk_per_s"), "rows a second of `bulk`")
-    yield _row(f"`park` at {_KEPT:,}/s", busy(_KEPT, "park_per_s"), "rows a second of `park`")
-    yield _row("`park --compact`, once a day", core_hours(_PENDING, "compact_per_s"), "rows a second of it")
-    yield _row("`ledger`", busy(rows, "ledger_per_s"), "rows a second of `ledger`")
-    yield _row("`reconcile` of a day", core_hours(rows * 86_400, "reconcile_per_s"), "rows a second of `reconcile`")
+    yield _row("send all of them by `bulk`", core_hours(_PENDING, "bulk_per_s"), "rows/s of `bulk`")
+    yield _row(f"`park` at {_KEPT:,}/s", busy(_KEPT, "park_per_s"), "rows/s of `park`")
+    yield _row("`park --compact`, once a day", core_hours(_PENDING, "compact_per_s"), "rows/s of `park --compact`")
+    yield _row("`ledger`", busy(rows, "ledger_per_s"), "rows/s of `ledger`")
+    yield _row("`reconcile` of a day", core_hours(rows * 86_400, "reconcile_per_s"), "rows/s of `reconcile`")
 
 
 def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of the files, and what the machine was like: the loop takes the longer, the slower it is."""
     loop = KINDS["calibration"]["loop_ms"]
-    yield from _head("results", "form", "runs", "commit", "compiled path", "load before", loop.label)
+    yield from _head("results", "form", "runs", "commit", "native extension", "load before", loop.label)
     for name, result in dict(results.values()).items():
         measured = result.figures.get("calibration", {}).get("loop_ms")
         calibration = f"{shown(measured, loop)} {loop.unit}" if measured is not None else ""

@@ -11,9 +11,9 @@ from benchmarks.figures import Figures
 _SHARES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
 #: What is drawn, and what it is called for those who do not see it.
 PICTURES = {
-    "lateness-matrix.png": "p99 lateness against the rate, a line for each backlog",
-    "lateness-beside.png": "lateness of each system at 1,000 messages a second",
-    "restore.png": "seconds until a worker is ready again, against what is pending",
+    "lateness-matrix.png": "p99 lateness by message rate, one line per number of pending messages",
+    "lateness-beside.png": "lateness of Punctual, Kafka Streams, a Redis sorted set and etf1's scheduler at 1,000/s",
+    "restore.png": "seconds until a worker is ready again, by number of pending messages",
 }
 _Drawing = Callable[[Any, Figures], bool]
 _CELL = re.compile(r"matrix ([\d,]+)/s above ([\d,]+)")
@@ -60,30 +60,30 @@ def _matrix(axes: Any, figures: Figures) -> bool:
             lines.setdefault(backlog, {})[rate] = values["p99_ms"]
     for backlog, line in sorted(lines.items()):
         axes.plot(list(line), list(line.values()), marker="o", label=f"{backlog:,} pending")
-    axes.set(xscale="log", yscale="log", xlabel="messages a second", ylabel="p99 lateness, ms")
-    axes.set_title("Lateness by rate and backlog: one worker, two cores with broker and load beside")
+    axes.set(xscale="log", yscale="log", xlabel="messages/s", ylabel="p99 lateness, ms")
+    axes.set_title("p99 lateness: one worker on two cores, shared with broker and load generator")
     axes.grid(which="both", alpha=0.3)
     return bool(lines)
 
 
 def _beside(axes: Any, figures: Figures) -> bool:
-    """Draw the lateness of each system at the same load."""
+    """Draw the lateness of each system at the same load, a group of bars for each."""
     own = "workers 1" if "workers 1" in figures else "lateness"
-    names = {own: "Punctual", "exactly-once": "Punctual, exactly once"}
-    names |= {name: name.replace("-", " ") for name in baselines.NAMES}
-    there = {label: figures[group] for group, label in names.items() if group in figures}
-    width = 0.8 / len(_SHARES)
+    titles = {own: "Punctual", "exactly-once": "Punctual, exactly once", **baselines.TITLES}
+    there = {title: figures[group] for group, title in reversed(titles.items()) if group in figures}
+    height = 0.8 / len(_SHARES)
     for number, (share, label) in enumerate(_SHARES.items()):
-        bars = axes.bar(
-            [at + number * width for at in range(len(there))],
+        bars = axes.barh(
+            [at - number * height for at in range(len(there))],
             [values[share] for values in there.values()],
-            width,
+            height,
             label=label,
         )
-        axes.bar_label(bars, fmt="{:.0f}", fontsize=8)
-    axes.set_xticks([at + width for at in range(len(there))], list(there))
-    axes.set(yscale="log", ylabel="lateness, ms")
-    axes.set_title("Lateness at 1,000 messages a second")
+        axes.bar_label(bars, fmt="{:.0f} ms", fontsize=9, padding=3)
+    axes.set_yticks([at - height for at in range(len(there))], list(there))
+    axes.margins(x=0.12)
+    axes.set(xlabel="lateness, ms (shorter is better)")
+    axes.set_title("Lateness at 1,000 messages/s")
     return len(there) > 1
 
 
@@ -96,6 +96,6 @@ def _restore(axes: Any, figures: Figures) -> bool:
     for label, name in lines.items():
         axes.plot([it["pending"] for it in points], [it[name] for it in points], marker="o", label=label)
     axes.set(xscale="log", yscale="log", xlabel="pending messages", ylabel="seconds")
-    axes.set_title("Until a worker is ready, or delivers, again")
+    axes.set_title("Time until a worker is ready again")
     axes.grid(which="both", alpha=0.3)
     return len(points) > 1

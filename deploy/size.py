@@ -5,7 +5,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-# From docs/explanation/performance.md, compiled path on: a worker above ten million pending, and values of other sizes.
+# From docs/explanation/benchmarks.md, native extension on: a worker with ten million pending, and larger values.
 _ROW_BYTES, _ROW_VALUE_BYTES = 249.7, 100
 _RESTORE_PER_S = 100_136
 _BASE_MIB = 207

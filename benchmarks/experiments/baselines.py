@@ -19,6 +19,13 @@ _RIVALS: dict[str, type[Rival]] = {
     "etf1": Etf1,
 }
 NAMES = tuple(_RIVALS)
+TITLES = {
+    "streams": "Kafka Streams",
+    "streams-two-threads": "Kafka Streams, two threads",
+    "streams-exactly-once": "Kafka Streams, exactly once",
+    "sorted-set": "Redis sorted set",
+    "etf1": "etf1's scheduler",
+}
 
 
 def measure(name: str, bootstrap: str, sizes: Sizes) -> Figures:

@@ -1,4 +1,4 @@
-"""Punctual beside other systems, run by run."""
+"""Punctual compared with other systems, run by run."""
 
 from dataclasses import replace
 
@@ -20,31 +20,31 @@ def run(own: float, other: float, name: str = "drain_per_s") -> Figures:
 def test_a_ratio_is_of_one_run_and_the_median_of_all() -> None:
     [text] = beside.behind(result(run(50, 100), run(90, 100), run(60, 100)))
 
-    assert text == "- Beside Kafka Streams: drain until appended: 0.60 (0.50 … 0.90)."
+    assert text == "- Compared with Kafka Streams: drain until appended: 0.60 (0.50 … 0.90)."
 
 
 def test_more_is_better_for_rates_and_worse_for_the_rest() -> None:
     rate, cpu = result(run(120, 100)), result(run(120, 100, "drain_cpu_us"))
 
-    assert list(beside.behind(rate)) == ["- Beside Kafka Streams: nothing."]
-    assert list(beside.behind(cpu)) == ["- Beside Kafka Streams: drain, worker CPU: 1.20."]
+    assert list(beside.behind(rate)) == ["- Compared with Kafka Streams: nothing."]
+    assert list(beside.behind(cpu)) == ["- Compared with Kafka Streams: drain, worker CPU: 1.20."]
 
 
 def test_the_table_has_what_is_behind_in_bold_and_only_systems_that_were_measured() -> None:
     head, *rows = beside.ratios(result({**run(50, 100), "sorted-set": {"drain_per_s": 25}}))
 
-    assert list(head) == ["Punctual ÷", "Kafka Streams", "the sorted set"]
+    assert list(head) == ["Punctual ÷", "Kafka Streams", "a Redis sorted set"]
     assert ["drain until appended", "**0.50**", "2.00"] in [list(row) for row in rows]
 
 
 def test_at_least_once_is_taken_from_its_parts_where_it_was_not_measured_as_a_whole() -> None:
     figures = {"drain": {"per_s": 50.0}, "lateness": {"p50_ms": 2.0}, "streams": {"drain_per_s": 100.0, "p50_ms": 4.0}}
 
-    assert list(beside.behind(result(figures))) == ["- Beside Kafka Streams: drain until appended: 0.50."]
+    assert list(beside.behind(result(figures))) == ["- Compared with Kafka Streams: drain until appended: 0.50."]
 
 
 def test_two_processes_stand_beside_two_threads() -> None:
     figures = {"workers 2": {"drain_per_s": 50.0}, "streams-two-threads": {"drain_per_s": 100.0}}
 
     [text] = beside.behind(result(figures))
-    assert text.startswith("- Beside Kafka Streams with two threads, of two processes: drain")
+    assert text.startswith("- Compared with Kafka Streams with two threads (Punctual: two processes): drain")

@@ -115,4 +115,4 @@ def test_several_runs_show_the_least_and_the_most() -> None:
 
     table = report.table(result({"mixed": {"p99_ms": 12.0}}, runs=runs))
 
-    assert table == "mixed  late, p99  12  ms  9 … 30"
+    assert table == "mixed  lateness, p99  12  ms  9 … 30"

@@ -10,13 +10,13 @@ def goal(label: str) -> Goal:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [(100_000, "aim"), (99_999, "floor"), (50_000, "floor"), (49_999, "missed")]
+    ("value", "said"), [(100_000, "goal"), (99_999, "minimum"), (50_000, "minimum"), (49_999, "missed")]
 )
 def test_more_is_better_for_rates(value: float, said: str) -> None:
     assert goal("ingest").verdict(value) == said
 
 
-@pytest.mark.parametrize(("value", "said"), [(2, "aim"), (2.1, "floor"), (6, "floor"), (6.1, "missed")])
+@pytest.mark.parametrize(("value", "said"), [(2, "goal"), (2.1, "minimum"), (6, "minimum"), (6.1, "missed")])
 def test_less_is_better_for_times(value: float, said: str) -> None:
     assert goal("kill -9").verdict(value) == said
 

@@ -67,9 +67,9 @@ def test_systems_beside_each_other_are_of_one_run_and_measured_in_the_same_way(t
     one = with_tables(PAGE, newest([early, save(tmp_path, own, runs=3), save(tmp_path, beside)])).splitlines()
     two = with_tables(PAGE, newest([early, save(tmp_path, own, runs=3), save(tmp_path, with_workers)])).splitlines()
 
-    assert "| late, p99, ms | 1 |" in alone
-    assert "| late, p99, ms | 1 | 5 | 5 | 9 |" in one
-    assert "| late, p99, ms | 7 | 5 | 5 | 9 |" in two
+    assert "| lateness, p99, ms | 1 |" in alone
+    assert "| lateness, p99, ms | 1 | 5 | 5 | 9 |" in one
+    assert "| lateness, p99, ms | 7 | 5 | 5 | 9 |" in two
     assert "| ingest | until durable | 1 messages/s | 1 … 1 | 3 |" in two
 
 
@@ -93,7 +93,7 @@ def test_results_of_other_commits_do_not_show_what_the_compiled_path_changes(tmp
 
     page = with_tables(PAGE, newest([compiled]), without_kernel([python]))
 
-    assert "Python alone" not in page
+    assert "Python only" not in page
 
 
 def test_what_is_behind_comes_first(tmp_path: Path) -> None:
@@ -101,16 +101,16 @@ def test_what_is_behind_comes_first(tmp_path: Path) -> None:
 
     lines = with_tables(PAGE, newest([path])).splitlines()
 
-    assert lines[2] == "Behind, compiled path off, 1 run:"
-    assert lines[4].startswith("- Beside Kafka Streams: late, p50: 1.40;")
-    assert lines[5] == "- Of what [has to be reached](#results): nothing."
+    assert lines[2] == "Slower than the other system (native extension off, 1 run):"
+    assert lines[4].startswith("- Compared with Kafka Streams: lateness, p50: 1.40;")
+    assert lines[5] == "- Below its own [minimum](#results): nothing."
 
 
 def test_what_is_missed_is_behind_too(tmp_path: Path) -> None:
     own = group("lateness", 1) | group("ingest", 1) | group("drain", 1)
     path = save(tmp_path, own | group("streams", 5))
 
-    assert "- Of what [has to be reached](#results): ingest; drain." in with_tables(PAGE, newest([path])).splitlines()
+    assert "- Below its own [minimum](#results): ingest; drain." in with_tables(PAGE, newest([path])).splitlines()
 
 
 def test_results_of_before_there_was_a_compiled_path_are_of_python(tmp_path: Path) -> None:

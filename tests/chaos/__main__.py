@@ -58,7 +58,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="the form that runs with the tests")
     parser.add_argument("--seed", type=int, default=1, help="of everything that is chosen at random")
     parser.add_argument(
-        "--save", action="store_true", help="keep the results, and write them into docs/explanation/guarantees.md"
+        "--save", action="store_true", help="keep the results, and write them into docs/explanation/test-results.md"
     )
     parser.add_argument("--list", action="store_true", help="say what there is")
     return parser.parse_args()

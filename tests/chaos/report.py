@@ -1,4 +1,4 @@
-"""Saved results as the tables of docs/explanation/guarantees.md."""
+"""Saved results as the tables of docs/explanation/test-results.md."""
 
 import json
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).with_name("results")
-PAGE = Path(__file__).parents[2] / "docs/explanation/guarantees.md"
+PAGE = Path(__file__).parents[2] / "docs/explanation/test-results.md"
 _BEGIN, _END = "<!-- results: written by `make chaos` -->\n", "<!-- end of results -->\n"
 COUNTED = ("messages", "lost", "early", "revived", "altered", "unbalanced", "hanging", "fenced")
 _GUARANTEES = {"at_least_once": "at least once", "exactly_once": "exactly once"}

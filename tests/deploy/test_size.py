@@ -1,4 +1,4 @@
-"""The sizes are those of the performance page."""
+"""The sizes are those of the benchmarks page."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def _said(*arguments: str) -> dict[str, str]:
 
 def test_a_billion_is_what_the_performance_page_calculates() -> None:
     said = _said("--pending", "1000000000", "--rate", "100000")
-    page = (ROOT / "docs" / "explanation" / "performance.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "benchmarks.md").read_text()
     assert f"| busy cores of workers | {said['busy cores of all workers']} |" in page
     assert f"| workers | {said['workers, one core each']} |" in page
     assert f"| disk of each worker | {float(said['disk of each'].split()[0]):.0f} GB |" in page

@@ -1,4 +1,4 @@
-"""docs/explanation/guarantees.md says what the saved runs counted, and nothing that broke the promise is saved."""
+"""docs/explanation/test-results.md says what the saved runs counted, and nothing that broke the promise is saved."""
 
 from tests.chaos import report
 from tests.chaos.scenario import scenarios
