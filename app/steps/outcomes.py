@@ -1,4 +1,4 @@
-"""What a send's outcome means for its rows: delivered, rejected, dropped, or back to wait (how-it-works.md#firing)."""
+"""Applies the outcome of a send to its rows (how-it-works.md#how-messages-are-delivered)."""
 
 import logging
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One unit of work on a partition: rows to put and remove, records to send, positions (how-it-works.md#a-step)."""
+"""One unit of work on a partition: rows, records, positions (how-it-works.md#how-a-step-is-committed)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
