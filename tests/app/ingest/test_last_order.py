@@ -1,4 +1,4 @@
-"""The last order of an id wins, whichever partitions they came through (records.md#the-last-order-wins)."""
+"""The last order of an id wins, whichever partitions they came through (records.md#ordering-of-requests-and-commands)."""
 
 from pathlib import Path
 
