@@ -55,7 +55,7 @@ def _now(ask: Ask, state: tuple[str, int | None, int]) -> Outcome:
 
 
 def _ways(evidence: Evidence, asks: Sequence[Ask]) -> Iterator[list[Ask]]:
-    """Return the orders sorted as records.md#ordering-of-requests-and-commands says, once for each stamp that they may have."""
+    """Return the orders sorted as records.md#ordering says, once for each stamp that they may have."""
     stamps = [sorted(evidence.world.stamps.get(ask.source, {ask.stamp_ms})) for ask in asks]
     for chosen in itertools.product(*stamps):
         known = dict(zip((ask.source for ask in asks), chosen, strict=True))

@@ -1,4 +1,4 @@
-"""A cancel that overtakes its request through another partition still holds (records.md#ordering-of-requests-and-commands)."""
+"""A cancel that overtakes its request through another partition still holds (records.md#ordering)."""
 
 from pathlib import Path
 

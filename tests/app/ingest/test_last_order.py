@@ -1,4 +1,4 @@
-"""The last order of an id wins, whichever partitions they came through (records.md#ordering-of-requests-and-commands)."""
+"""The last order of an id wins, whichever partitions they came through (records.md#ordering)."""
 
 from pathlib import Path
 
