@@ -78,7 +78,7 @@ def duration(text: str) -> int:
 def moment(text: str, now_ms: int) -> int:
     """Read a time, or how long ago (epoch ms). Raises OptionInvalid."""
     try:
-        if text.startswith("P"):
+        if "P" in text or text[-1:] in ("d", "h", "m", "s", "w"):
             return now_ms - parse_duration(text)
         return parse_time(f"{text}T00:00:00Z" if len(text) == len("2030-01-31") else text)
     except ValueError as error:

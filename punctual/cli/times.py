@@ -8,8 +8,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from punctual.contract.retry import parse_span
-from punctual.contract.times import moment_of, parse_time
+from punctual.contract.times import moment_of, parse_duration, parse_time
 
 _SECOND_MS: Final = 1_000
 #: Epoch milliseconds have 13 digits since 2001. A smaller number is a mistake: seconds, or a span without a unit.
@@ -75,7 +74,7 @@ def _span_with_unit(text: str) -> int:
     """Return the milliseconds of a span. Raises ValueError for a bare number, which may be epoch seconds."""
     if not text.strip("0123456789.,_+-"):
         raise ValueError
-    return parse_span(text)
+    return parse_duration(text)
 
 
 def moment(text: str) -> datetime:
@@ -92,9 +91,9 @@ def span(text: str) -> timedelta:
     Raises ArgumentTypeError with a sentence.
     """
     try:
-        return timedelta(milliseconds=parse_span(text))
+        return timedelta(milliseconds=parse_duration(text))
     except (ValueError, OverflowError) as error:
-        raise ArgumentTypeError(f"{error}, or 90s, 15m, 2h, 1d") from error
+        raise ArgumentTypeError(str(error)) from error
 
 
 def seconds(text: str) -> float:

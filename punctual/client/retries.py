@@ -9,7 +9,8 @@ from punctual.client.requests import Request, topic_bytes
 from punctual.client.times import span_ms
 from punctual.client.user_headers import RawHeader
 from punctual.contract import headers as names
-from punctual.contract.retry import Backoff, names_attempt, parse_backoff, parse_span, retry_id
+from punctual.contract.retry import Backoff, names_attempt, parse_backoff, retry_id
+from punctual.contract.times import parse_duration
 
 #: What each attempt says again, or what tells the delivery that the record was before.
 _ANEW: Final = names.DELIVERY | {names.TO, names.RETRY, names.MAX_ATTEMPTS, names.ATTEMPT, names.ERROR, names.REASON}
@@ -152,7 +153,7 @@ def _span(span: timedelta | str, name: str) -> int:
     if not isinstance(span, str):
         return span_ms(span, name)
     try:
-        return parse_span(span)
+        return parse_duration(span)
     except ValueError as error:
         raise InvalidOptionError(f"{name}: {error}.") from error
 

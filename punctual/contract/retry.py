@@ -12,12 +12,10 @@ from typing import Final
 from punctual.contract import headers as names
 from punctual.contract.fields import parsed
 from punctual.contract.request import ID_BYTES, Reason, Refusal, Request
-from punctual.contract.times import bounded, parse_duration
+from punctual.contract.times import parse_duration
 
 EXAMPLE: Final = "exponential 1s 2 1h jitter"
 
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SHORT: Final = re.compile(rf"(\d{{1,15}})({'|'.join(_UNITS_MS)})", re.ASCII)
 _FACTOR: Final = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
 #: No backoff needs more.
@@ -67,22 +65,11 @@ def parse_backoff(text: str) -> Backoff:
     if len(text) > _LETTERS or kind != "exponential" or len(words) != 3 + jitter or not _FACTOR.fullmatch(words[1]):
         msg = f"{text[:64]!r} is no backoff. Write exponential, base, factor, max, and jitter or not: {EXAMPLE}"
         raise ValueError(msg)
-    backoff = Backoff(parse_span(words[0]), float(words[1]), parse_span(words[2]), jitter)
+    backoff = Backoff(parse_duration(words[0]), float(words[1]), parse_duration(words[2]), jitter)
     if backoff.factor < 1 or not 0 < backoff.base_ms <= backoff.max_ms:
         msg = f"{text[:64]!r} must have a base above 0, a factor of 1 or more, and a max that is not below the base"
         raise ValueError(msg)
     return backoff
-
-
-def parse_span(text: str) -> int:
-    """Return the milliseconds of `500ms`, `1s`, `15m`, `2h`, `1d`, or of any other duration of the contract.
-
-    Raises ValueError with a sentence.
-    """
-    short = _SHORT.fullmatch(text)
-    if short is None:
-        return parse_duration(text)
-    return bounded(int(short[1]) * _UNITS_MS[short[2]], text)
 
 
 def retry_id(source: str, attempt: int, to: str, cluster: str | None = None) -> str:

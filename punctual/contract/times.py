@@ -1,4 +1,4 @@
-"""Times in headers: epoch milliseconds or RFC 3339, milliseconds or ISO 8601 durations. Fractions round up."""
+"""Times (RFC 3339, epoch milliseconds) and durations (15m, ISO 8601, milliseconds) in headers. Fractions round up."""
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
@@ -6,6 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 _RFC_3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,12}))?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
 _DURATION = re.compile(
     r"P(?:(\d+)W|(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,12}))?S)?)?)", re.ASCII
+)
+_SHORT = re.compile(
+    r"(?=\d)(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)(?:\.(\d{1,12}))?s)?(?:(\d+)ms)?", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Of times and durations.
@@ -77,24 +80,25 @@ def write_time(due_ms: int) -> str:
 
 
 def parse_duration(text: str) -> int:
-    """Return the milliseconds that `text` says, in ASCII digits or as an ISO 8601 duration of weeks, days and below.
+    """Return the milliseconds of a duration: `15m`, `1h30m`, ISO 8601 without years and months, or digits.
 
-    Raises ValueError with a sentence.
+    The units are w, d, h, m, s and ms, the larger ones first. Raises ValueError with a sentence.
     """
     if text.isascii() and text.isdigit():
         return _digits(text)
     if len(text) > _MAX_LETTERS and text.startswith("P"):
         return bounded(10**MAX_DIGITS, text)
-    match = _DURATION.fullmatch(text)
+    match = _DURATION.fullmatch(text) or _SHORT.fullmatch(text[: _MAX_LETTERS + 1])
     if match is None or not any(match.groups()):
         msg = (
-            f"{text[:64]!r} is no duration. Write milliseconds, or ISO 8601 without years and months, whose length "
-            "varies: PT15M, P30D"
+            f"{text[:64]!r} is no duration. Write 90s, 15m, 1h30m or 5d, milliseconds, or ISO 8601 without years and "
+            "months: PT15M, P30D"
         )
         raise ValueError(msg)
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:5])
     whole = (((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60 + seconds
-    return bounded(whole * 1000 + _milliseconds(match[6]), text)
+    milliseconds = int(match[7] or 0) if match.re is _SHORT else 0
+    return bounded(whole * 1000 + _milliseconds(match[6]) + milliseconds, text)
 
 
 def bounded(length_ms: int, text: str) -> int:

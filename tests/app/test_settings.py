@@ -123,7 +123,7 @@ BAD = {
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
     "DELAY_CALLBACKS": ("*.example.com", "'*.example.com' names no scheme"),
     "DELAY_HTTP_DESTINATIONS": ("hooks.example.com", "'hooks.example.com' names no scheme"),
-    "DELAY_HTTP_GIVE_UP": ("3d", "'3d' is no duration."),
+    "DELAY_HTTP_GIVE_UP": ("3 days", "'3 days' is no duration."),
     "DELAY_HTTP_SECRETS_FILE": ("/no/such/file", "it cannot be read: No such file or directory"),
     "DELAY_CLUSTERS": ("=h:1", "'=h:1' is not of the form name=value"),
     "DELAY_LOG_FORMAT": ("xml", "one of text, json is needed"),

@@ -86,7 +86,10 @@ def test_utc_needs_no_zone() -> None:
         ({"zone": "UTC"}, "delay-zone needs delay-every or delay-cron: when does the message recur?"),
         ({"every": "PT0.999S"}, "delay-every: 'PT0.999S' is less than a second, the shortest interval."),
         ({"every": "0"}, "delay-every: '0' is less than a second, the shortest interval."),
-        ({"every": "P1M"}, "delay-every: 'P1M' is no duration. Write milliseconds, or ISO 8601 without years and"),
+        (
+            {"every": "P1M"},
+            "delay-every: 'P1M' is no duration. Write 90s, 15m, 1h30m or 5d, milliseconds, or ISO",
+        ),
         (
             {"every": "PT1H", "zone": "UTC"},
             "delay-zone is for delay-cron: an interval is the same in every zone. Leave",
@@ -117,10 +120,10 @@ def test_utc_needs_no_zone() -> None:
             "delay-misfire: 'drop' is no policy. Write one of skip, catch-up, catch-up-last, and how late is not too ",
         ),
         ({"every": "PT1H", "misfire": ""}, "delay-misfire: '' is no policy. Write one of skip, catch-up, "),
-        ({"every": "PT1H", "misfire": "skip "}, "delay-misfire: '' is no duration. Write milliseconds, or ISO 8601"),
-        ({"every": "PT1H", "misfire": "skip 1h"}, "delay-misfire: '1h' is no duration."),
+        ({"every": "PT1H", "misfire": "skip "}, "delay-misfire: '' is no duration. Write 90s"),
+        ({"every": "PT1H", "misfire": "skip 1 h"}, "delay-misfire: '1 h' is no duration."),
         ({"every": "PT1H", "misfire": "skip 0"}, "delay-misfire: 'skip 0' delivers nothing, for all is a little late"),
-        ({"every": "PT1H", "jitter": "1s"}, "delay-jitter: '1s' is no duration."),
+        ({"every": "PT1H", "jitter": "1sec"}, "delay-jitter: '1sec' is no duration."),
     ],
 )
 def test_what_is_wrong_is_refused_with_a_sentence(said: dict[str, str], says: str) -> None:

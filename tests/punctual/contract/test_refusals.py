@@ -59,7 +59,7 @@ def refusal(*headers: tuple[str, bytes | None]) -> Refusal:
         (
             [TO, ("delay-after", b"P1M")],
             "malformed",
-            "delay-after: 'P1M' is no duration. Write milliseconds, or ISO 8601 without years and months",
+            "delay-after: 'P1M' is no duration. Write 90s, 15m, 1h30m or 5d, milliseconds, or ISO",
         ),
         ([TO, ("delay-at", b"1767225600000000")], "malformed", "more than 15 digits"),
         ([TO, ("delay-at", None)], "malformed", "delay-at: '' is no time."),

@@ -10,7 +10,8 @@ from punctual.contract import native
 from punctual.contract.request import Headers, Refusal, Request
 from punctual.contract.request import decode as decode_request
 from punctual.contract.request import encode as encode_request
-from punctual.contract.retry import Backoff, parse_backoff, parse_span, retry_id
+from punctual.contract.retry import Backoff, parse_backoff, retry_id
+from punctual.contract.times import parse_duration
 from tests.punctual.contract.records import NOW, FakeRecord
 
 ASKS: Headers = [("delay-to", b"orders"), ("delay-retry", b"exponential 1s 2 1h"), ("delay-max-attempts", b"8")]
@@ -185,7 +186,7 @@ def test_what_is_wrong_has_a_code_and_a_sentence(headers: Headers, reason: str, 
 def test_a_backoff_can_be_written_in_every_duration_of_the_contract() -> None:
     spans = {"500ms": 500, "2s": 2_000, "15m": 900_000, "1h": 3_600_000, "1d": 86_400_000, "PT1M": 60_000, "7": 7}
 
-    assert {text: parse_span(text) for text in spans} == spans
+    assert {text: parse_duration(text) for text in spans} == spans
     assert parse_backoff("exponential 1000 1.5 PT1H jitter") == Backoff(1_000, 1.5, 3_600_000, jitter=True)
 
 

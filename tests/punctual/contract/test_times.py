@@ -145,9 +145,18 @@ def test_a_sentence_shows_only_the_beginning_of_what_was_sent(parse: type[int]) 
         ("PT36H", 129_600_000),
         ("PT90M", 5_400_000),
         ("PT1H30S", 3_630_000),
+        ("15m", 900_000),
+        ("1h30m", 5_400_000),
+        ("5d", 432_000_000),
+        ("1w1d1h1m1s1ms", 694_861_001),
+        ("250ms", 250),
+        ("0.25s", 250),
+        ("1.0001s", 1_001),
+        ("90m", 5_400_000),
+        ("0s", 0),
     ],
 )
-def test_a_duration_is_milliseconds_or_iso_8601_of_weeks_days_and_below(text: str, milliseconds: int) -> None:
+def test_a_duration_is_milliseconds_or_units_or_iso_8601_of_weeks_days_and_below(text: str, milliseconds: int) -> None:
     assert parse_duration(text) == milliseconds
 
 
@@ -169,18 +178,30 @@ def test_a_duration_is_milliseconds_or_iso_8601_of_weeks_days_and_below(text: st
         "PT-5S",
         "+PT5S",
         "pt5s",
-        "5s",
+        "5S",
+        "1y",
+        "5m1h",
+        "1.5h",
+        "-5s",
+        "5 s",
+        "s",
+        "5s\n",
+        "٣s",
+        "1s" * 1_000,
         "PT1S1M",
         "P٣D",
         "PT1S\n",
     ],
 )
 def test_anything_else_is_no_duration_years_and_months_among_it(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no duration. Write milliseconds, or ISO 8601 without years and months"):
+    with pytest.raises(
+        ValueError,
+        match=r"is no duration. Write 90s, 15m, 1h30m or 5d, milliseconds, or ISO 8601 without years and months",
+    ):
         parse_duration(text)
 
 
-@pytest.mark.parametrize("text", ["P99999999999D", "PT9999999999999S", "P" + "9" * 5000 + "W"])
+@pytest.mark.parametrize("text", ["P99999999999D", "PT9999999999999S", "P" + "9" * 5000 + "W", "9" * 100 + "d"])
 def test_a_duration_beyond_15_digits_of_milliseconds_is_refused_in_any_notation(text: str) -> None:
     with pytest.raises(ValueError, match="is too long"):
         parse_duration(text)
