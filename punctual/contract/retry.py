@@ -22,8 +22,12 @@ _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
 _LETTERS: Final = 256
 #: The longest id of an attempt: a namespace's name fits before it.
 _LONGEST: Final = ID_BYTES - 64
-#: What the id of an attempt ends with: its number and, unless it was too long, the destination.
-_ATTEMPT_ID: Final = re.compile(r"~(\d{1,9})(?:~([^~@]+)(?:@[^~]*)?)?\Z", re.ASCII)
+#: What `retry_id` returns, within a namespace or not: a user's id may well end with a tilde and digits.
+_HASHED: Final = r"(?:\A|/)[0-9a-f]{32}~(\d{1,9})\Z"
+_NAMED: Final = r"~(\d{1,9})~([^~@]+)(?:@[^~]*)?\Z"
+_ATTEMPT: Final = re.compile(rf"{_HASHED}|{_NAMED}", re.ASCII)
+#: Of these, what names a record by its place, or by the digest of its content.
+_ATTEMPT_AT_RECORD: Final = re.compile(rf"{_HASHED}|(?:-\d+-\d+|#[0-9a-f]{{16}}){_NAMED}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +94,10 @@ def names_attempt(id_: str, attempt: int, topic: str | None) -> bool:
 
     None stands for any topic.
     """
-    found = _ATTEMPT_ID.search(id_)
-    if found is None or int(found[1]) != attempt:
+    found = _ATTEMPT.search(id_)
+    if found is None or int(found[1] or found[2]) != attempt:
         return False
-    return found[2] is None or topic in (None, found[2])
+    return found[3] is None or topic in (None, found[3])
 
 
 def copy_source(source: str, due: bytes | None, key: bytes | None, value: bytes | None) -> str:
@@ -145,7 +149,7 @@ def _failed(request: Request, said: dict[str, str], source: str, *, forwarded: b
     read_from = source.rsplit("-", 2)[0]
     topic = None if read_from in ("", request.input) else read_from
     id_ = said.get(names.ID, "")
-    is_of_another = forwarded and _ATTEMPT_ID.search(id_) is not None and not names_attempt(id_, count, topic)
+    is_of_another = forwarded and _ATTEMPT_AT_RECORD.search(id_) is not None and not names_attempt(id_, count, topic)
     return 1 if is_of_another else count
 
 

@@ -80,6 +80,8 @@ def test_each_record_that_fails_has_a_retry_of_its_own_whatever_headers_it_share
         ("orders-4-1~7~lines", 2),
         ("billing:orders-4-1", 2),
         ("reminder", 2),
+        ("order~7", 2),
+        (f"{'0' * 31}~7", 2),
     ],
 )
 def test_a_count_that_was_copied_from_another_message_does_not_hold(id_: str, attempt: int) -> None:

@@ -77,13 +77,21 @@ def forwarded(headers: Headers, key: bytes | None = b"k", value: bytes | None = 
 @pytest.mark.parametrize(
     ("id_", "source", "attempt"),
     [
-        (b"x~3~orders", b"delay-requests-1-9", b"4"),
-        (b"x~3~other", b"delay-requests-1-9", b"4"),  # by way of several topics for retries
-        (b"x~3~orders", b"orders-0-7", b"4"),
-        (b"team/x~3", b"orders-0-7", b"4"),
-        (b"x~3~other", b"orders-0-7", b"2"),
-        (b"x~2~orders", b"orders-0-7", b"2"),
+        (b"x-0-1~3~orders", b"delay-requests-1-9", b"4"),
+        (b"x-0-1~3~other", b"delay-requests-1-9", b"4"),  # by way of several topics for retries
+        (b"x-0-1~3~orders", b"orders-0-7", b"4"),
+        (b"team/" + b"0" * 32 + b"~3", b"orders-0-7", b"4"),
+        (b"x-0-1~3~other", b"orders-0-7", b"2"),
+        (b"x-0-1~2~orders", b"orders-0-7", b"2"),
+        (b"x@1#" + b"0" * 16 + b"~2~orders", b"orders-0-7", b"2"),
+        (b"team/" + b"0" * 32 + b"~2", b"orders-0-7", b"2"),
         (b"reminder-42", b"delay-requests-1-9", b"4"),  # a program has counted itself
+        (b"order~5", b"delay-requests-1-9", b"4"),
+        (b"order~5", b"orders-0-7", b"4"),
+        (b"billing/order~5", b"orders-0-7", b"4"),
+        (b"order~5~eu", b"orders-0-7", b"4"),
+        (b"https://example.org/~5", b"orders-0-7", b"4"),
+        (b"https://example.org/~5~orders", b"orders-0-7", b"4"),
     ],
 )
 def test_a_count_holds_unless_the_id_beside_it_names_another_attempt(id_: bytes, source: bytes, attempt: bytes) -> None:
@@ -101,8 +109,9 @@ def test_who_reads_a_plain_topic_says_where_so_that_a_repeat_is_recognised() -> 
     assert decode(source, *ASKS).id == decode(*ASKS, source, offset=99).id == "orders-0-17~2~orders"
 
 
-def test_an_id_that_is_asked_for_is_kept() -> None:
-    assert decode(("delay-id", b"mine"), *ASKS).id == "mine"
+@pytest.mark.parametrize("id_", ["mine", "order~5", "order~5~eu", "https://example.org/~5"])
+def test_an_id_that_is_asked_for_is_kept(id_: str) -> None:
+    assert decode(("delay-id", id_.encode()), *ASKS).id == id_
 
 
 def test_groups_that_retry_the_same_record_elsewhere_do_not_replace_each_others() -> None:
