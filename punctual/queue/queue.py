@@ -20,9 +20,10 @@ from punctual.queue.backlog import Backlog
 from punctual.queue.breaker import Breaker
 from punctual.queue.held import Held
 from punctual.queue.intake import Intake
+from punctual.queue.last_attempt import make_letter
 from punctual.queue.markers import Markers
 from punctual.queue.message import Message
-from punctual.queue.outbox import Outbox, send_surely
+from punctual.queue.outbox import Outbox
 from punctual.queue.reporter import Reporter
 from punctual.queue.stats import Stats
 
@@ -221,15 +222,14 @@ class DelayQueue:
         self._done(message)
         self.breaker.failed()
         self.stats.nacked += 1
-        if self._markers.is_over(message.attempt + 1) and time.monotonic() >= message.deadline:
-            pass  # its marker brings it back, and whoever reads it then makes the letter: another one would be a second
-        elif self._markers.is_over(message.attempt + 1):
+        if not self._markers.is_over(message.attempt + 1):
+            await self._outbox.put(self._markers.later(message, after_ms))
+            return
+        hold_s = self._markers.timeout_ms / 1_000 + 2 * self._ack_timeout_s
+        if await make_letter(self._connection, self._markers, message, error, time.monotonic, hold_s):
             # The letter is there before the marker goes: if this process dies between, there are two of it, not none.
-            await send_surely(self._connection, [self._markers.exhausted(message, error)])
             self.stats.exhausted += 1
             await self._outbox.put(self._markers.end(message))
-        else:
-            await self._outbox.put(self._markers.later(message, after_ms))
 
     async def prolong(self, message: Message, by: timedelta) -> None:
         """Hear that a message takes longer."""
@@ -237,7 +237,7 @@ class DelayQueue:
             raise InvalidOptionError(f"{message!r} is settled: there is nothing to extend.")
         by_ms, now = span_ms(by, "by"), time.monotonic()
         await self._connection.send(self._markers.later(message, by_ms))
-        if now < message.deadline:
+        if time.monotonic() < message.deadline:  # else its marker may have brought it back before
             message.deadline = now + by_ms / 1000
             self._held.watch(message)
 

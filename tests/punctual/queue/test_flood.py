@@ -98,7 +98,8 @@ class Topic:
 
     def _deliver(self, asked: Asked) -> None:
         del self._pending[asked.id]
-        self.put(asked.value or b"", [*asked.headers, ("delay-id", asked.id.encode())])
+        due = b"%d" % asked.due_ms
+        self.put(asked.value or b"", [*asked.headers, ("delay-id", asked.id.encode()), ("delay-due", due)])
 
 
 class Clocked(Intake):
