@@ -40,7 +40,7 @@ class _Failure(msgspec.Struct, rename="camel"):
 
 
 _encode = msgspec.json.Encoder().encode
-_body = Reader(_Body, "postTime")
+_body = Reader(_Body, "postTime", objects=("headers",))
 _failure = Reader(_Failure, "")
 
 

@@ -505,6 +505,37 @@ async def test_records_that_are_dear_are_taken_in_shorter_slices(
         assert stage.stores[0].counts.total == 50
 
 
+async def test_others_get_their_turn_after_each_large_record_that_is_dear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, spent, turns = asyncio.get_running_loop(), [0.0], list[int]()
+    async with Stage(tmp_path) as stage:
+        real = loop.time
+        monkeypatch.setattr(loop, "time", lambda: real() + spent[0])
+        builder = stage.partition._builder
+        decode, read = native.decode, builder._ingest.read
+
+        def dear(record: Any) -> Any:
+            spent[0] += 0.04
+            return decode(record)
+
+        def counted(*given: Any) -> Any:
+            found = read(*given)
+            turns.append(len(found))
+            return found
+
+        monkeypatch.setattr(builder._ingest, "_dialect", lambda _: SimpleNamespace(decode=dear))
+        monkeypatch.setattr(builder._ingest, "read", counted)
+        records = [
+            stage.logs[0].record(NOW, delay_id=f"{number}", delay_to="orders", delay_after="PT1H", delay_jitter="1")
+            for number in range(6)
+        ]
+        await stage.partition.offer([replace(record, value=b"x" * 100_000) for record in records])
+
+        assert turns == [1] * 6
+        assert stage.stores[0].counts.total == 6
+
+
 async def test_outcomes_that_are_dear_are_taken_in_several_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,11 +95,17 @@ REFUSED: dict[str, dict[str, Case]] = {
             "malformed", "`$.topic` is there twice", _json(COUNTDOWN, '{"topic":"t","message":[1.5],"topic":"t"}')
         ),
         "another destination": Case("malformed", "`$.topic` is 'T'", beside(COUNTDOWN, delay_to=b"x")),
+        "thousands of fields": Case(
+            "too-large", "more than 1,000 fields", _json(COUNTDOWN, '{"message":1' + ',"a":1' * 1_000 + "}")
+        ),
     },
     "airtel": {
         **_common(AIRTEL, "`$.postTime`"),
         "no JSON": Case("malformed", "not valid JSON: byte 0 does", _json(AIRTEL, "hello")),
         "half of it": Case("malformed", "it ends too early", _json(AIRTEL, '{"topic":"t"')),
+        "thousands of fields": Case(
+            "too-large", "more than 1,000 fields", _json(AIRTEL, '{"value":1' + ',"a":1' * 1_000 + "}")
+        ),
         "no topic": Case("missing-destination", "`$.topic`", _json(AIRTEL, '{"value":"","postTime":1}')),
         "no value": Case("malformed", "`$.value` is missing", _json(AIRTEL, '{"topic":"t","postTime":1}')),
         "no time": Case("missing-due", "`$.postTime`", _json(AIRTEL, '{"topic":"t","value":1}')),
