@@ -70,23 +70,27 @@ def test_the_readme_does_what_it_says(read: Callable[[str], Says]) -> None:
     assert any("SyncDelayClient" in code for code in said)
     if shutil.which("kcat"):
         assert "the topic hello is there" in of(said, "make topic")
-        assert "customer-7: hello from before (delay-id=delay-requests-" in of(said, "-t hello -c 1")
+        assert "customer-7: hello from the past (delay-id=delay-requests-" in of(said, "-t hello -c 1")
 
 
 def test_the_tutorial_does_what_it_says(read: Callable[[str], Says]) -> None:
     said = read("docs/tutorial.md")
 
-    assert of(said, "DelayClient").startswith("b'world' {'delay-id': b'delay-requests-")
+    [scheduled, delivered] = of(said, "DelayClient").splitlines()
+    assert scheduled.startswith("scheduled two messages")
+    assert delivered.startswith("b'world' {'delay-id': b'delay-requests-")
     if shutil.which("kcat"):
         assert of(said, "echo again") == "again\n"
+        assert re.findall(r"\b(accepted|cancelled)\b", of(said, "delay-id=third")) == ["accepted", "cancelled"]
         assert re.findall(r"s: (.*)", of(said, "async for payment")) == [
-            *["the card provider is away"] * 3,
+            *["the card provider is down"] * 3,
             "charged for a lamp",
         ]
         assert of(said, "-t hello -c 3") == "world\nagain\nsurvived\n"
         assert '"outcome":"rescheduled"' in of(said, "punctual show morning")
         assert of(said, "punctual show morning").endswith("\nsurvived\ngood morning\n")
         assert "'Delay-To' is not 'delay-to'" in of(said, "Delay-To")
+        assert "delay-reason=unknown-topic" in of(said, "Delay-To")
 
 
 #: How-tos that begin with a Kafka, and what each delivers in the end: nothing else, and nothing twice.
@@ -94,6 +98,7 @@ DELIVERS = {
     "foreign-topics": {"customer-7: call back", "customer-7: and again"},
     "migrate-from-etf1": {'vid1: "video 1"', 'vid3: "video 3"'},
     "migrate-from-airtel": {'2: {"order":2}', '3: {"order":3}'},
+    "migrate-from-rabbitmq": {"please pay"},
     "migrate-from-sorted-set": {"2: call 2", ": call 3"},
     "migrate-from-spring-retry": {"1: an older order", "2: a new order"},
 }
