@@ -7,7 +7,7 @@ still the current one.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,12 +19,14 @@ from app.kafka import Cluster
 from app.ownership.arrivals import Arrivals
 from app.ownership.catch_up import CatchUp
 from app.ownership.catching_up import CatchingUp
+from app.ownership.destination_end import Expected
 from app.ownership.input_logs import InputLogs
 from app.ownership.recovery import StoreRecovery
 from app.partition.fetched import Fetched
 from app.partition.partition import Partition
 from app.process.tasks import telling
 from app.reports.watermark import Watermark
+from app.route import Route
 from app.throttle.controls import Controls
 from punctual.contract.request import TOPIC_NAME
 from tables import DelayTable, PartitionStore, RecordsGarbled, RecordUnreadable
@@ -163,19 +165,26 @@ class Ownership:
         partition.start(store, self._fatal)
         for topic, stamp_ms in claims.items():
             partition.memory.claim(topic, stamp_ms)
-        await partition.follow_zones(_REPLAN_S, overdue=False)
-        await stages.intake.begin(number, offsets)
-        arrived, read_s = await asyncio.gather(
-            stages.arrivals.look(number, expected), self._catch_up(partition, ends, look, began)
-        )
+        partition.expect([one.row for rows in expected.values() for one in rows.values()])
+        try:
+            await partition.follow_zones(_REPLAN_S, overdue=False)
+            await stages.intake.begin(number, offsets)
+            _, read_s = await asyncio.gather(
+                self._settle(partition, expected), self._catch_up(partition, ends, look, began)
+            )
+        finally:
+            partition.settle(())  # this life ends here, and waits for nothing
         await stages.controls.read()  # what was paused while nobody was here stays so
         if generation == self.generation and partition.working:
-            partition.settle(arrived)
             await partition.follow_zones(_REPLAN_S, overdue=True)
         if asyncio.get_running_loop().time() - read_s > BLIND_S:
             await self._catch_up_again(partition, generation)
         else:
             self._go_live(partition, generation)
+
+    async def _settle(self, partition: Partition, expected: Mapping[Route, Expected]) -> None:
+        """Find out which of the expected rows have arrived; commands for them wait until then."""
+        partition.settle(await self._stages.arrivals.look(partition.number, expected))
 
     async def _catch_up(self, partition: Partition, ends: dict[str, int], look: CatchUp, began: float) -> float:
         """Wait until a partition has caught up; return when that was, by the loop's clock."""

@@ -1,5 +1,6 @@
 """The rows of a partition whose sends are outstanding."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tables import Entry
@@ -7,15 +8,35 @@ from tables.entry import decode
 
 
 class Claims(dict[bytes, Entry]):
-    """Entries by the keys of their rows; a usual one stays undecoded, as the kernel reads it, until somebody asks."""
+    """Entries by the keys of their rows; a usual one stays undecoded, as the kernel reads it, until somebody asks.
+
+    Rows that the last owner may have sent are claimed by their keys alone, because thousands of large ones would need
+    too much memory.
+    """
 
     def __getitem__(self, key: bytes) -> Entry:
         """Return the entry of a row. Raises KeyError if it is not claimed."""
         found: Any = super().__getitem__(key)
         if type(found) is bytes:
             found = self[key] = decode(found)
+        elif callable(found):
+            found = found(key)
         entry: Entry = found
         return entry
+
+    def claim_keys(self, rows: Iterable[bytes], read: Callable[[bytes], Entry | None]) -> None:
+        """Claim rows by their keys alone; `read` returns the entry of one."""
+        claimed: Any = dict.fromkeys(rows, read)
+        self.update(claimed)
+
+    def read(self, rows: Iterable[bytes]) -> None:
+        """Keep the entries of rows that are claimed by their keys alone."""
+        self.update({row: self[row] for row in rows if row in self})
+
+    def has_command(self, key: bytes) -> bool:
+        """Return whether a command was written on a row since it was claimed: then its entry is there."""
+        found: Any = super().__getitem__(key)
+        return not callable(found) and bool(self[key].commands)
 
     def get(self, key: bytes, default: Any = None) -> Any:
         """Return the entry of a row, `default` if it is not claimed."""
@@ -33,4 +54,4 @@ class Claims(dict[bytes, Entry]):
 
     def _decode(self) -> None:
         for key in self:
-            self[key]
+            self[key] = self[key]

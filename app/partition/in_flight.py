@@ -42,6 +42,8 @@ class InFlight:
         #: Rows whose sends are outstanding, until the step that ends them is committed; `_unanswered` have no outcome.
         self.claims = Claims()
         self._unanswered: set[bytes] = set()
+        #: Rows that the last owner may have sent, until it is known which have arrived.
+        self._unknown: Collection[bytes] = ()
         self._routes: dict[bytes, Route] = {}
         self._rows = Counter[Route]()
         #: Scans for due rows begin here; `_held` has the first row passed over of each route that is blocked.
@@ -63,6 +65,7 @@ class InFlight:
         for left in (self.claims, self._unanswered, self._routes, self._rows, self._held, self.aside, self._late):
             left.clear()
         self.tries.clear()
+        self._unknown = ()
         self.cursor, self._step, self._skipped, self.full, self.row_bytes = b"", None, None, False, 1
 
     # being sent ------------------------------------------------------------------------------------------------------
@@ -82,8 +85,22 @@ class InFlight:
         self._routes.update(dict.fromkeys(claimed, route))
         self._rows[route] += len(claimed)
 
+    def claim_unknown(self, rows: Collection[bytes], read: Callable[[bytes], Entry | None]) -> None:
+        """Mark rows as being sent that the last owner may have sent; `read` returns the entry of one."""
+        self._unknown = rows
+        self._unanswered.update(rows)
+        self.claims.claim_keys(rows, read)
+
+    def end_unknown(self) -> list[bytes]:
+        """End the claims of such rows that have no outcome; return those that a command was written on instead."""
+        rows, self._unknown = [row for row in self._unknown if row in self._unanswered], ()
+        self.end(row for row in rows if not self.claims.has_command(row))
+        return [row for row in rows if row in self.claims]
+
     def answered(self, outcome: Outcome) -> Sequence[Outcome]:
         """Return what an outcome says of rows that still wait for one."""
+        if self._unknown:  # it may be of a send of this process before it lost the partition, and be applied to entries
+            self.claims.read(outcome.rows if isinstance(outcome, Delivered) else (outcome.row,))
         if not isinstance(outcome, Delivered):
             answered = outcome.row in self._unanswered
             self._unanswered.discard(outcome.row)

@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from app.clock import FAST_MS
 from app.errors import InputGone
@@ -131,15 +131,22 @@ class Partition:
         """Fire what is due from now on."""
         self._state = State.LIVE
 
+    def expect(self, rows: Collection[bytes]) -> None:
+        """Have commands wait on rows that the last owner may have sent, until settle(), as if they were being sent.
+
+        A command that gave one another row meanwhile would have a message sent again that has arrived.
+        """
+        self.in_flight.claim_unknown(rows, self.store.entry)
+
     def settle(self, arrived: Iterable[Arrived]) -> None:
-        """Take for delivered what had arrived before, if it is still what is waiting."""
+        """Take those of the expected rows for delivered that have arrived; the others have not been sent."""
         settled = 0
         for one in arrived:
-            entry = None if self.in_flight.busy(one.row) else self.store.entry(one.row)
-            if entry is not None and entry.source == one.source:
-                self.in_flight.claim(one.row, entry)
+            if self.in_flight.waits(one.row):
                 self.tell(Delivered([one.row], one.offset, one.topic, one.partition, one.at_ms))
                 settled += 1
+        for row in self.in_flight.end_unknown():
+            self.tell(Unsent(row))
         if settled:
             sentence = "partition %d: %d messages that its last owner had sent are not sent again"
             log.info(sentence, self.number, settled, extra={"partition": self.number})

@@ -8,8 +8,8 @@ from tests.simulation.evidence import Evidence
 _BLINDING = {"node down", "leader", "refuse", "hold", "load", "lag", "clock"}
 
 
-#: Commands that move a message to where it was, or an occurrence to where another one may have been: it is not looked
-#: for then.
+#: Commands that move an occurrence to a due time that another one may have had. Both look the same at the destination,
+#: so the next owner does not look for a moved one (docs/explanation/guarantees.md#what-may-come-twice).
 _MOVING = {"deliver-now", "reschedule"}
 
 
@@ -33,8 +33,8 @@ def sent_again(evidence: Evidence) -> Iterator[str]:
 
 
 def _moved(evidence: Evidence) -> Iterator[tuple[str, int]]:
-    """Return the sources of messages with the due times that commands have moved them to."""
+    """Return the sources of recurring messages with the due times that commands have moved an occurrence to."""
     for event in evidence.events:
         ask, by = evidence.asks.get(event["source"]), evidence.asks.get(event.get("by", ""))
-        if event["event"] == "rescheduled" and ask is not None and by is not None and by.op in _MOVING:
+        if event["event"] == "rescheduled" and ask is not None and ask.recurs and by is not None and by.op in _MOVING:
             yield event["source"], event["due"]

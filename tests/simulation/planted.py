@@ -23,6 +23,7 @@ from app.ownership import arrivals, destination_end
 from app.ownership.catching_up import CatchingUp
 from app.ownership.changelog_guard import ChangelogGuard
 from app.ownership.destination_end import DestinationEnd
+from app.partition.arrived import Arrived
 from app.partition.partition import Partition
 from app.reports.watermark import Watermark
 from app.route import Route
@@ -318,6 +319,17 @@ def _by_id(copy_of: Any) -> Any:
     return planted
 
 
+def _claimed_when_known(settle: Any) -> Any:
+    def planted(self: Partition, arrived: list[Arrived]) -> None:
+        for one in arrived:
+            entry = None if self.in_flight.busy(one.row) else self.store.entry(one.row)
+            if entry is not None:
+                self.in_flight.claim(one.row, entry)
+        settle(self, arrived)
+
+    return planted
+
+
 def _restored_from_what_is_there(_: Any) -> Any:
     async def planted(self: ChangelogGuard, number: int, store: PartitionStore, found: Any, **_: Any) -> PartitionStore:
         found.trusted = False
@@ -370,6 +382,10 @@ BUGS: dict[str, list[Bug]] = {
         for of in (arrivals, destination_end)
         for what, make in (("copy_of", _by_id), ("content_of", _never))
     ],
+    "a command does not wait until it is known whether its message has arrived": [
+        (Partition, "expect", _unheard),
+        (Partition, "settle", _claimed_when_known),
+    ],
     "a partition fires before it has caught up": [(CatchingUp, "wait", _nothing)],
     "exactly once, the last owner is fenced after the changelog's end is read": [
         (TransactionalJournal, "fence", _nothing),
@@ -414,6 +430,7 @@ BUGS: dict[str, list[Bug]] = {
 BEGINS = {
     "messages do not wait for what is known to be unread": 490,
     "a batch of an aborted transaction keeps its numbers": 20,
+    "a command does not wait until it is known whether its message has arrived": 1_710,
     "a callback that is not taken is forgotten": 25,
     "an ending is forgotten before the watermark has passed it": 1_030,
     "an id that comes again in the step of its delivery is not found": 460,

@@ -18,6 +18,8 @@ _ENOUGH = 2_000
 #: Runs in which a request was refused for want of room that a step had accepted which was not kept: of a zombie, and of
 #: a worker that crashed before it had written it.
 _RETOLD = (1_080, 2_993)
+#: Runs in which a command comes for a message that had arrived when its worker died: for a plain one, and for a series.
+_ARRIVED = (1_714, 2_332)
 _TREE = Path(__file__).parents[2]
 
 
@@ -35,6 +37,11 @@ def test_the_promise_is_kept_in_some_runs() -> None:
 
 @pytest.mark.parametrize("seed", _RETOLD)
 def test_a_request_that_was_accepted_by_a_step_that_was_not_kept_is_not_lost(seed: int) -> None:
+    assert not failures(list(run_all(range(seed, seed + 1))))
+
+
+@pytest.mark.parametrize("seed", _ARRIVED)
+def test_a_message_that_has_arrived_is_not_sent_again_for_a_command(seed: int) -> None:
     assert not failures(list(run_all(range(seed, seed + 1))))
 
 
