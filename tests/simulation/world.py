@@ -129,7 +129,7 @@ class World:
         self.fates: dict[str, Fault] = {}
         self.troubles: list[str] = []
         self.crashes = 0
-        self._calm = self.over = False
+        self._calm = self._ending = self.over = False
         #: What each order was taken to have been given at; several, if it was read again after a crash.
         self.stamps: dict[str, set[int]] = defaultdict(set)
 
@@ -227,7 +227,7 @@ class World:
 
     def start_again(self, slot: str) -> None:
         """Start a worker in a slot whose last one has ended."""
-        if self.slots.get(slot, self) is None:
+        if not self._ending and self.slots.get(slot, self) is None:
             self.start(slot)
 
     async def stop(self, worker: Worker) -> bool:
@@ -271,6 +271,7 @@ class World:
     # the end ---------------------------------------------------------------------------------------------------------
     async def _begin_anew(self) -> None:
         """End all workers, and have one on an empty disk take over."""
+        self._ending = True  # a restart that began earlier must not start one of them again
         for worker in [worker for worker in self.slots.values() if worker is not None]:
             if self.plan.orderly and worker.ready:
                 await self.stop(worker)
@@ -278,6 +279,7 @@ class World:
                 self.slots[worker.slot] = None
                 worker.end()
         self.slots.clear()
+        self._ending = False
         self.start(_LAST)
         await self.settled()
 
