@@ -78,6 +78,30 @@ def schedule_of(rule: Recurrence) -> cron.Schedule | None:
     return schedule
 
 
+def planned_here(series: Series) -> int | None:
+    """Return when the occurrence of a series is planned by this worker's rules of its zone.
+
+    None if it has no zone, or if these rules have no such time before its end.
+    """
+    rule, extra = rule_of(series), is_between(series)
+    planned_ms, schedule = series.planned_ms + extra, schedule_of(rule)
+    if schedule is None or planned_ms % 1000:
+        return None
+    found = schedule.replanned(planned_ms // 1000, rule.offset_s)
+    if found is None or (found * 1000 != planned_ms and rule.until_ms is not None and found * 1000 > rule.until_ms):
+        return None
+    if found * 1000 == planned_ms:
+        return series.planned_ms
+    closed = tuple(span for span in rule.held if span[1] != PAUSED_MS)
+    here_ms = plan.after(msgspec.structs.replace(rule, held=closed), found * 1000 - 1)
+    return None if here_ms is None else here_ms - extra
+
+
+def is_between(series: Series) -> bool:
+    """Return whether the occurrence of a series in a zone is run in addition: its time is just before a planned one."""
+    return series.planned_ms % 1000 != 0
+
+
 def _encoded(rule: Rule) -> bytes:
     """Return a rule as older workers write it, as far as it has nothing that they do not know."""
     fields = msgspec.structs.astuple(rule)
@@ -216,7 +240,9 @@ def _rest(series: Series, due_ms: int) -> tuple[Plan, Passed | None]:
     """Return what is planned after an occurrence: one that was put off takes the place of others."""
     rule = rule_of(series)
     left = None if rule.count is None else max(0, rule.count - series.number)
-    rest = Plan(rule, series.planned_ms, left)
+    # One that was sent by other rules of its zone has used up its local time, which these may plan later.
+    here_ms = None if rule.offset_s is None else planned_here(series)
+    rest = Plan(rule, max(series.planned_ms, here_ms or 0), left)
     return (
         rest.past(due_ms, "moved") if due_ms > series.planned_ms + rule.jitter_at(series.planned_ms) else (rest, None)
     )

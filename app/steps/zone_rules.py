@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.steps import plan
 from app.steps.context import Context
 from app.steps.events import ZONE_RULES
-from app.steps.occurrences import due_of, is_as_planned, rule_of, schedule_of, with_rule
-from app.steps.plan import PAUSED_MS, Rule
+from app.steps.occurrences import due_of, is_as_planned, is_between, planned_here, rule_of, with_rule
+from app.steps.plan import PAUSED_MS
 from app.steps.step import Step
 from app.steps.transitions import ended
 from tables import Entry, Series, keys
@@ -49,31 +48,16 @@ def replanned(entry: Entry, row: bytes) -> Replanned | None:
     series = entry.series
     if series is None or entry.replaced:
         return None
-    rule, extra = rule_of(series), series.planned_ms % 1000 != 0
-    planned_ms = _planned(rule, series.planned_ms + extra)
+    rule, planned_ms = rule_of(series), planned_here(series)
     if planned_ms is None:
         return None
-    new = with_rule(series, rule, planned_ms - extra, series.number)
-    if new == series or (planned_ms == series.planned_ms + extra and rule.offset_s is None):
+    new = with_rule(series, rule, planned_ms, series.number)
+    if new == series or (planned_ms == series.planned_ms and rule.offset_s is None):
         return None
     due_ms = entry.asked_due(row)
-    if not extra and due_ms != PAUSED_MS and is_as_planned(series, entry.id, due_ms):
+    if not is_between(series) and due_ms != PAUSED_MS and is_as_planned(series, entry.id, due_ms):
         due_ms = due_of(rule, entry.id, planned_ms)
     return Replanned(*_having(entry, new).within(due_ms))
-
-
-def _planned(rule: Rule, before_ms: int) -> int | None:
-    """Return when an occurrence is planned that other rules of a zone have planned before."""
-    schedule = schedule_of(rule)
-    if schedule is None or before_ms % 1000:
-        return None
-    found = schedule.replanned(before_ms // 1000, rule.offset_s)
-    if found is None or (found * 1000 != before_ms and rule.until_ms is not None and found * 1000 > rule.until_ms):
-        return None
-    if found * 1000 == before_ms:
-        return before_ms
-    closed = tuple(span for span in rule.held if span[1] != PAUSED_MS)
-    return plan.after(msgspec.structs.replace(rule, held=closed), found * 1000 - 1)
 
 
 def _having(entry: Entry, series: Series) -> Entry:

@@ -11,6 +11,7 @@ from app.partition.replanning import Replanning
 from app.steps.context import Context
 from app.steps.plan import PAUSED_MS
 from app.steps.step import Step
+from punctual.contract.cron import Schedule
 from tables import Changes, Series, keys
 from tables.entry import encode
 from tests.app.workbench import Event, Workbench
@@ -205,12 +206,34 @@ def test_the_row_of_a_worker_that_kept_no_offset_moves_to_the_nearest_time(bench
     assert bench.pending() == {"nightly": due - HOUR}
 
 
-def test_one_that_is_being_sent_is_left_alone(bench: Workbench, give: Give) -> None:
-    due = daily(bench)
+@pytest.mark.parametrize(("rules", "by"), [("<-01>1", HOUR), ("<+01>-1", -HOUR), ("<-02>2", 2 * HOUR)])
+def test_one_that_is_being_sent_is_left_alone_and_its_local_time_has_no_second_one(
+    bench: Workbench, give: Give, rules: str, by: int
+) -> None:
+    due = daily(bench, delay_count="2")
     row = bench.claim("nightly")
-    give(ZONE, "<+01>-1")
+    give(ZONE, rules)
 
     assert start(bench) == []
     bench.now_ms = due
     bench.run(bench.delivered(row))
-    assert bench.pending() == {"nightly": due + DAY - HOUR}
+    assert bench.pending() == {"nightly": due + DAY + by}
+    assert [event["event"] for event in deliver(bench)] == ["delivered"]
+
+
+@pytest.mark.parametrize("rules", ["<-0007>0:07", "<+0007>-0:07", "<-0030>0:30", "<+01>-1", "<-01>1"])
+@pytest.mark.parametrize("cron", ["0,20,40 9-11 * * *", "*/15 * * * *", "5 * * * *"])
+def test_no_time_is_lost_or_doubled_after_one_that_was_sent_by_other_rules(
+    bench: Workbench, give: Give, cron: str, rules: str
+) -> None:
+    due_s = daily(bench, cron=cron, delay_misfire="catch-up") // 1000
+    row, schedule = bench.claim("nightly"), Schedule(cron, ZONE)
+    following = schedule.after(due_s)
+    assert following is not None
+    give(ZONE, rules)
+    bench.now_ms = due_s * 1000
+    bench.run(bench.delivered(row))
+
+    by_the_new_rules = schedule.replanned(following, 0)
+    assert by_the_new_rules is not None
+    assert bench.pending()["nightly"] == by_the_new_rules * 1000
