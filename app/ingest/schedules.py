@@ -236,10 +236,13 @@ class Schedules:
             step.put(row, entry, raw)
 
     def _is_sent(self, row: bytes, asked: Request, entry: Entry) -> bool:
-        """Return whether the same message is being sent, and to be known again within its dedupe window."""
+        """Return whether the same message is being sent, and to be known again within its dedupe window.
+
+        A series is not: it goes on with the same schedule, whether its occurrence is being sent or waits.
+        """
         window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
         sent = self._claims.get(row)
-        if not window_ms or sent is None or sent.asked_due(row) != asked.due_ms:
+        if not window_ms or sent is None or entry.series is not None or sent.asked_due(row) != asked.due_ms:
             return False
         return content(sent) == content(entry)
 

@@ -1,5 +1,6 @@
 """The last order of an id wins, whichever partitions they came through (records.md#ordering)."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,19 @@ def test_a_repetition_is_known_while_its_message_is_being_sent(bench: Workbench)
     again = bench.schedule("a", NOW, delay_dedupe="PT1M")
 
     assert bench.told()[-1] == ("duplicate", again, None)
+
+
+def test_a_series_that_is_asked_for_again_while_an_occurrence_is_being_sent_goes_on(tmp_path: Path) -> None:
+    """A dedupe window is for messages that are delivered once: a series with a window counts anew, as without one."""
+    with contextlib.closing(Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1", DELAY_DEDUPE_WINDOW="PT1M")) as bench:
+        said = {"delay_to": "orders", "delay_every": "60000", "delay_count": "3", "delay_at": str(NOW)}
+        bench.ask(delay_id="a", **said)
+        row = bench.claim("a")
+        again = bench.ask(delay_id="a", **said)
+
+        assert bench.told()[-1] == ("accepted", source(again), None)
+        bench.run(bench.delivered(row))
+        assert bench.pending() == {"a": NOW + 60_000}
 
 
 def test_commands_on_a_row_that_is_being_sent_are_bounded(bench: Workbench) -> None:
