@@ -12,13 +12,13 @@ from punctual.installing import install_command
 
 USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
 
-  worker       start a worker; its options are those of `faust worker`, its settings are environment variables
-  doctor       say what is wrong with an installation; it needs what the worker needs
-  repartition  give an installation more partitions, while its workers are stopped
+  worker       start a worker: options as for `faust worker`, settings from environment variables
+  doctor       check an installation and report problems; needs the worker's settings
+  repartition  increase the number of partitions, while the workers are stopped
 
 {cli.overview()}
 
-`punctual COMMAND --help` shows what a command takes."""
+`punctual COMMAND --help` shows the options of a command."""
 NO_WORKER = (
     "The worker is not installed. Install it, best in an environment of its own: "
     f"{install_command('punctual-kafka-worker')}."

@@ -13,19 +13,21 @@ from app.faust_host.library_logs import silent
 from app.settings import Settings
 from punctual.cli.terminal import legible_json, legible_lines
 
-_HELP = """Look for what is wrong: brokers, topics, rights, clocks, workers, disk, settings. Nothing is written.
+_HELP = """Check brokers, topics, permissions, clocks, workers, disk and settings. Changes nothing.
 
-Run it with a worker's environment. Exit codes: 0 nothing is wrong, or warnings alone; 1 there are errors; 2 wrong use;
-3 the cluster cannot be reached. docs/reference/doctor.md has all checks.
+Run it with a worker's environment. Exit codes: 0 no errors (warnings are possible); 1 errors; 2 wrong use; 3 the
+cluster cannot be reached. docs/reference/doctor.md lists all checks.
 """
 _FOUND, _UNREACHABLE = 1, 3
 
 
 @click.command("doctor", help=_HELP)
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--acls", type=click.Choice(list(FORMS)), help="Print the rights that are needed, and do no more.")
-@click.option("--acls-of", type=click.Choice(list(WHOSE)), default="worker", show_default=True, help="Whose rights.")
-@click.option("--principal", default="", help="Whom --acls is for, such as User:punctual.")
+@click.option("--acls", type=click.Choice(list(FORMS)), help="Only print the required permissions (ACLs).")
+@click.option(
+    "--acls-of", type=click.Choice(list(WHOSE)), default="worker", show_default=True, help="Whose permissions to print."
+)
+@click.option("--principal", default="", help="Principal for --acls, such as User:punctual.")
 def doctor(form: str, acls: str | None, acls_of: str, principal: str) -> None:
     """Examine the installation of the environment, and end with a code that says how it stands."""
     settings = Settings.from_env()
@@ -51,5 +53,5 @@ def _principal(settings: Settings, given: str) -> str:
     principal = given or (f"User:{settings.login.user}" if settings.login.user else "")
     kind, colon, name = principal.partition(":")
     if not (kind and colon and name):
-        raise click.UsageError("--principal says whom the rights are for, such as --principal User:punctual")
+        raise click.UsageError("name the principal of the permissions, such as --principal User:punctual")
     return principal

@@ -19,14 +19,14 @@ _PROG = "faust -A app"
 
 _HELP = """Punctual: delayed messages for Kafka, on time.
 
-    `faust -A app worker -l info` runs a worker, configured by environment variables alone: docs/reference/settings.md
-    lists them. DELAY_DESTINATIONS says which topics may be delivered to. The other commands ask a worker that runs:
+    `faust -A app worker -l info` runs a worker. Configure it with environment variables: docs/reference/settings.md.
+    DELAY_DESTINATIONS lists the topics that it may deliver to. The other commands talk to a running worker:
     `faust -A app list` is `punctual list`, docs/reference/cli.md.
     """
 _WORKER_HELP = """Run a worker until SIGTERM or Ctrl-C.
 
-    Environment variables say all but how it logs, KAFKA_BOOTSTRAP_SERVERS and DELAY_DESTINATIONS first of all:
-    docs/reference/settings.md. Start more workers, each with a PORT of its own, to share the partitions among them.
+    Configure it with environment variables, at least KAFKA_BOOTSTRAP_SERVERS and DELAY_DESTINATIONS:
+    docs/reference/settings.md. To scale out, start more workers; on the same machine, give each its own PORT.
     """
 #: Options of Faust's that are refused, and the settings that say the same.
 _SETTINGS = {"web_port": "PORT", "web_bind": "HOST", "web_host": "HOST and WORKER_URL", "datadir": "DATADIR"}

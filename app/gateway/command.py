@@ -13,11 +13,10 @@ from app.process.json_log import JsonFormatter
 from app.process.rate_limit_filter import RateLimitFilter
 from app.settings import Settings
 
-_HELP = """Take messages over HTTP until SIGTERM or Ctrl-C, and write them as requests to Kafka, or to a spool while
-Kafka is down.
+_HELP = """Run the HTTP gateway until SIGTERM or Ctrl-C. It writes messages to Kafka, or to disk while Kafka is down.
 
-Environment variables say all but how it logs: KAFKA_BOOTSTRAP_SERVERS, DELAY_APP_ID and DELAY_PARTITIONS as the workers
-have them, and those that begin with DELAY_GATEWAY_; docs/reference/settings.md. docs/how-to/gateway.md says how.
+Configure it with environment variables: KAFKA_BOOTSTRAP_SERVERS, DELAY_APP_ID and DELAY_PARTITIONS as for the workers,
+and those that begin with DELAY_GATEWAY_: docs/reference/settings.md. See docs/how-to/gateway.md.
 """
 _LEVELS = ("debug", "info", "warning", "error")
 _FORMAT = "[%(asctime)s] [%(process)s] [%(levelname)s] %(message)s"

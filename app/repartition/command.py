@@ -15,24 +15,24 @@ from app.settings import Settings
 from punctual.cli.terminal import legible_json, legible_lines
 from tables import TableError
 
-_HELP = """Give the installation more partitions: the changelog is written anew, checked and switched to.
+_HELP = """Increase the number of partitions: write a new changelog, check it, and switch to it.
 
-All workers must be stopped; producers can go on. Run it with a worker's environment, as it was. It can be cut off at
-any point and run again. Exit codes: 0 done, or with --dry-run ready; 1 not done, with a sentence that says why;
-2 wrong use; 3 the cluster cannot be reached. docs/how-to/repartition.md shows it.
+Stop all workers first; producers can continue. Run it with a worker's unchanged environment. If it is interrupted,
+run it again. Exit codes: 0 done, or with --dry-run ready; 1 not done, with the reason; 2 wrong use; 3 the cluster
+cannot be reached. See docs/how-to/repartition.md.
 """
 _NOT_DONE, _UNREACHABLE = 1, 3
 
 
 @click.command("repartition", help=_HELP)
-@click.option("--to", "after", type=click.IntRange(min=1), required=True, help="How many partitions there are to be.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and whether it can be. Nothing is changed.")
-@click.option("--abandon", is_flag=True, help="Leave all as it was, if the new changelog does not hold yet.")
+@click.option("--to", "after", type=click.IntRange(min=1), required=True, help="New number of partitions.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and whether it can be carried out. Changes nothing.")
+@click.option("--abandon", is_flag=True, help="Undo an unfinished repartition.")
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def repartition(after: int, form: str, *, dry_run: bool, abandon: bool) -> None:
     """Change the number of partitions of the environment's installation."""
     if dry_run and abandon:
-        raise click.UsageError("--dry-run and --abandon are not for the same run")
+        raise click.UsageError("--dry-run and --abandon cannot be combined")
     settings = Settings.from_env()
     try:
         with silent("aiokafka"):

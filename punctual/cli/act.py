@@ -27,19 +27,19 @@ _row: Final = msgspec.json.Decoder(_Row).decode
 
 def add_act(parser: Parser) -> None:
     """Take ids or a filter, and how careful to be."""
-    said = "of the message; - reads ids from stdin: one a line, or lines of `punctual list --format json`"
+    said = "ID of a message; - reads IDs from stdin, one per line, or lines of `punctual list --format json`"
     parser.add_argument("ids", nargs="*", metavar="ID", help=said)
-    said = "the same, and never read from stdin: for the id -, or one that begins so"
+    said = "the same, for IDs that are or begin with -"
     parser.add_argument("--id", action="append", default=[], dest="literal", metavar="ID", help=said)
-    said = "only if it is due exactly then: RFC 3339, or epoch milliseconds"
+    said = "only if the message is due exactly then: RFC 3339 or epoch milliseconds"
     parser.add_argument("--if-due", type=moment_ms, metavar="TIME", help=said)
     add_form(parser)
     add_filter(parser)
-    group = parser.add_argument_group("with a filter: all that match, by a job of the workers")
-    group.add_argument("--dry-run", action="store_true", help="count them, and do nothing")
-    group.add_argument("--yes", action="store_true", help="do it however many they are, without a question")
-    group.add_argument("--at-most", type=at_most, metavar="N", help="act on at most N of them, without a count first")
-    group.add_argument("--no-wait", action="store_true", help="only begin the job, and write its name")
+    group = parser.add_argument_group("with a filter: a job changes all matching messages")
+    group.add_argument("--dry-run", action="store_true", help="only count the messages")
+    group.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    group.add_argument("--at-most", type=at_most, metavar="N", help="change at most N messages, without counting first")
+    group.add_argument("--no-wait", action="store_true", help="start the job, print its ID and exit")
     add_worker(parser)
 
 

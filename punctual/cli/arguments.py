@@ -17,38 +17,38 @@ _FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_pre
 
 def add_worker(parser: Parser) -> None:
     """Take which worker to ask, and as whom."""
-    group = parser.add_argument_group("the worker that is asked, any of the installation")
+    group = parser.add_argument_group("connection: any worker of the installation")
     url = os.environ.get("PUNCTUAL_URL") or DEFAULT_URL
-    group.add_argument("--url", default=url, help=f"its address (PUNCTUAL_URL, or {DEFAULT_URL})")
-    what = "who asks; the password is PUNCTUAL_PASSWORD, or asked for. PUNCTUAL_TOKEN is a token instead"
+    group.add_argument("--url", default=url, help=f"address of the worker (PUNCTUAL_URL, or {DEFAULT_URL})")
+    what = "user name; the password comes from PUNCTUAL_PASSWORD or a prompt. Or set PUNCTUAL_TOKEN"
     group.add_argument("--user", metavar="NAME", help=what)
 
 
 def add_form(parser: Parser) -> None:
     """Take how to write what is found."""
-    said = "table for people, or JSON: an object a line (table)"
+    said = "output format; json writes one object per line (default: table)"
     parser.add_argument("--format", choices=(TABLE, JSON), default=TABLE, help=said)
 
 
 def add_watch(parser: Parser) -> None:
     """Take whether to show it again and again."""
-    said = f"show it again every so many seconds ({_WATCH_S:g}), until Ctrl-C"
+    said = f"refresh every SECONDS (default: {_WATCH_S:g}), until Ctrl-C"
     parser.add_argument("--watch", nargs="?", type=seconds, const=_WATCH_S, metavar="SECONDS", help=said)
 
 
 def add_filter(parser: Parser) -> None:
     """Take which messages."""
-    group = parser.add_argument_group("which messages: those that fit all that is given")
-    group.add_argument("--to", metavar="TOPIC", help="for this topic, or this URL or what it begins with")
-    when = "RFC 3339, epoch milliseconds, now, or a span from now on: 15m, 2h, 1d"
-    group.add_argument("--due-from", type=moment_ms, metavar="TIME", help=f"due then or later: {when}")
-    group.add_argument("--due-to", type=moment_ms, metavar="TIME", help="due then or earlier")
-    group.add_argument("--key", help="with this key")
-    group.add_argument("--header", metavar="NAME[:VALUE]", help="with this header, and perhaps this value")
-    said = "asked for by this topic, topic-partition, or topic-partition-offset"
+    group = parser.add_argument_group("filter: messages that match all of these")
+    group.add_argument("--to", metavar="TOPIC", help="destination: a topic, a URL, or the beginning of a URL")
+    when = "RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
+    group.add_argument("--due-from", type=moment_ms, metavar="TIME", help=f"due at this time or later: {when}")
+    group.add_argument("--due-to", type=moment_ms, metavar="TIME", help="due at this time or earlier")
+    group.add_argument("--key", help="message key")
+    group.add_argument("--header", metavar="NAME[:VALUE]", help="header with this name, and this value if you give one")
+    said = "requested through this topic, topic-partition, or topic-partition-offset"
     group.add_argument("--source", metavar="SOURCE", help=said)
-    group.add_argument("--id-prefix", metavar="TEXT", help="with an id that begins so")
-    group.add_argument("--namespace", metavar="NAME[,NAME…]", help="with an id of this namespace, or one of these")
+    group.add_argument("--id-prefix", metavar="TEXT", help="IDs that begin with TEXT")
+    group.add_argument("--namespace", metavar="NAME[,NAME…]", help="IDs of these namespaces")
     group.add_argument("--recurring", action="store_const", const="yes", help="recurring messages only")
 
 

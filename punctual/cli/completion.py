@@ -39,7 +39,7 @@ autoload -U +X bashcompinit && bashcompinit"""
 
 def add_arguments(parser: Parser) -> None:
     """Take a shell."""
-    said = f'for which: eval "$({PROG} completion bash)" in ~/.bashrc, or zsh in ~/.zshrc, after compinit'
+    said = f'shell; add to ~/.bashrc: eval "$({PROG} completion bash)", or to ~/.zshrc, after compinit, with zsh'
     parser.add_argument("shell", choices=("bash", "zsh"), metavar="{bash,zsh}", help=said)
 
 

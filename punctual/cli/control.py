@@ -22,7 +22,7 @@ def add_object(parser: Parser) -> None:
     """Take a destination, or the id of a recurring message."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("destination", nargs="?", metavar="DESTINATION", help="a topic, or the origin of URLs")
-    group.add_argument("--id", metavar="ID", help="a recurring message, by its id")
+    group.add_argument("--id", metavar="ID", help="ID of a recurring message, instead of a destination")
 
 
 def command_series(options: Options, act: str) -> Exit:

@@ -21,23 +21,23 @@ _FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "writte
 
 def add_arguments(parser: Parser) -> None:
     """Take one, or which, and how many."""
-    parser.add_argument("place", nargs="?", metavar="PARTITION-OFFSET", help="show this one, whole")
-    parser.add_argument("--raw", action="store_true", help="of one, write the value alone, byte for byte")
-    said = f"so many at most ({_LIMIT}); 0 for all"
+    parser.add_argument("place", nargs="?", metavar="PARTITION-OFFSET", help="show this dead letter in full")
+    parser.add_argument("--raw", action="store_true", help="with PARTITION-OFFSET: write only the value, byte for byte")
+    said = f"maximum number of rows (default: {_LIMIT}); 0 for all"
     parser.add_argument("--limit", type=count_of(0), default=_LIMIT, metavar="COUNT", help=said)
     add_form(parser)
     add_watch(parser)
-    group = parser.add_argument_group("which dead letters: those that fit all that is given")
-    group.add_argument("--reason", metavar="CODE", help="with this code")
-    group.add_argument("--to", metavar="TOPIC", help="for this topic, or this URL or what it begins with")
-    group.add_argument("--id-prefix", metavar="TEXT", help="with an id that begins so; without an id, with a source")
-    said = "of requests of this topic, topic-partition, or topic-partition-offset"
+    group = parser.add_argument_group("filter: dead letters that match all of these")
+    group.add_argument("--reason", metavar="CODE", help="reason code, such as unknown-topic")
+    group.add_argument("--to", metavar="TOPIC", help="destination: a topic, a URL, or the beginning of a URL")
+    group.add_argument("--id-prefix", metavar="TEXT", help="IDs (without an ID, sources) that begin with TEXT")
+    said = "requested through this topic, topic-partition, or topic-partition-offset"
     group.add_argument("--source", metavar="SOURCE", help=said)
-    when = "RFC 3339, epoch milliseconds, or a span before now: 15m, 2h, 1d"
-    group.add_argument("--written-from", type=past_ms, metavar="TIME", help=f"written then or later: {when}")
-    group.add_argument("--written-to", type=past_ms, metavar="TIME", help="written then or earlier")
-    group.add_argument("--sent-again", choices=("yes", "no"), help="whether it was sent again")
-    group.add_argument("--namespace", metavar="NAME[,NAME…]", help="with an id of this namespace, or one of these")
+    when = "RFC 3339, epoch milliseconds, or before now: 15m, 2h, 1d"
+    group.add_argument("--written-from", type=past_ms, metavar="TIME", help=f"written at this time or later: {when}")
+    group.add_argument("--written-to", type=past_ms, metavar="TIME", help="written at this time or earlier")
+    group.add_argument("--sent-again", choices=("yes", "no"), help="whether it has been sent again")
+    group.add_argument("--namespace", metavar="NAME[,NAME…]", help="IDs of these namespaces")
     add_worker(parser)
 
 

@@ -20,7 +20,7 @@ _PATIENCE: Final = "30s"
 
 def add_arguments(parser: Parser) -> None:
     """Take a filter, and how long to wait for what is missing."""
-    said = f"how long to wait for partitions that no worker serves ({_PATIENCE})"
+    said = f"maximum wait for partitions that no worker serves (default: {_PATIENCE})"
     parser.add_argument("--patience", type=span, default=span(_PATIENCE), metavar="SPAN", help=said)
     add_filter(parser)
     add_worker(parser)

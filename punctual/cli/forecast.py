@@ -18,10 +18,10 @@ _ROWS: Final = 3
 
 def add_arguments(parser: Parser) -> None:
     """Take a span, or nothing for all there is."""
-    said = "begin there: RFC 3339, epoch milliseconds, now, or a span from now on: 15m, 2h, 1d (what is late first)"
+    said = "start at: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d (default: with overdue messages)"
     parser.add_argument("--from", dest="since", type=moment_ms, metavar="TIME", help=said)
-    parser.add_argument("--until", type=moment_ms, metavar="TIME", help="end before then; --from needs it")
-    parser.add_argument("--step", type=span, metavar="SPAN", help="count by steps of so long: 1s, 15m, 1h (round ones)")
+    parser.add_argument("--until", type=moment_ms, metavar="TIME", help="end before this time; required with --from")
+    parser.add_argument("--step", type=span, metavar="SPAN", help="size of a step: 1s, 15m, 1h (default: a round size)")
     add_form(parser)
     add_watch(parser)
     add_worker(parser)

@@ -51,20 +51,20 @@ class Counts(msgspec.Struct):
 
 def add_arguments(parser: Parser) -> None:
     """Take a file, and where to."""
-    parser.add_argument("file", nargs="?", default=_STDIN, metavar="FILE", help="what was exported (stdin)")
-    parser.add_argument("--dry-run", action="store_true", help="read it and count it, and send nothing")
+    parser.add_argument("file", nargs="?", default=_STDIN, metavar="FILE", help="file of the export (default: stdin)")
+    parser.add_argument("--dry-run", action="store_true", help="only read and count the messages")
     said = (
-        "of messages that had no id of their own: keep it, since this is the installation that was exported, or give "
-        "them new ones, the same each time, since it is another (by the names of the installations, if they differ)"
+        "automatic IDs: keep them, if this is the exported installation, or make new ones (the same for each import), "
+        "if it is another installation (default: new if the names of the installations differ)"
     )
     parser.add_argument("--ids", choices=(_KEEP, _NEW), help=said)
     said = (
-        "when the messages count as asked for: when they first were, so that a later cancel, move or replacement wins "
-        "(then), or now, so that they come back all the same"
+        "when the messages count as requested: then (originally, so that a later cancel, reschedule or replacement "
+        "wins), or now (so that they come back in any case)"
     )
     parser.add_argument("--asked", choices=(_THEN, _NOW), default=_THEN, help=said)
-    parser.add_argument("--no-wait", action="store_true", help="only send, and do not wait for what came of it")
-    said = "the native input to ask by: that of a team, which may write to no other (the requests topic)"
+    parser.add_argument("--no-wait", action="store_true", help="send, and do not wait for the outcome")
+    said = "native input topic to write to, such as a team's (default: the requests topic)"
     parser.add_argument("--input", metavar="TOPIC", default="", help=said)
     add_form(parser)
     add_kafka(parser)

@@ -23,8 +23,8 @@ _COLUMNS = (
 
 def add_arguments(parser: Parser) -> None:
     """Take a job, or none for all."""
-    parser.add_argument("job", nargs="?", metavar="JOB", help="follow this one until it is over, and tell its outcomes")
-    parser.add_argument("--stop", action="store_true", help="have it go no further; what it has done stays")
+    parser.add_argument("job", nargs="?", metavar="JOB", help="job to follow until it ends; prints its outcomes")
+    parser.add_argument("--stop", action="store_true", help="stop the job; changes already made stay")
     add_form(parser)
     add_worker(parser)
 

@@ -16,12 +16,12 @@ _APP_ID: Final = "delay"
 
 def add_kafka(parser: Parser) -> None:
     """Take which cluster, and which installation on it."""
-    group = parser.add_argument_group("Kafka, as whom the worker's settings KAFKA_… say")
+    group = parser.add_argument_group("Kafka: log in with the KAFKA_… settings, as for a worker")
     servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or _SERVERS
     said = f"brokers, separated by commas (KAFKA_BOOTSTRAP_SERVERS, or {_SERVERS})"
     group.add_argument("--bootstrap", default=servers, metavar="HOST:PORT", help=said)
     app_id = os.environ.get("DELAY_APP_ID") or _APP_ID
-    said = f"which installation (DELAY_APP_ID, or {_APP_ID})"
+    said = f"app ID of the installation (DELAY_APP_ID, or {_APP_ID})"
     group.add_argument("--app-id", type=_app_id, default=app_id, metavar="NAME", help=said)
 
 

@@ -20,7 +20,7 @@ _LONGEST_KEY: Final = 24
 
 def add_arguments(parser: Parser) -> None:
     """Take a filter, and how many."""
-    said = f"so many at most ({_LIMIT}); 0 for all"
+    said = f"maximum number of rows (default: {_LIMIT}); 0 for all"
     parser.add_argument("--limit", type=count_of(0), default=_LIMIT, metavar="COUNT", help=said)
     add_form(parser)
     add_watch(parser)

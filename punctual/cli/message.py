@@ -21,8 +21,8 @@ _NOT_FOUND = 404
 
 def add_arguments(parser: Parser) -> None:
     """Take an id."""
-    parser.add_argument("id", metavar="ID", help="of the message")
-    parser.add_argument("--raw", action="store_true", help="write the value alone, byte for byte")
+    parser.add_argument("id", metavar="ID", help="message ID")
+    parser.add_argument("--raw", action="store_true", help="write only the value, byte for byte")
     add_form(parser)
     add_worker(parser)
 

@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=prog, description=description, formatter_class=Help, allow_abbrev=False, add_help=False)
         if hasattr(self, "color"):  # Python 3.14 has colours in its help
             self.color = False
-        self.add_argument("--help", action="help", help="show this, and do nothing")
+        self.add_argument("--help", action="help", help="show this help and exit")
 
     @property
     def actions(self) -> Sequence[argparse.Action]:

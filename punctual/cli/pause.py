@@ -10,8 +10,8 @@ from punctual.cli.times import moment_ms
 def add_arguments(parser: Parser) -> None:
     """Take a destination or the id of a recurring message, why, and until when."""
     add_object(parser)
-    parser.add_argument("--reason", metavar="TEXT", help="why, for others to see")
-    said = "until then: RFC 3339, epoch milliseconds, or a span from now on: 15m, 2h, 1d (until it is resumed)"
+    parser.add_argument("--reason", metavar="TEXT", help="reason, shown to others")
+    said = "end of the pause: RFC 3339, epoch milliseconds, or from now: 15m, 2h, 1d (default: until resumed)"
     parser.add_argument("--until", type=moment_ms, metavar="TIME", help=said)
     add_control(parser)
 

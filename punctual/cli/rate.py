@@ -12,7 +12,7 @@ _SETTINGS: Final = "default"
 def add_arguments(parser: Parser) -> None:
     """Take a destination and its cap."""
     parser.add_argument("destination", metavar="DESTINATION", help="a topic, or the origin of URLs")
-    said = f"such as 20/s, '20/s burst 100'; none for no cap, {_SETTINGS} for that of the workers' settings"
+    said = f"20/s or '20/s burst 100'; none for no limit, {_SETTINGS} for the limit in the workers' settings"
     parser.add_argument("rate", metavar="RATE", help=said)
     add_control(parser)
 

@@ -12,9 +12,11 @@ from punctual.cli.times import moment_ms, span
 def add_arguments(parser: Parser) -> None:
     """Take when, and ids or a filter."""
     group = parser.add_mutually_exclusive_group(required=True)
-    said = "the new due time: RFC 3339, epoch milliseconds, now, or a span from now on: 15m, 2h, 1d"
+    said = "new due time: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
     group.add_argument("--at", type=moment_ms, metavar="TIME", help=said)
-    group.add_argument("--after", type=span, metavar="SPAN", help="so long from when the worker takes it up")
+    group.add_argument(
+        "--after", type=span, metavar="SPAN", help="new delay, from when the worker processes the command: 15m, 2h, 1d"
+    )
     add_act(parser)
 
 

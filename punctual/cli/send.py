@@ -25,15 +25,15 @@ _OPTIONS: Final = (
 
 def add_arguments(parser: Parser) -> None:
     """Take a message, and when it is due."""
-    said = "the message; without it, or as -, stdin is read to its end"
+    said = "value of the message; without it, or with -, read from stdin"
     parser.add_argument("value", nargs="?", metavar="VALUE", help=said)
-    parser.add_argument("--file", metavar="PATH", help="read the message from a file instead")
-    parser.add_argument("--null", action="store_true", help="send a message without a value: Kafka's null")
-    parser.add_argument("--to", required=True, metavar="TOPIC", help="where it is delivered: a topic, or a URL")
-    parser.add_argument("--key", help="its key")
-    said = "a header of it; without a value, null. As often as there are headers"
+    parser.add_argument("--file", metavar="PATH", help="read the value from a file")
+    parser.add_argument("--null", action="store_true", help="send a null value")
+    parser.add_argument("--to", required=True, metavar="TOPIC", help="destination: a topic or a URL")
+    parser.add_argument("--key", help="message key")
+    said = "a header; without a value, null. Repeat it for more headers"
     parser.add_argument("--header", action="append", default=[], metavar="NAME[:VALUE]", help=said)
-    parser.add_argument("--id", help="its id: what was asked for under it before is replaced (one of its own)")
+    parser.add_argument("--id", help="message ID; replaces the pending message with this ID (default: a new ID)")
     add_form(parser)
     _add_due(parser)
     _add_recurrence(parser)
@@ -42,33 +42,35 @@ def add_arguments(parser: Parser) -> None:
 
 
 def _add_due(parser: Parser) -> None:
-    group = parser.add_argument_group("when it is due").add_mutually_exclusive_group()
-    said = "then: RFC 3339, epoch milliseconds, now, or a span from now on: 15m, 2h, 1d"
+    group = parser.add_argument_group("due time").add_mutually_exclusive_group()
+    said = "due time: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
     group.add_argument("--at", type=moment, metavar="TIME", help=said)
-    group.add_argument("--after", type=span, metavar="SPAN", help="so long after Kafka has it: 90s, 15m, PT1H")
+    group.add_argument(
+        "--after", type=span, metavar="SPAN", help="delay, from when Kafka receives the request: 90s, 15m, PT1H"
+    )
 
 
 def _add_recurrence(parser: Parser) -> None:
-    group = parser.add_argument_group("a message that recurs, from --at on if that is given")
-    group.add_argument("--every", type=span, metavar="SPAN", help="each so long after the one before: 15m, 1d")
-    group.add_argument("--cron", metavar="FIELDS", help='or by 5 or 6 fields: "0 8 * * mon"')
-    group.add_argument("--zone", metavar="NAME", help="the zone of --cron: Europe/Berlin (UTC)")
-    group.add_argument("--until", type=moment, metavar="TIME", help="none is planned after then")
-    group.add_argument("--count", type=count_of(1), help="so many in all")
-    said = "what becomes of those missed: catch-up-last, catch-up or skip, perhaps with how late one may be"
+    group = parser.add_argument_group("recurring messages: they begin at --at, if you give one")
+    group.add_argument("--every", type=span, metavar="SPAN", help="interval: 15m, 1d")
+    group.add_argument("--cron", metavar="FIELDS", help='cron expression of 5 or 6 fields: "0 8 * * mon"')
+    group.add_argument("--zone", metavar="NAME", help="time zone of --cron: Europe/Berlin (default: UTC)")
+    group.add_argument("--until", type=moment, metavar="TIME", help="no occurrence after this time")
+    group.add_argument("--count", type=count_of(1), help="number of occurrences")
+    said = 'missed occurrences: catch-up-last, catch-up or skip, and optionally a maximum lateness: "skip PT5M"'
     group.add_argument("--misfire", metavar="POLICY", help=said)
 
 
 def _add_policies(parser: Parser) -> None:
-    group = parser.add_argument_group("what else can be asked for")
-    group.add_argument("--to-partition", type=count_of(0), metavar="NUMBER", help="the topic's partition")
-    group.add_argument("--to-cluster", metavar="NAME", help="another cluster, by its name in DELAY_CLUSTERS")
-    group.add_argument("--max-late", type=span, metavar="SPAN", help="how late it still makes sense")
-    group.add_argument("--if-late", choices=("deliver", "drop", "dead-letter"), help="what happens when it is later")
-    said = "due at the latest so long after the first request for its id, however often it is replaced"
+    group = parser.add_argument_group("other options")
+    group.add_argument("--to-partition", type=count_of(0), metavar="NUMBER", help="partition of the topic")
+    group.add_argument("--to-cluster", metavar="NAME", help="name of a cluster in DELAY_CLUSTERS")
+    group.add_argument("--max-late", type=span, metavar="SPAN", help="maximum lateness")
+    group.add_argument("--if-late", choices=("deliver", "drop", "dead-letter"), help="what to do beyond --max-late")
+    said = "debounce: maximum delay after the first request for this ID, however often it is replaced"
     group.add_argument("--no-later", type=span, metavar="SPAN", help=said)
-    group.add_argument("--jitter", type=span, metavar="SPAN", help="due at a random moment within so long after")
-    group.add_argument("--on-failure", metavar="URL", help="gets it back when it cannot be delivered")
+    group.add_argument("--jitter", type=span, metavar="SPAN", help="random delay after the due time, at most this long")
+    group.add_argument("--on-failure", metavar="URL", help="URL to call if the message cannot be delivered")
 
 
 def run(options: Options) -> Exit:

@@ -22,14 +22,14 @@ EVENTS: Final = (
 
 def add_arguments(parser: Parser) -> None:
     """Take which events, and from when on."""
-    said = "begin there: RFC 3339, epoch milliseconds, or a span before now: 15m, 2h, 1d (now)"
+    said = "start at: RFC 3339, epoch milliseconds, or before now: 15m, 2h, 1d (default: now)"
     parser.add_argument("--since", type=past_ms, metavar="TIME", help=said)
-    parser.add_argument("--no-follow", action="store_true", help="end when all is told that has happened")
+    parser.add_argument("--no-follow", action="store_true", help="exit at the last event")
     add_form(parser)
-    group = parser.add_argument_group("which events: those that fit all that is given")
-    group.add_argument("--id", help="of this id, and of its occurrences if it recurs")
-    group.add_argument("--to", metavar="TOPIC", help="of messages for this topic, or for the origin of this URL")
-    said = f"of this kind, or these: {', '.join(EVENTS)}"
+    group = parser.add_argument_group("filter: events that match all of these")
+    group.add_argument("--id", help="message ID, with its occurrences if it recurs")
+    group.add_argument("--to", metavar="TOPIC", help="destination: a topic, or a URL (its origin counts)")
+    said = f"kind of event; repeat it for more: {', '.join(EVENTS)}"
     group.add_argument("--event", action="append", choices=EVENTS, metavar="EVENT", help=said)
     add_kafka(parser)
 
