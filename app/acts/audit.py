@@ -18,6 +18,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import passed_over
 from app.search.asked import MASKED
 from app.topics import ensure_audit
+from punctual.contract.destination import shown
 
 #: So many of the newest records are read for a page.
 _LAST: Final = 2_000
@@ -46,11 +47,17 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return bool(self.namespaces) and set(self.namespaces) <= set(names)
 
 
+def noted(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was asked for as the audit keeps it: of a URL as the destination, the origin."""
+    to = asked.get("to")
+    return {**asked, "to": shown(to)} if isinstance(to, str) else dict(asked)
+
+
 def noted_filter(query: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters of a filter as the audit keeps them: without a key or a header's value, for a year."""
     name, colon, _ = query.get("header", "").partition(":")
-    noted = {"key": MASKED, "header": name + (f":{MASKED}" if colon else "")}
-    return {**query, **{name: noted[name] for name in noted.keys() & query.keys()}}
+    masks = {"key": MASKED, "header": name + (f":{MASKED}" if colon else "")}
+    return noted({**query, **{name: masks[name] for name in masks.keys() & query.keys()}})
 
 
 class NotAudited(Exception):

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from app.access.roles import ASKER, Asker
 from app.acts.acts import Actor, Acts
-from app.acts.audit import NotAudited
+from app.acts.audit import NotAudited, noted
 from app.acts.body import BadBody, body_of, moment, raw, span, text
 from app.acts.bounds import Outside
 from app.acts.existing import NotThere
@@ -304,7 +304,7 @@ def message_of(body: dict[str, Any], id_: str) -> Request:
 
 def _recorded(asked: dict[str, Any]) -> dict[str, Any]:
     """Return what the audit keeps of a body: all but the message itself."""
-    return {name: said for name, said in asked.items() if name not in ("value", "headers", "key")}
+    return noted({name: said for name, said in asked.items() if name not in ("value", "headers", "key")})
 
 
 def _answer(outcome: Outcome) -> web.Response:

@@ -3,10 +3,11 @@
 import msgspec
 
 from app.access.roles import Asker
-from app.acts.audit import Act
+from app.acts.audit import Act, noted
 from app.acts.job import Job, Standing
 from app.search.asked import filter_shown
 from app.search.filter import Filter
+from punctual.contract.destination import shown
 
 
 def is_theirs(job: Job, asker: Asker) -> bool:
@@ -17,6 +18,9 @@ def is_theirs(job: Job, asker: Asker) -> bool:
 def job_shown(standing: Standing, asker: Asker) -> Standing:
     """Return how a job stands as somebody may see it: what it tells of others' messages is not theirs to know."""
     job = msgspec.structs.replace(standing.job, filter=filter_shown(standing.job.filter, asker))
+    letters = job.dead_letters
+    if letters is not None:
+        job = msgspec.structs.replace(job, dead_letters=msgspec.structs.replace(letters, to=shown(letters.to)))
     if not asker.bound:
         return msgspec.structs.replace(standing, job=job)
     parts = [msgspec.structs.replace(part, after="") for part in standing.parts]
@@ -25,9 +29,10 @@ def job_shown(standing: Standing, asker: Asker) -> Standing:
 
 def act_shown(act: Act, asker: Asker) -> Act:
     """Return an act as somebody may see it."""
+    act = msgspec.structs.replace(act, asked=noted(act.asked))
     asked = act.asked.get("filter")
     if not isinstance(asked, dict):
         return act
     wanted = filter_shown(Filter(key=asked.get("key", ""), header=asked.get("header", "")), asker)
     masked = {name: getattr(wanted, name) for name in ("key", "header") if name in asked}
-    return msgspec.structs.replace(act, asked={**act.asked, "filter": {**asked, **masked}})
+    return msgspec.structs.replace(act, asked={**act.asked, "filter": noted({**asked, **masked})})

@@ -7,10 +7,16 @@ import msgspec
 from app.kafka.metadata.reader import Stored
 from app.steps.dead_letters import LEFT_OUT
 from punctual.contract import headers as names
+from punctual.contract.destination import shown
+from punctual.contract.dialects import DIALECTS
 from punctual.contract.namespaces import Namespaces
 
 #: So much of a value is shown; `value_bytes` says how much there is.
 SHOWN: Final = 64 * 1024
+#: The headers that name a destination, in any dialect.
+_DESTINATIONS: Final = frozenset(
+    name for dialect in DIALECTS.values() for name in (dialect.words.to, dialect.words.on_failure)
+)
 
 
 class SentAgain(msgspec.Struct, frozen=True):
@@ -89,3 +95,13 @@ def masked(one: DeadLetter) -> DeadLetter:
     headers = [(name, value if name in why else None) for name, value in one.headers]
     hidden: dict[str, Any] = {"key": None, "value": None, "headers": headers}
     return msgspec.structs.replace(one, masked=True, **hidden)
+
+
+def without_secrets(one: DeadLetter) -> DeadLetter:
+    """Return a dead letter whose URLs are their origins: user, password, path and query may be secrets."""
+    headers = [(name, _origin(value) if name in _DESTINATIONS else value) for name, value in one.headers]
+    return msgspec.structs.replace(one, to=None if one.to is None else shown(one.to), headers=headers)
+
+
+def _origin(value: bytes | None) -> bytes | None:
+    return None if value is None else shown(value.decode(errors="surrogateescape")).encode(errors="surrogateescape")

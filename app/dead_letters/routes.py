@@ -7,11 +7,11 @@ import msgspec
 from aiohttp import web
 
 from app.access.roles import ASKER, Asker
-from app.dead_letters.dead_letter import DeadLetter, masked, namespace_of
+from app.dead_letters.dead_letter import DeadLetter, masked, namespace_of, without_secrets
 from app.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.dead_letters.filter import DeadLetterFilter
 from app.places import WHO, NoPlace, Places
-from app.search.asked import own_of, within_of
+from app.search.asked import check_url, own_of, within_of
 from app.search.routes import number, whole
 from app.search.search import LONGEST_S
 from app.web.answers import as_json
@@ -100,6 +100,7 @@ def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) ->
     """Return the filter that somebody's address has, which keeps to their namespaces. Raises FilterError."""
     own = own_of(namespaces, asker)
     wanted = DeadLetterFilter.from_query(query, own)
+    check_url(wanted.to, asker)
     return msgspec.structs.replace(wanted, within=within_of(wanted.within, own, asker))
 
 
@@ -113,4 +114,5 @@ async def own_one(dead_letters: DeadLetters, partition: int, offset: int, asker:
 
 def shown(one: DeadLetter, asker: Asker) -> DeadLetter:
     """Return a dead letter as somebody may see it."""
-    return masked(one) if asker.masked else one
+    bare = without_secrets(one)
+    return masked(bare) if asker.masked else bare

@@ -14,6 +14,7 @@ from app.gateway.submission import Submission
 from app.ingest.policy import Policy
 from app.settings import Settings
 from punctual.contract import headers as names
+from punctual.contract.destination import shown
 from punctual.contract.dialects import Dialect, dialect_of
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.native import PlainRecord
@@ -191,7 +192,8 @@ def _check_caller(asked: Request, caller: Caller) -> None:
     wanted = [asked.to] if asked.on_failure is None or "*" in caller.destinations else [asked.to, asked.on_failure]
     for to in wanted:
         if not caller.may_deliver_to(to):
-            sentence = f"the token of {caller.name} does not allow {to!r}. Its destinations are set where tokens are."
+            sentence = f"the token of {caller.name} does not allow {shown(to)!r}. Its destinations are set where "
+            sentence += "tokens are."
             raise Refusal(Reason.NOT_ALLOWED, sentence)
 
 

@@ -10,6 +10,7 @@ from app.ingest.url_policy import UrlPolicy
 from app.settings import Settings
 from app.steps import callbacks
 from punctual.contract import headers as names
+from punctual.contract.destination import shown
 from punctual.contract.headers import REASON
 from punctual.contract.native import Record
 from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Request
@@ -221,7 +222,8 @@ class Policy:
             sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop {called}."
             return Reason.UNKNOWN_CLUSTER, sentence
         if not TOPIC_NAME.fullmatch(to):
-            sentence = f"no topic can have the name {to[:64]!r}: use letters, digits, dots, underscores, hyphens."
+            named = to if shown(to) == to else f"{shown(to)}…"
+            sentence = f"no topic can have the name {named[:64]!r}: use letters, digits, dots, underscores, hyphens."
             return Reason.UNKNOWN_TOPIC, sentence
         patterns = self._patterns(source)
         own = cluster is None and to in self._settings.internal_topics

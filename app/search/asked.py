@@ -8,13 +8,15 @@ import msgspec
 from app.access.roles import ROLES, Asker
 from app.search.filter import Filter, FilterError
 from app.search.page import Count, Page
-from app.search.row import Row, masked
+from app.search.row import Row, masked, without_secrets
+from punctual.contract.destination import shown as origin_of
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Refusal
 
 #: What stands for what is not shown.
 MASKED: Final = "masked"
 _GUESSED: Final = "{what} is masked for viewers (DELAY_WEB_PAYLOADS), and only operators search by it"
+_HIDDEN: Final = "the path of a URL may be a secret, and only operators search by it: give the URL up to the host"
 
 
 def own_of(namespaces: Namespaces, asker: Asker) -> Namespaces:
@@ -33,11 +35,18 @@ def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) ->
     """Return the filter that somebody's address has. Raises FilterError."""
     own = own_of(namespaces, asker)
     wanted = Filter.from_query(query, own)
+    check_url(wanted.to, asker)
     if asker.masked and asker.role == ROLES[0]:  # or they would guess what they do not see
         for what, said in (("the key", wanted.key), ("a header's value", wanted.header.partition(":")[2])):
             if said:
                 raise FilterError(_GUESSED.format(what=what))
     return msgspec.structs.replace(wanted, within=within_of(wanted.within, own, asker))
+
+
+def check_url(to: str, asker: Asker) -> None:
+    """Check that a viewer does not guess the path of a URL, which nobody is shown. Raises FilterError."""
+    if asker.role == ROLES[0] and origin_of(to) not in (to, to.removesuffix("/")):
+        raise FilterError(_HIDDEN)
 
 
 def id_of(said: str, namespaces: Namespaces, asker: Asker) -> str:
@@ -54,9 +63,12 @@ def id_of(said: str, namespaces: Namespaces, asker: Asker) -> str:
         raise FilterError(str(error)) from error
 
 
-def shown(page: Page, asker: Asker) -> Page:
-    """Return a page as somebody may see it: how many messages others have is not theirs to know."""
-    rows = [masked(row) for row in page.rows] if asker.masked else page.rows
+def shown(page: Page, asker: Asker, *, whole: bool = False) -> Page:
+    """Return a page as somebody may see it: how many messages others have is not theirs to know.
+
+    With `whole` it is for a copy of the messages, which needs their URLs; otherwise these are their origins.
+    """
+    rows = page.rows if whole and not asker.masked else [_row_shown(row, asker) for row in page.rows]
     return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if asker.bound else page.looked_at)
 
 
@@ -67,12 +79,17 @@ def count_shown(count: Count, asker: Asker) -> Count:
 
 def row_shown(row: Row | None, asker: Asker) -> Row | None:
     """Return a message as somebody may see it."""
-    return masked(row) if row is not None and asker.masked else row
+    return None if row is None else _row_shown(row, asker)
 
 
 def filter_shown(wanted: Filter, asker: Asker) -> Filter:
-    """Return a filter of somebody else's as somebody may see it: it may say what keys and headers say."""
+    """Return a filter of somebody else's as somebody may see it: it may say what URLs, keys and headers say."""
+    wanted = msgspec.structs.replace(wanted, to=origin_of(wanted.to))
     if not asker.masked:
         return wanted
     name, colon, _ = wanted.header.partition(":")
     return msgspec.structs.replace(wanted, key=wanted.key and MASKED, header=name + colon + (MASKED if colon else ""))
+
+
+def _row_shown(row: Row, asker: Asker) -> Row:
+    return masked(row) if asker.masked else without_secrets(row)

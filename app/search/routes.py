@@ -67,7 +67,7 @@ class View:
         async def ask() -> Page:
             wanted, (cursor, limit) = filter_of(query, self._search.namespaces, asker), _part(query)
             whole = _flag(query, "whole") and not asker.masked
-            return shown(await self._search.page(wanted, cursor, limit, whole=whole), asker)
+            return shown(await self._search.page(wanted, cursor, limit, whole=whole), asker, whole=whole)
 
         return await _told(ask)
 

@@ -7,6 +7,7 @@ import msgspec
 from app.steps.occurrences import rule_of
 from app.steps.plan import PAUSED_MS
 from punctual.contract import recurring
+from punctual.contract.destination import shown
 from tables import Entry, Series, keys
 
 #: So much of a value is shown; `value_bytes` says how much there is.
@@ -124,4 +125,14 @@ def _series(series: Series, due_ms: int) -> SeriesRow:
 def masked(row: Row) -> Row:
     """Return a row without what the message says: sizes stay, and the names of headers."""
     hidden: dict[str, Any] = {"key": None, "value": None, "headers": [(name, None) for name, _ in row.headers]}
-    return msgspec.structs.replace(row, masked=True, **hidden)
+    return msgspec.structs.replace(without_secrets(row), masked=True, **hidden)
+
+
+def without_secrets(row: Row) -> Row:
+    """Return a row whose URLs are their origins: paths and queries may hold secrets."""
+    if "://" in row.to:
+        row = msgspec.structs.replace(row, to=shown(row.to))
+    on_failure = row.policies.on_failure
+    if on_failure is None:
+        return row
+    return msgspec.structs.replace(row, policies=msgspec.structs.replace(row.policies, on_failure=shown(on_failure)))

@@ -13,10 +13,10 @@ from app.http.allow_list import AllowList, NotListed
 from app.steps import occurrences
 from app.steps.context import Context
 from app.steps.step import Step
+from punctual.contract.destination import shown
 from punctual.contract.headers import REASON
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
-from tables.destination import told
 from tables.entry import encode
 
 
@@ -30,7 +30,7 @@ def check(url: str, allowed: AllowList, called: str) -> None:
     except NotListed as error:
         raise Refusal(
             Reason.NOT_ALLOWED,
-            f"DELAY_CALLBACKS does not allow {told(url)[:200]!r} ({called}): it {error}. "
+            f"DELAY_CALLBACKS does not allow {shown(url)[:200]!r} ({called}): it {error}. "
             "Add a pattern, or drop the header.",
         ) from error
     except ValueError as error:

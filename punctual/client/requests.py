@@ -18,6 +18,7 @@ from punctual.client.times import due_after_ms, epoch_ms, span_ms
 from punctual.client.user_headers import Headers, RawHeader, user_headers
 from punctual.client.values import Key, key_bytes, value_bytes
 from punctual.contract import headers as names
+from punctual.contract.destination import shown
 from punctual.contract.native import NOTHING
 from punctual.contract.request import TOPIC_NAME
 from punctual.contract.times import write_time
@@ -147,7 +148,8 @@ def topic_bytes(to: object) -> bytes:
         return name.encode()
     if not isinstance(name, str) or not TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise InvalidDestinationError(
-            f"{name!r} cannot be a topic, nor an https URL: Kafka allows 1 to 249 of the characters a-z A-Z 0-9 . _ -"
+            f"{_in_words(name)} cannot be a topic, nor an https URL: Kafka allows 1 to 249 of the characters a-z A-Z "
+            "0-9 . _ -"
         )
     return name.encode()
 
@@ -193,8 +195,13 @@ def _span(span: timedelta | None, option: str) -> bytes | None:
 
 def _url(url: object) -> bytes:
     if not isinstance(url, str) or not _URL.fullmatch(url):
-        raise InvalidOptionError(f"on_failure={url!r} is no http or https URL.")
+        raise InvalidOptionError(f"on_failure={_in_words(url)} is no http or https URL.")
     return url.encode()
+
+
+def _in_words(to: object) -> str:
+    """Return how an error names a destination: without what may be a secret in a URL."""
+    return repr(shown(to) if isinstance(to, str) else to)
 
 
 def _digits(number: int) -> bytes:

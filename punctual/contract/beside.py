@@ -3,11 +3,13 @@
 A part that both say alike, an id or a destination, is no contradiction; a due time is said once in any case.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from punctual.contract import headers as names
 from punctual.contract import native, recurring
+from punctual.contract.destination import shown
 from punctual.contract.native import Record
 from punctual.contract.request import ID_BYTES, Headers, Op, Reason, Refusal, Request
 from punctual.contract.words import Words
@@ -73,14 +75,14 @@ def request(
     source = f"{record.topic}-{record.partition}-{record.offset}"
     asked = Request(op, _id(said, words, own, op, source), source, record.timestamp, record.topic)
     if op == "schedule":
-        asked.to = _once(names.TO, said.get(names.TO), own.to, words.to) or ""
+        asked.to = _once(names.TO, said.get(names.TO), own.to, words.to, shown) or ""
         if not asked.to:
             raise Refusal(Reason.MISSING_DESTINATION, f"{words.to} is missing: name the topic to deliver to.")
         asked.key, asked.value, asked.headers = key, value, users
     native.read_rest(asked, said, record)
     if op == "schedule":
         asked.partition = _once(names.TO_PARTITION, asked.partition, own.partition, words.partition)
-        asked.on_failure = _once(names.ON_FAILURE, asked.on_failure, own.on_failure, words.on_failure)
+        asked.on_failure = _once(names.ON_FAILURE, asked.on_failure, own.on_failure, words.on_failure, shown)
     if op == "deliver-now":
         asked.due_ms = record.timestamp
     elif op in ("schedule", "reschedule"):
@@ -155,12 +157,12 @@ def _due(said: dict[str, str], words: Words, own: Own, op: Op, stamp_ms: int) ->
     return own.due_ms
 
 
-def _once(name: str, given: T | None, own: T | None, called: str) -> T | None:
+def _once(name: str, given: T | None, own: T | None, called: str, written: Callable[[T], str] = str) -> T | None:
     """Return what the native header `name` has `given`, or a dialect says as its `own`.
 
-    Raises Refusal if they are not the same.
+    Raises Refusal if they are not the same, with a sentence that has both as they are `written`.
     """
     if own is not None and given is not None and own != given:
-        sentence = f"{called} is {str(own)[:64]!r}, and {name} {str(given)[:64]!r}. Leave one of them out."
+        sentence = f"{called} is {written(own)[:64]!r}, and {name} {written(given)[:64]!r}. Leave one of them out."
         raise Refusal(Reason.MALFORMED, sentence)
     return given if own is None else own

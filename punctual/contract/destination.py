@@ -7,6 +7,8 @@ from punctual.contract.request import TOPIC_NAME
 #: All of a topic: cluster (None: our own) and topic; or None and the origin of URLs, `https://host:port`.
 Destination = tuple[str | None, str]
 
+#: What is a URL, or is meant to be one: its scheme, what parts that from the host, and user, host and port.
+_PARTS = re.compile(r"([a-z][a-z0-9+.-]*:(?=[/\\]))?([/\\]{0,2})([^/\\?#]*)", re.IGNORECASE | re.DOTALL)
 _ORIGIN = re.compile(r"https?://[^\s/?#@\\,=]{1,300}")
 
 
@@ -20,6 +22,21 @@ def destination(name: str) -> Destination:
         return None, origin.removesuffix(":443" if origin.startswith("https:") else ":80")
     cluster, slash, topic = name.rpartition("/")
     if not TOPIC_NAME.fullmatch(topic) or (slash and (not cluster or "/" in cluster)):
-        msg = f"{name[:300]!r} is no destination. Write a topic, cluster/topic, or a URL without a path: https://host"
+        msg = f"{shown(name)[:300]!r} is no destination. Write a topic, cluster/topic, or a URL without a path: https://host"
         raise ValueError(msg)
     return cluster or None, topic
+
+
+def shown(to: str) -> str:
+    """Return what may be shown of a destination: a topic's name, or of a URL the origin, `https://host:port`.
+
+    User, password, path and query may be secrets, also of a URL that is refused because it is not written correctly.
+    """
+    if TOPIC_NAME.fullmatch(to):
+        return to
+    found = _PARTS.match(to)
+    assert found is not None, "each part may be empty"
+    scheme, slashes, authority = found[1] or "", found[2], found[3].rpartition("@")[2]
+    if "@" in to[found.end() :] and not authority.endswith("]") and not authority.rpartition(":")[2].isdecimal():
+        authority = authority.partition(":")[0]  # what follows is the beginning of a password that has a slash in it
+    return f"{scheme}{slashes}{authority}"
