@@ -14,6 +14,7 @@ from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
 from punctual.cli.terminal import legible, say, write
 from punctual.cli.times import moment, span
+from punctual.contract.destination import shown
 
 _STDIN: Final = "-"
 #: Options that have the name, and the meaning, of the client's.
@@ -87,7 +88,7 @@ def run(options: Options) -> Exit:
     for doubt in doubts:
         say(f"warning: {doubt.message}")
     if options.format == JSON:
-        write_json({"id": id_, "to": options.to})
+        write_json({"id": id_, "to": shown(options.to)})
     else:
         write(legible(id_))
     return Exit.DONE
