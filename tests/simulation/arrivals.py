@@ -9,7 +9,7 @@ _BLINDING = {"node down", "leader", "refuse", "hold", "load", "lag", "clock"}
 
 
 #: Commands that move an occurrence to a due time that another one may have had. Both look the same at the destination,
-#: so the next owner does not look for a moved one (docs/explanation/guarantees.md#what-may-come-twice).
+#: so the next owner does not look for a moved one (docs/explanation/guarantees.md#duplicates).
 _MOVING = {"deliver-now", "reschedule"}
 
 
