@@ -10,6 +10,7 @@ from app.console import flash, forms, payload
 from app.console.desk import Desk
 from app.console.find import begin_job
 from app.console.forms import address, confirmed, for_input, moment_ms
+from punctual.cli.terminal import legible
 
 FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
 _LIMIT: Final = "50"
@@ -120,7 +121,8 @@ def _chosen(given: Mapping[str, str]) -> dict[str, str]:
 
 def _lines_of(row: Mapping[str, Any]) -> str:
     """Return the headers that may be put right, one a line: those of the request."""
-    return "\n".join(f"{name}: {payload.plain(value)}" for name, value in row["headers"] if name not in _ADDED)
+    said = ((name, payload.plain(value)) for name, value in row["headers"] if name not in _ADDED)
+    return "\n".join(legible(f"{name}: {value}") for name, value in said)
 
 
 def _named(text: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from urllib.parse import quote, urlencode
 
 import jinja2
 from aiohttp import web
+from markupsafe import Markup, escape
 
 from app.access.needs import may
 from app.access.roles import ANYBODY, ASKER, enough
@@ -16,6 +17,7 @@ from app.console.verdict import verdict
 from app.route import described
 from app.web.ids import address
 from punctual import spans
+from punctual.cli.terminal import legible
 
 RETRY_AFTER: Final = {"Retry-After": "2"}
 #: The pages in their order: address, name.
@@ -32,7 +34,10 @@ NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
 
 
 class Renderer:
-    """Makes answers of templates; everything that they are given is escaped."""
+    """Makes answers of templates; everything that they are given is escaped, control characters too.
+
+    With the filter `block` lines and tabs of a text stay; with `exact`, all of a text that a form sends back.
+    """
 
     def __init__(self, now_ms: Callable[[], int], *, read_only: bool) -> None:
         self._now_ms, self._read_only = now_ms, read_only
@@ -41,6 +46,7 @@ class Renderer:
             loader=jinja2.PackageLoader("app.console"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
+            finalize=_legible,
             auto_reload=False,  # files that an upgrade replaces fit the next start, not this process
             trim_blocks=True,
             lstrip_blocks=True,
@@ -54,6 +60,8 @@ class Renderer:
             size=wording.size,
             described=described,
             message=lambda id_, rest="": address("/messages", str(id_), rest),
+            exact=escape,
+            block=_block,
             segment=lambda text: quote(str(text), safe=""),
             query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
         )
@@ -105,3 +113,13 @@ class Renderer:
             return web.Response(text=text, content_type="text/html", status=overview.status, headers=RETRY_AFTER)
         text = self._templates.get_template(name).render(frame | given)
         return web.Response(text=text, content_type="text/html", status=status)
+
+
+def _legible(value: object) -> object:
+    """Return what a template shows of a value: of a text no control character, nor one that reorders what is shown."""
+    return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _block(text: str) -> Markup:
+    lines = text.replace("\r\n", "\n").split("\n")
+    return escape("\n".join("\t".join(map(legible, line.split("\t"))) for line in lines))

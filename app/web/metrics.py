@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 
 from app.web.overview import Namespace, Overview, Queue, Wanted, namespace_rows, overview, queue_rows
 from app.web.state import WorkerState
+from punctual.cli.terminal import legible
 from tables import compiled
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -31,7 +32,10 @@ class WorkerCollector(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now."""
+        """Yield the metrics as they are now; their labels may have what others have written."""
+        return map(_labelled, self._collect())
+
+    def _collect(self) -> Iterator[Metric]:
         state = self._state
         owned = frozenset(state.owned)
         mine = {number: report for number, report in state.reader.reports.items() if number in owned}
@@ -48,6 +52,17 @@ class WorkerCollector(Collector):
         yield from _namespaces(namespace_rows(fresh.values(), state.quotas))
         yield from _queues(queue_rows(state.queues(), state.now_ms()))
         yield GaugeMetricFamily("delay_recovery_remaining_records", "Changelog records still to be restored.", left)
+
+
+def _labelled(metric: Metric) -> Metric:
+    """Return a metric whose labels have no control characters: Prometheus drops all metrics for a NUL in one label."""
+    metric.samples = [
+        sample
+        if all(map(str.isprintable, sample.labels.values()))
+        else sample._replace(labels={name: legible(value) for name, value in sample.labels.items()})
+        for sample in metric.samples
+    ]
+    return metric
 
 
 class _Collected(Collector):

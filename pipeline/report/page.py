@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from pipeline.ledger.lateness import percentile
 from pipeline.report.charts import CHARTS, FAINT, INK, brief, dressed, lasting, there
 from pipeline.report.findings import DESTINATIONS, Findings
+from punctual.cli.terminal import legible_lines
 
 _STYLE = """
 :root{color-scheme:light}
@@ -45,13 +46,14 @@ def page(findings: Findings) -> str:
     """Return the page as HTML."""
     title = html.escape(f"Punctual: {findings.title.split(' on cluster ')[0]}")
     cards = "".join(_card(findings, number) for number in range(len(CHARTS)))
-    return (
+    text = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head><body><main>'
         f'<h1>{title}</h1><p class="said">{html.escape(findings.title)}; the ledger as of {_moment(findings.at_ms)}</p>'
         f'{_verdict(findings)}<div class="tiles">{"".join(map(_tile, tiles(findings)))}</div>'
         f'<div class="cards">{cards}{_table(findings)}</div></main></body></html>\n'
     )
+    return legible_lines(text)  # names of destinations, which anybody may write
 
 
 def tiles(findings: Findings) -> list[tuple[str, str, bool]]:

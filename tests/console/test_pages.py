@@ -1,9 +1,11 @@
 """What the pages show, without a browser: complete HTML, escaped, and nothing that the policy would block."""
 
+import unicodedata
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -12,6 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from app.access.roles import Asker, put
 from app.console import console, dead_letters, forms
+from app.console.render import Renderer
 from app.search.row import Row
 from app.throttle.control import Control
 from app.web import guard
@@ -90,6 +93,45 @@ async def test_names_of_any_shape_are_escaped(client: Client, state: "FakeState"
     assert evil in page.texts
     state.reason = evil
     assert Page(await (await client.get("/")).text()).tags.count("script") == 1
+
+
+#: What changes how a page or a terminal shows the text around it: C0, DEL, C1, and directions of writing.
+CONTROLS = "\x00\x01\x07\x08\t\n\x1b[31m\x7f\x85\x9b\u061c\u200b\u200e\u2028\u202e\u2066\ufeff\U000e0041"
+
+
+def controls_in(text: str) -> list[str]:
+    return [char for char in text if char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")]
+
+
+async def test_control_characters_of_names_are_shown_as_escapes(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    evil = f"a{CONTROLS}z"
+    state.app_id = state.worker_url = state.version = evil
+    row = record(0, pending={evil: 1}, held={evil: 5}, positions={evil: 1}, worker=f"http://{evil}", version=evil)
+    state.report(row)
+    state.troubles[evil] = evil
+    for path in ("/", "/destinations", f"/destinations/{quote(evil)}", "/workers"):
+        answer = await client.get(path)
+        text = await answer.text()
+        assert answer.status == 200
+        assert controls_in(text) == [], path
+        assert "\\u202e\\u2066" in text, path
+    state.reason = evil
+    assert controls_in(await (await client.get("/")).text()) == []
+
+
+async def test_what_a_form_sends_back_is_what_was_typed(client: Client) -> None:
+    text = await (await client.get("/find", params={"id_prefix": "a\u202eb", "all": "1"})).text()
+    assert 'name="id_prefix" value="a\u202eb"' in text
+
+
+def test_a_value_keeps_its_lines_and_headers_are_one_line_each() -> None:
+    renderer = Renderer(lambda: 0, read_only=True)
+    shown = renderer._templates.from_string("{{ text|block }}").render(text="a\tb\r\nc\u202ed\x85<")
+    assert shown == "a\tb\nc\\u202ed\\x85&lt;"
+    row = {"headers": [["a\u202e", b64encode(b"1\ndelay-to: x").decode()], ["b", b64encode(b"2").decode()]]}
+    assert dead_letters._lines_of(row) == "a\\u202e: 1\\ndelay-to: x\nb: 2"
 
 
 async def test_a_worker_address_that_is_no_web_address_is_not_a_link(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client.parser import text_string_to_metric_families
 
 from app.quotas import Quota
 from app.reports.queues import Said
@@ -45,6 +46,24 @@ def test_a_worker_counts_only_the_partitions_that_it_owns(state: "FakeState", re
         "delay_recovery_remaining_records 0.0",
     } <= lines(state)
     assert not [line for line in lines(state) if 'partition="1"' in line]
+
+
+def test_labels_that_others_choose_cannot_end_the_exposition(state: "FakeState", record: Record) -> None:
+    evil = 'a"b\\c\nd\x00e\x1bf\x85g\u2028h\u202ei\ud800'
+    harmless = evil.removesuffix("\ud800")  # which no JSON has
+    state.report(record(0, pending={harmless: 1}, worker=harmless))
+    state.said = [Said(QueueReport(topic=evil, group=evil, consumer="one", unacked=2), NOW_MS)]
+    state.wants = Wanted({evil: Control(paused=True)}, {evil: Rate(20.0)})
+    text = asyncio.run(exposition(state)).decode()
+
+    assert [char for char in text if char != "\n" and not char.isprintable()] == []
+    found = {
+        sample.labels.get("topic") or sample.labels.get("destination")
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if family.name in ("delay_queue_unacked_messages", "delay_destination_paused")
+    }
+    assert found == {'a"b\\c\\nd\\x00e\\x1bf\\x85g\\u2028h\\u202ei\\ud800'}
 
 
 def test_what_is_held_or_overdue_tells_for_how_long(state: "FakeState", record: Record) -> None:
