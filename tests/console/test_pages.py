@@ -1,9 +1,11 @@
 """What the pages show, without a browser: complete HTML, escaped, and nothing that the policy would block."""
 
+import re
 import unicodedata
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -119,6 +121,17 @@ async def test_control_characters_of_names_are_shown_as_escapes(
         assert "\\u202e\\u2066" in text, path
     state.reason = evil
     assert controls_in(await (await client.get("/")).text()) == []
+
+
+async def test_home_says_that_the_verdict_is_without_the_spools_of_gateways(
+    client: Client, state: "FakeState", record: Record
+) -> None:
+    state.report(record(0))
+    text = await (await client.get("/")).text()
+    assert "The verdict covers the workers only." in text
+    alerts = Path(__file__).parents[2].joinpath("deploy/monitoring/alerts.yaml").read_text()
+    [named] = re.findall(r"<code>(Punctual\w+)</code>", text)
+    assert f"- alert: {named}\n    expr: max by (cluster, namespace, job) (delay_gateway_spool_age_seconds)" in alerts
 
 
 async def test_what_a_form_sends_back_is_what_was_typed(client: Client) -> None:
