@@ -27,7 +27,8 @@ _NO_STEP = 1
 _WAY_ON = (
     "Start the worker whose data directory had this partition last: its database is complete, and the worker writes it "
     "to the changelog again. If there is no such database any more, set DELAY_ACCEPT_LOSS={name} and restart: the "
-    "partition goes on with the records that are left. docs/how-to/operate.md says how to find the lost messages."
+    "partition goes on with the records that are left. docs/how-to/troubleshooting.md says how to find the lost "
+    "messages."
 )
 #: Gives up to where a partition of topics was read, as the group has committed it; a topic not read is left out.
 Committed = Callable[[int, Collection[str]], Awaitable[Mapping[str, int]]]

@@ -12,7 +12,7 @@ _NEEDED = f"max {_BY} (delay_partitions)"
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One rule, and the heading of operate.md that has its runbook."""
+    """One rule, and the heading of troubleshooting.md that has its runbook."""
 
     name: str
     expr: str
@@ -41,7 +41,7 @@ ALERTS = (
         "2m",
         "critical",
         "no-worker",
-        "No worker{{ with $labels.job }} of {{ . }}{{ end }} runs: nothing is taken in and nothing is delivered.",
+        "No worker{{ with $labels.job }} of {{ . }}{{ end }} runs: no request is accepted and no message is delivered.",
     ),
     Alert(
         "PunctualPartitionsUnowned",
@@ -50,7 +50,7 @@ ALERTS = (
         "2m",
         "critical",
         "partitions-without-a-worker",
-        "{{ $value }} partitions of {{ $labels.job }} have no worker that reports them: what is due there is late.",
+        "{{ $value }} partitions of {{ $labels.job }} have no worker that reports them: their messages are late.",
     ),
     Alert(
         "PunctualOverdue",
@@ -66,15 +66,15 @@ ALERTS = (
         "5m",
         "warning",
         "a-destination-is-held",
-        "{{ $labels.destination }} takes nothing of what {{ $labels.job }} has for it.",
+        "{{ $labels.destination }} does not accept the messages of {{ $labels.job }}.",
     ),
     Alert(
         "PunctualDestinationBehindItsCap",
         f"time() - min by ({INSTALLATION}, destination) (delay_destination_paced_due_timestamp_seconds) > 900",
         "5m",
         "info",
-        "a-destination-is-behind-its-cap",
-        "{{ $labels.destination }} gets more than its cap lets through: what is sent was due "
+        "a-destination-is-behind-its-rate-limit",
+        "{{ $labels.destination }} gets more than its rate limit lets through: its messages were due "
         "{{ $value | humanizeDuration }} ago.",
     ),
     Alert(
@@ -92,16 +92,16 @@ ALERTS = (
         "1m",
         "warning",
         "a-spool-waits",
-        "Requests have waited in a spool of {{ $labels.job }} for {{ $value | humanizeDuration }}: Kafka does not take "
-        "them.",
+        "Requests have waited in a spool of {{ $labels.job }} for {{ $value | humanizeDuration }}: Kafka does not "
+        "accept them.",
     ),
     Alert(
         "PunctualRetrying",
         f"sum {_BY} (delay_retrying_messages) > 0",
         "1h",
         "info",
-        "a-url-takes-nothing",
-        "{{ $value | humanize }} messages of {{ $labels.job }} have failed over HTTP and are tried again, for an hour.",
+        "a-url-accepts-nothing",
+        "{{ $value | humanize }} messages of {{ $labels.job }} have failed over HTTP and been tried again for an hour.",
     ),
     Alert(
         "PunctualIngestLag",
@@ -109,7 +109,7 @@ ALERTS = (
         "10m",
         "warning",
         "requests-wait-to-be-read",
-        "{{ $value | humanize }} requests of {{ $labels.job }} are not in the table yet.",
+        "{{ $value | humanize }} requests of {{ $labels.job }} are unread.",
     ),
     Alert(
         "PunctualDeadLetters",
@@ -133,7 +133,7 @@ ALERTS = (
         "and delay_recovery_remaining_records >= (delay_recovery_remaining_records offset 10m > 0)",
         "5m",
         "critical",
-        "a-restore-does-not-get-on",
+        "a-restore-is-stuck",
         "{{ $labels.instance }} has {{ $value | humanize }} records to restore, no fewer than ten minutes ago.",
     ),
     Alert(
@@ -150,7 +150,7 @@ ALERTS = (
         "1m",
         "critical",
         "a-disk-is-full",
-        "The disk of {{ $labels.instance }} has {{ $value | humanize1024 }}B left: it takes no requests.",
+        "The disk of {{ $labels.instance }} has {{ $value | humanize1024 }}B left: it stops reading requests.",
     ),
     Alert(
         "PunctualSettingsDiffer",
@@ -158,15 +158,15 @@ ALERTS = (
         "30m",
         "warning",
         "settings-differ",
-        "Workers of {{ $labels.job }} do not agree in {{ $value }} settings.",
+        "Workers of {{ $labels.job }} differ in {{ $value }} settings.",
     ),
     Alert(
         "PunctualCatchUpCutShort",
         f"sum {_BY} (increase(delay_catch_up_cut_short_total[1h])) > 0",
         "0m",
         "warning",
-        "firing-began-too-soon",
-        "Partitions of {{ $labels.job }} began to fire before all commands were read: some may have come too late.",
+        "delivery-began-too-soon",
+        "Partitions of {{ $labels.job }} began to deliver before all commands were read: some may have come too late.",
     ),
     Alert(
         "PunctualForeignRecords",
@@ -176,8 +176,8 @@ ALERTS = (
         "time() - delay_foreign_records_created < 3600) > 0",
         "0m",
         "warning",
-        "somebody-else-writes",
-        "Somebody else writes to {{ $labels.topic }}.",
+        "another-program-writes-to-internal-topics",
+        "Another program writes to {{ $labels.topic }}.",
     ),
 )
 

@@ -13,7 +13,7 @@ _HERE = Path(__file__).parent
 #: The chart brings what it installs.
 PLACES = (_HERE, _HERE.parent / "helm" / "punctual" / "monitoring")
 #: Where the runbooks are: the page in this tree, as long as nobody says where it is served.
-RUNBOOKS = "docs/how-to/operate.md"
+RUNBOOKS = "docs/how-to/troubleshooting.md"
 _MADE = "# Made by deploy/monitoring/generate.py of alerts.py: change that, and run it again.\n"
 
 

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation
@@ -13,7 +14,10 @@ Block = tuple[str, str]
 
 def blocks(page: str) -> list[Block]:
     """Return language and text of each block of code on a page of docs/how-to."""
-    return re.findall(r"```(sh|python)\n(.*?)```", (ROOT / "docs/how-to" / page).read_text(), re.DOTALL)
+    found = re.findall(
+        r"```(sh|python)\n(.*?)^ *```", (ROOT / "docs/how-to" / page).read_text(), re.DOTALL | re.MULTILINE
+    )
+    return [(kind, dedent(text)) for kind, text in found]
 
 
 def run_program(code: list[Block], installation: Installation, directory: Path, **topics: str) -> None:
