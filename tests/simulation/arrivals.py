@@ -1,6 +1,6 @@
 """What had arrived before a worker had a partition is not sent again by it, unless something kept it from looking."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tests.simulation.evidence import Evidence
 
@@ -15,9 +15,7 @@ _MOVING = {"deliver-now", "reschedule"}
 
 def sent_again(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for each copy of what was there already when its worker was given the partition."""
-    plan = evidence.world.plan
-    clear = not (plan.weather.lost or plan.weather.unanswered or plan.weather.error)
-    if not clear or any(fault.kind in _BLINDING for fault in plan.faults):
+    if not is_clear(evidence):
         return
     moved = set(_moved(evidence))
     for source, copies in evidence.copies.items():
@@ -30,6 +28,13 @@ def sent_again(evidence: Evidence) -> Iterator[str]:
             began_s = evidence.began(copy.sent, evidence.world.home(ask))
             if any(one.due_ms == copy.due_ms and evidence.seconds(one.at_ms) < began_s for one in copies):
                 yield f"{copy} was sent again: it had arrived before"
+
+
+def is_clear(evidence: Evidence, other: Collection[str] = ()) -> bool:
+    """Return whether nothing keeps workers from what they do before they fire; no `other` fault either."""
+    plan = evidence.world.plan
+    clear = not (plan.weather.lost or plan.weather.unanswered or plan.weather.error)
+    return clear and not any(fault.kind in _BLINDING or fault.kind in other for fault in plan.faults)
 
 
 def _moved(evidence: Evidence) -> Iterator[tuple[str, int]]:

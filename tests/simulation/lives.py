@@ -9,6 +9,7 @@ from app.steps.occurrences import number_of
 from tests.harness.account import ENDINGS, life_of
 from tests.simulation.bounds import bounds_of
 from tests.simulation.evidence import Copy, Evidence, Life
+from tests.simulation.local_times import LocalTimes
 from tests.simulation.recurring import Recurring
 from tests.simulation.workload import LARGEST, Ask
 
@@ -22,7 +23,7 @@ class Lives:
     def __init__(self, evidence: Evidence) -> None:
         """Look at this evidence."""
         self._evidence, self._exact = evidence, evidence.exact
-        self._recurring = Recurring(evidence)
+        self._recurring, self._local_times = Recurring(evidence), LocalTimes(evidence)
         self._left: Counter[Life] = Counter()
         #: Lives whose ending was told otherwise before.
         self.retold = 0
@@ -50,6 +51,8 @@ class Lives:
             yield from self._refused(ask)
         elif ask.source in self._evidence.unadmitted:
             yield from self._unadmitted(ask)
+        elif ask.in_zone:
+            yield from self._local_times.faults(ask)
         elif ask.recurs:
             yield from self._recurring.faults(ask)
         elif ask.op == "schedule":

@@ -31,6 +31,8 @@ class Process:
         """Begin to live."""
         self.name = name
         self.alive, self.frozen = True, False
+        #: By how many seconds the clocks of a zone are ahead of UTC by its zone data (zones.py).
+        self.zone_s = 0
         #: How many steps it has yet to live, 0 for no end in sight.
         self.fuse = 0
         self.on_fuse: Callable[[], None] = _nothing

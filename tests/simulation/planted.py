@@ -25,6 +25,7 @@ from app.ownership.changelog_guard import ChangelogGuard
 from app.ownership.destination_end import DestinationEnd
 from app.partition.arrived import Arrived
 from app.partition.partition import Partition
+from app.partition.replanning import Replanning
 from app.reports.watermark import Watermark
 from app.route import Route
 from app.steps import moves, occurrences, outcomes, plan, transitions
@@ -413,6 +414,8 @@ BUGS: dict[str, list[Bug]] = {
     "a series that is asked for again loses what was due": [(schedules, "goes_on", _forgetful)],
     "a count does not count what is skipped": [(plan, "less", _counts_deliveries)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],
+    "a local time that was sent by other zone data comes again": [(occurrences, "planned_here", _forgetful)],
+    "a series stays planned by the zone data of another worker": [(Replanning, "begin", _forgetful)],
     "the callbacks of a series have one name": [(occurrences, "source_of", _one_name)],
     "a callback that is not taken is forgotten": [(Outcomes, "_uncalled", _given_up_at_once)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
@@ -431,6 +434,8 @@ BEGINS = {
     "messages do not wait for what is known to be unread": 490,
     "a batch of an aborted transaction keeps its numbers": 20,
     "a command does not wait until it is known whether its message has arrived": 1_710,
+    "a local time that was sent by other zone data comes again": 1_150,
+    "a series stays planned by the zone data of another worker": 190,
     "a callback that is not taken is forgotten": 25,
     "an ending is forgotten before the watermark has passed it": 1_030,
     "an id that comes again in the step of its delivery is not found": 460,

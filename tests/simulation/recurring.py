@@ -57,6 +57,11 @@ class Recurring:
         begin = ask.stamp_ms + every if first is None else int(first)
         return [begin + number * every for number in range(200)]
 
+    def _planned(self, ask: Ask) -> list[int]:
+        """Return the times that the rule plans, up to its count and its end."""
+        until_ms = int(ask.said("delay-until") or 1 << 60)
+        return [planned for planned in self._plan(ask)[: int(ask.said("delay-count") or "")] if planned <= until_ms]
+
     def _altered(self, ask: Ask, copy: Copy) -> Iterator[str]:
         record, due_ms = copy.record, copy.due_ms
         jitter_ms = int(ask.said("delay-jitter") or 0)
@@ -89,7 +94,7 @@ class Recurring:
 
     def _missing(self, ask: Ask, lives: dict[int, set[str]], copies: list[Copy]) -> Iterator[str]:
         """See that a series that nobody has touched came to its end, with all that it has promised."""
-        count = int(ask.said("delay-count") or "")
+        count = len(self._planned(ask))
         least, most = (len(lives) + sum(of(told) for told in self._skipped(ask).values()) for of in (min, max))
         if not least <= count <= most or (self._evidence.exact and least != most):
             yield f"{ask.source} has come to {len(lives)} occurrences and {self._skipped(ask)} skipped, not {count}"
@@ -120,7 +125,7 @@ class Recurring:
             return  # it stays paused, or was so more than once
         since_ms, until_ms = min(stamps["pause"], default=1 << 60), max(stamps["resume"], default=0)
         jitter_ms = int(ask.said("delay-jitter") or 0)
-        for planned_ms in self._plan(ask)[: int(ask.said("delay-count") or "")]:
+        for planned_ms in self._planned(ask):
             due = any(0 <= copy.due_ms - planned_ms <= jitter_ms for copy in copies)
             if not due and (planned_ms + jitter_ms <= since_ms or planned_ms > until_ms):
                 yield f"{ask.source}: the occurrence that was planned for {planned_ms} is missing"
@@ -133,19 +138,19 @@ class Recurring:
             return
         copies = [copy for one in asks for copy in self._evidence.copies.get(one.source, [])]
         jitter_ms = int(ask.said("delay-jitter") or 0)
-        for planned_ms in self._plan(ask)[: int(ask.said("delay-count") or "")]:
+        for planned_ms in self._planned(ask):
             if not any(0 <= copy.due_ms - planned_ms <= jitter_ms for copy in copies):
                 yield f"{ask.name} was asked for again, and the occurrence that was planned for {planned_ms} is missing"
 
     def _beyond(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
         """See that nothing comes after the last of the occurrences that were asked for."""
-        last_ms = self._plan(ask)[int(ask.said("delay-count") or "") - 1] + int(ask.said("delay-jitter") or 0)
+        last_ms = self._planned(ask)[-1] + int(ask.said("delay-jitter") or 0)
         moved = self._moved(ask)
         if any(one.recurs and one is not ask for one in self._evidence.by_id[ask.name]):
             return  # it counts from where the other one was
         for copy in copies:
             if copy.due_ms > last_ms and copy.due_ms not in moved:
-                yield f"{copy} is one more than {ask.said('delay-count')}"
+                yield f"{copy} is one more than {len(self._planned(ask))}"
 
     def _stamps(self, ask: Ask) -> set[int]:
         return self._evidence.world.stamps.get(ask.source) or {ask.stamp_ms}

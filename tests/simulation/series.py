@@ -15,6 +15,8 @@ _OVERDUE = 0.4
 _MISFIRES = (None, "catch-up", "catch-up", "catch-up-last", "catch-up PT2S", "skip PT1S")
 #: So many of these are asked for again, instead of commands.
 _AGAIN = 0.3
+#: So many of those that begin at a time end at one.
+_ENDED = 0.3
 _OPS = ("cancel", "reschedule", "deliver-now", "pause")
 
 
@@ -33,7 +35,17 @@ def series(seed: int, settings: Settings, span_s: float, destinations: dict[str,
             continue
         for _ in range(rnd.choice((1, 1, 2) if overdue else (0, 0, 0, 1, 1, 2))):
             found += _command(rnd, settings, id_, at_s, overdue=overdue)
+    _end(found, seed)
     return found
+
+
+def _end(asks: list[Ask], seed: int) -> None:
+    """Have some of them end at a time, before their count is over; all requests of an id say the same."""
+    for ask in asks:
+        first_ms, rnd = ask.said("delay-at"), random.Random(f"end {seed} {ask.id}")  # noqa: S311 - other runs stay
+        if ask.recurs and first_ms is not None and rnd.random() < _ENDED:
+            until_ms = int(first_ms) + rnd.randint(0, 4_000)
+            ask.headers.append(("delay-until", b"%d" % until_ms))
 
 
 def _request(

@@ -65,6 +65,11 @@ class Ask:
         return self.said("delay-every") is not None
 
     @property
+    def in_zone(self) -> bool:
+        """Whether it asks for a series that goes by the clocks of a zone."""
+        return self.said("delay-zone") is not None
+
+    @property
     def name(self) -> str:
         """The id that it has, or gets."""
         return self.id if self.id is not None else self.source

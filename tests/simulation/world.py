@@ -37,6 +37,7 @@ from tests.simulation.teams import settings_of_teams, teams
 from tests.simulation.web import Web
 from tests.simulation.worker import EXPECTED, Worker
 from tests.simulation.workload import LARGEST, Ask, Author
+from tests.simulation.zones import Versions, in_zones, replacements
 
 #: What messages wait for has been unread for so long.
 MARGIN_S, FORWARDS_MARGIN_S = 0.3, 0.15
@@ -57,6 +58,7 @@ def simulated(disks: Disks, stamps: dict[str, set[int]]) -> Iterator[None]:
     replaced += [(tables.store, "shutil", disks), (tables.store, "rocksdb_options", lambda: None)]
     # Messages wait for less than they would for real brokers: runs are short.
     replaced += [(input_lag, "MARGIN_S", MARGIN_S), (input_lag, "FORWARDS_MARGIN_S", FORWARDS_MARGIN_S)]
+    replaced += replacements()
     replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))
     replaced.append((Step, "put_usual", noting_usual(Step.put_usual, stamps)))
     before = [module.__dict__[name] for module, name, _ in replaced]
@@ -114,6 +116,8 @@ class World:
         asks = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
         self.asks: list[Ask] = with_retries(asks, seed, self.settings, self.plan.span_s, self.destinations)
         self.asks += series(seed, self.settings, self.plan.span_s, self.destinations)
+        self.versions = Versions(seed, self.settings)
+        self.asks += in_zones(self.versions, self.settings, self.plan.span_s, self.destinations)
         self.asks += teams(seed, self.settings, self.plan.span_s, self.destinations)
         call_back(self.asks, seed, self.web)
         self.asks.sort(key=lambda ask: ask.at_s)
@@ -215,7 +219,7 @@ class World:
         life = len(self.workers) + 1
         shift = self.plan.shifts_ms[life % len(self.plan.shifts_ms)]
         worker = Worker(slot, life, self.loop, self.broker, self.settings, shift, self.seed, self._ended)
-        worker.web = self.web
+        worker.web, worker.process.zone_s = self.web, self.versions.of(life)
         self.workers.append(worker)
         self.slots[slot] = worker
 
