@@ -34,7 +34,7 @@ def test_the_suite_of_the_page_passes_where_the_plugin_is_installed(tmp_path: Pa
 
 def test_each_thing_that_there_is_is_on_the_page() -> None:
     page = (ROOT / "docs/how-to" / _PAGE).read_text()
-    table = page.partition("## What there is")[2].partition("## What it is not")[0]
+    table = page.partition("## Fixture reference")[2].partition("## Limits")[0]
 
     public = {name for name in vars(Delayed) if not name.startswith("_")} - _NOT_FOR_TESTS
     assert {name for name in public if not re.search(rf"`{name}\b", table)} == set()

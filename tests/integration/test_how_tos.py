@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,14 +97,16 @@ def test_dead_letters_are_put_right_and_sent_again_as_the_how_to_says(installati
         '"orders"': f'"{orders}"',
         "-t orders": f"-t {orders}",
         "invoices": invoices,
+        ".venv/bin/python": sys.executable,
     }
-    lose, find, put_right, arrive, lose_three, count, send_again, jobs, all_arrive = how_to.blocks("dead-letters.md")
+    steps = [block for block in how_to.blocks("dead-letters.md") if not block[1].startswith("make topic")]
+    lose, find, put_right, arrive, lose_three, count, send_again, jobs, all_arrive = steps
 
     run_shell(lose, names)
     found = json.loads(eventually_says('"unknown-topic"', find, names))
     [row] = found["rows"]
     assert (row["reason"], row["sent_again"]) == ("unknown-topic", None)
-    answer = json.loads(run_shell(put_right, {**names, "0-0": f"{row['partition']}-{row['offset']}"}))
+    answer = json.loads(run_shell(put_right, names))
     assert answer["outcome"] == "accepted"
     assert run_shell(arrive, names) == "customer-7: remind me\n"
 
