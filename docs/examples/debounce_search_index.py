@@ -1,6 +1,6 @@
-"""A search index that is updated when editing comes to rest, and every few seconds while it does not.
+"""Update a search index once editing pauses, and every few seconds while it does not.
 
-Each edit replaces the update that waits, under the id of its product. `no_later` bounds how long that goes on.
+Each edit replaces the pending update of its product, because both have the same ID. `no_later` is the maximum delay.
 
 make example NAME=debounce_search_index
 """

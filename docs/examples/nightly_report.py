@@ -1,4 +1,4 @@
-"""A report every night at two, in Berlin's time whatever the season; now and then somebody wants it at once.
+"""Make a report every night at two, in Berlin's time zone, and once more at once.
 
 make example NAME=nightly_report
 """

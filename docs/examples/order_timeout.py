@@ -1,6 +1,6 @@
-"""An order that nobody confirms in time expires; a confirmation cancels the timeout.
+"""Let an order expire if it is not confirmed in time; a confirmation cancels the timeout.
 
-A confirmation may come in the very moment in which the timeout is delivered: whoever reads timeouts looks at the order.
+A confirmation can arrive while its timeout is being delivered, so the reader of timeouts checks the order's status.
 
 make example NAME=order_timeout
 """

@@ -1,4 +1,4 @@
-"""A reminder for every order that is not paid in time; a payment takes it back.
+"""Remind customers of every order that is not paid in time; a payment cancels the reminder.
 
 make example NAME=payment_reminder
 """

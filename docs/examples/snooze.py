@@ -1,4 +1,4 @@
-"""A reminder that its reader puts off, before it comes and when it has come, and then wants at once.
+"""Snooze a reminder before and after its delivery, and then deliver it at once.
 
 make example NAME=snooze
 """

@@ -1,4 +1,4 @@
-"""What the examples share: where Kafka is, and a way to read a topic from now on."""
+"""Shared by the examples: the address of Kafka, and a reader of new records."""
 
 import os
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ APP_ID = os.environ.get("DELAY_APP_ID", "delay")  # the worker's
 
 @asynccontextmanager
 async def arrivals(topic: str) -> AsyncIterator[AsyncIterator[ConsumerRecord]]:
-    """Give what comes to a topic from now on; it is created if it is not there, for messages go to topics that are."""
+    """Yield a topic's new records. Create the topic if it is missing, because messages go only to existing topics."""
     admin = AIOKafkaAdminClient(bootstrap_servers=KAFKA)
     await admin.start()
     try:

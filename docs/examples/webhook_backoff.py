@@ -1,6 +1,6 @@
-"""A webhook whose receiver is away for a while: it is posted again, with longer and longer waits, until it is taken.
+"""Post a webhook whose receiver is down at first: Punctual retries with a backoff until the receiver accepts it.
 
-The worker does that, and signs what it posts; it must be allowed to: DELAY_HTTP_DESTINATIONS='http://127.0.0.1*' here.
+The worker posts and signs. Its settings must allow the URL: DELAY_HTTP_DESTINATIONS='http://127.0.0.1*' here.
 
 make example NAME=webhook_backoff
 """
