@@ -82,6 +82,7 @@ class Ownership:
         self.partitions, self._table, self._cluster, self._stages = partitions, table, cluster, stages
         self._new, self._notify, self._fatal = new_partition, notify, fatal
         self.generation = -1
+        self._closed = False
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     @property
@@ -100,7 +101,12 @@ class Ownership:
         await asyncio.gather(*(partition.pause(_FINISH_S) for partition in self.partitions.values()))
 
     async def assign(self, numbers: Collection[int], generation: int) -> None:
-        """Own exactly these partitions from now on; they begin to work as each is ready."""
+        """Own exactly these partitions from now on; they begin to work as each is ready.
+
+        After `close` that is none: a rebalance that ends while the process does has nothing left to work with.
+        """
+        if self._closed:
+            numbers, generation = (), -1
         self.generation = generation
         for number in set(self.partitions) - set(numbers):
             del self.partitions[number]
@@ -115,7 +121,8 @@ class Ownership:
             self._run(number, self._acquire(self.partitions[number], generation, look))
 
     async def close(self) -> None:
-        """Give everything away: databases are closed when this returns."""
+        """Give everything away for good: databases are closed when this returns."""
+        self._closed = True
         await self.revoke()
         await self.assign((), -1)
 
