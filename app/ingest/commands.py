@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from app.ingest.pending_rows import PendingRows
 from app.ingest.quotas import Quotas
-from app.steps import occurrences
+from app.steps import moves, occurrences
 from app.steps.context import Context
 from app.steps.events import Event, Kind
 from app.steps.order_memory import order_of
@@ -36,14 +36,14 @@ class Commands:
         entry = self._rows.entry(step, key)
         # What moved a message that is cancelled had nothing left to move.
         shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
-        if command.order.precedes(shaped):
+        if command.order.precedes(shaped) and not (self._waits(key, entry) and moves.is_before_hold(entry, command)):
             self._say(step, "stale", asked, key, entry)
             if entry.asked.precedes(command.order):
                 self._memory.outdo(step, key, entry, command, stale=True)
         elif not (occurrences.is_meant(entry, keys.due_of(key), command) and occurrences.allows(entry, asked.op)):
             self._say(step, "conflict", asked, key, entry)
             self._memory.overlook(step, entry, command)
-        elif key in self._claims or entry.commands:
+        elif not self._waits(key, entry):
             self._rows.record(step, key, entry, command)
         elif asked.op == "cancel":
             cancelled(step, key, entry, asked.source)
@@ -57,6 +57,10 @@ class Commands:
             moved = step.changes.puts[row][0]
             if self._cold.settle(step, row, asked.source, asked.stamp_ms):
                 self._memory.end(step, row, moved)
+
+    def _waits(self, key: bytes, entry: Entry) -> bool:
+        """Return whether nobody is sending a message."""
+        return key not in self._claims and not entry.commands
 
     def _miss(self, step: Step, asked: Request, command: Command) -> None:
         """Leave a command for an id that is not pending to the cold tier, and to a request that comes late.

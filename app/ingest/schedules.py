@@ -169,9 +169,8 @@ class Schedules:
         """
         later = tuple(one for one in entry.commands if one.op != "replace" and order.precedes(one.order))
         left = tuple(one for one in entry.commands if one not in later)
-        moved = occurrences.mover(entry, key)
-        if moved is not None and order.precedes(moved.order):
-            later = (moved, *later)
+        movers = occurrences.movers(entry, key)
+        later = (*(one for one in movers if order.precedes(one.order)), *later)
         if key in self._claims or entry.commands:
             entry = msgspec.structs.replace(entry, commands=left)
             self._rows.record(step, key, entry, Command("replace", asked.source, stamp_ms=order.stamp_ms))

@@ -14,7 +14,7 @@ from app.steps.plan import PAUSED_MS, Passed, Plan, Rule
 from punctual.contract import cron
 from punctual.contract.recurrence import SHORTEST_MS, Recurrence
 from punctual.contract.zones import parse_zone
-from tables import Command, Entry, Series, keys
+from tables import Command, Entry, Order, Series, keys
 from tables.orders import OF_SERIES, Operation
 
 log = logging.getLogger(__name__)
@@ -105,8 +105,9 @@ def is_between(series: Series) -> bool:
 def _encoded(rule: Rule) -> bytes:
     """Return a rule as older workers write it, as far as it has nothing that they do not know."""
     fields = msgspec.structs.astuple(rule)
-    known = len(fields) if rule.offset_s is not None else len(fields) - 1 if rule.held else len(fields) - 2
-    return _encode(fields[:known])
+    added = (rule.held or None, rule.offset_s, rule.kept)
+    unused = next((place for place, field in enumerate(reversed(added)) if field is not None), len(added))
+    return _encode(fields[: len(fields) - unused])
 
 
 def due_of(rule: Recurrence, id_: str, planned_ms: int) -> int:
@@ -190,7 +191,7 @@ def following(entry: Entry, row: bytes, now_ms: int, most: int) -> Onward:
     passed = tuple(one for one in (moved_over, missed) if one is not None)
     if planned_ms is None:
         return Onward(passed)
-    rule = plan.less(rest.rule, sum(one.number for one in passed))
+    rule = plan.less(msgspec.structs.replace(rest.rule, kept=None), sum(one.number for one in passed))
     new = with_rule(series, plan.without_holds(rule, planned_ms), planned_ms, series.number + 1)
     due_ms = due_of(rule, entry.id, planned_ms)
     return Onward(
@@ -198,21 +199,44 @@ def following(entry: Entry, row: bytes, now_ms: int, most: int) -> Onward:
     )
 
 
-def mover(entry: Entry, row: bytes) -> Command | None:
-    """Return the command that has moved the message in a row, for an older request that comes late; None if none has.
+def timed(entry: Entry) -> Order | None:
+    """Return the order that has set the due time of the occurrence in a row, beneath a pause or a resume."""
+    kept = None if entry.series is None else rule_of(entry.series).kept
+    return entry.moved if kept is None else kept.order
 
-    The row knows when it was given, and what has come of it. An occurrence that is due as planned was moved by what a
-    message that does not recur has nothing of: the series was resumed, or it is an earlier one that was moved.
+
+def movers(entry: Entry, row: bytes) -> tuple[Command, ...]:
+    """Return the commands that have moved the message in a row, in their order, for an older request that comes late.
+
+    The row knows when they were given, and what has come of them. An occurrence that is due as planned was moved by
+    what a message that does not recur has nothing of: the series was resumed, or it is an earlier one that was moved.
     """
     if entry.moved is None:
-        return None
+        return ()
     due_ms, series = entry.asked_due(row), entry.series
-    op: Operation = "reschedule"
-    if series is not None and due_ms == PAUSED_MS:
-        op = "pause"
-    elif series is not None and is_as_planned(series, entry.id, due_ms):
-        op = "resume"
-    return Command(op, entry.moved.source, due_ms, stamp_ms=entry.moved.stamp_ms)
+    if series is None:
+        return (_command("reschedule", entry.moved, due_ms),)
+    kept, as_planned = rule_of(series).kept, is_as_planned(series, entry.id, due_ms)
+    op: Operation = "deliver-now" if is_extra(series) else "reschedule"
+    if kept is None and due_ms != PAUSED_MS and not as_planned:
+        return (_command(op, entry.moved, due_ms),)
+    hold = _command("pause" if due_ms == PAUSED_MS else "resume", entry.moved, due_ms)
+    own_ms = due_ms if due_ms != PAUSED_MS else None if kept is None else kept.due_ms
+    if kept is None or kept.order is None or own_ms is None or as_planned:
+        return (hold,)
+    return _command(op, kept.order, own_ms), hold
+
+
+def _command(op: Operation, order: Order, due_ms: int) -> Command:
+    return Command(op, order.source, due_ms, stamp_ms=order.stamp_ms)
+
+
+def is_extra(series: Series) -> bool:
+    """Return whether the occurrence that waits is one more than was planned."""
+    rule = rule_of(series)
+    if rule.offset_s is not None:  # other rules of its zone may have planned it
+        return is_between(series)
+    return rule.after(series.planned_ms - 1) != series.planned_ms
 
 
 def _has(rule: Recurrence, id_: str, due_ms: int) -> bool:
@@ -243,9 +267,16 @@ def _rest(series: Series, due_ms: int) -> tuple[Plan, Passed | None]:
     # One that was sent by other rules of its zone has used up its local time, which these may plan later.
     here_ms = None if rule.offset_s is None else planned_here(series)
     rest = Plan(rule, max(series.planned_ms, here_ms or 0), left)
-    return (
-        rest.past(due_ms, "moved") if due_ms > series.planned_ms + rule.jitter_at(series.planned_ms) else (rest, None)
-    )
+    return rest.past(due_ms, "moved") if _is_put_off(series, due_ms) else (rest, None)
+
+
+def _is_put_off(series: Series, due_ms: int) -> bool:
+    """Return whether an occurrence is due later than jitter makes the planned one, which an extra one comes before."""
+    if due_ms <= series.planned_ms:
+        return False
+    rule, extra = rule_of(series), is_extra(series)
+    planned_ms = rule.after(series.planned_ms) if extra else series.planned_ms
+    return planned_ms is None or due_ms > planned_ms + rule.jitter_at(planned_ms) - extra
 
 
 def _chosen(rest: Plan, now_ms: int, most: int) -> tuple[int | None, Passed | None]:

@@ -100,9 +100,12 @@ class OrderMemory:
 
         Of a pause and a reschedule one says nothing to a message that comes late and does not recur.
         """
-        moved = occurrences.mover(entry, row)
-        if moved is not None and command.moves and not command.rivals(moved):
-            self.wait(step, entry.id, command if stale else moved)
+        movers = occurrences.movers(entry, row)
+        if not command.moves or (stale and any(map(command.rivals, movers))):
+            return
+        for moved in movers:
+            if not command.rivals(moved):
+                self.wait(step, entry.id, command if stale else moved)
 
     def end(self, step: Step, row: bytes, entry: Entry, cancel: Command | None = None) -> None:
         """Remember that the message in a row ends, perhaps by a `cancel`; not if nothing older can come any more.
@@ -119,8 +122,7 @@ class OrderMemory:
         if known is not None and known.has_ended(ended) and known.ended is not None:
             ended, cancelled = known.ended, known.cancelled
         commands = known.waiting if known is not None else ()
-        moved = occurrences.mover(entry, row)
-        if moved is not None:
+        for moved in occurrences.movers(entry, row):
             commands = _joined(commands, moved)
         self._write(step, entry.id, ended, commands, cancelled=cancelled)
         if cancel is not None:

@@ -11,6 +11,7 @@ import msgspec
 
 from punctual.contract.counting import nth_after, planned_between
 from punctual.contract.recurrence import SHORTEST_MS, Recurrence
+from tables import Order
 
 Reason = Literal["missed", "paused", "moved"]
 
@@ -22,15 +23,27 @@ _FURTHER: Final = 8
 _HELD: Final = 8
 
 
+class Kept(NamedTuple):
+    """What a pause or a resume has left as it was: the due time of the occurrence, and the order that had set it.
+
+    `due_ms` (epoch ms) is None if the occurrence is due as planned, and once its row has the due time again.
+    """
+
+    due_ms: int | None = None
+    order: Order | None = None
+
+
 class Rule(Recurrence, array_like=True, frozen=True, gc=False):
     """What a row keeps of when its series goes on: what the request has asked for, and when the series was paused.
 
     After the first and up to the second of the times (epoch ms) in `held` nothing is planned. `offset_s` is how far the
-    clocks of `zone` are ahead of UTC at the planned time of the row, by the zone rules that it was planned by.
+    clocks of `zone` are ahead of UTC at the planned time of the row, by the zone rules that it was planned by. `kept`
+    is there if a pause or a resume is the last order that has moved the occurrence.
     """
 
     held: tuple[tuple[int, int], ...] = ()
     offset_s: int | None = None
+    kept: Kept | None = None
 
 
 class Passed(NamedTuple):
@@ -92,6 +105,11 @@ class Plan(NamedTuple):
             else:
                 enough_ms, room = middle_ms, room - there
         return Plan(rule, enough_ms, None if self.left is None else most)
+
+    def due_by(self, id_: str, ms: int) -> int:
+        """Return the time up to which all planned times are due by `ms`: jitter makes the last one due later."""
+        found = self.last(ms) if self.rule.jitter_ms else None
+        return ms if found is None or self.rule.due(id_, found) <= ms else found - 1
 
     def past(self, ms: int, reason: Reason) -> tuple["Plan", Passed | None]:
         """Return what is planned after a time, and what that passes over."""

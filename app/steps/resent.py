@@ -108,7 +108,7 @@ def _state(asked: Request, row: bytes, before: Entry) -> tuple[int, Series, tupl
             return None
         series = resumed.series
     held = msgspec.structs.replace(rule, held=rule_of(series).held)
-    if moves.is_extra(series):  # it does not count
+    if occurrences.is_extra(series):  # it does not count
         held = plan.less(held, -1)
     return due_ms, with_rule(series, held, series.planned_ms, series.number), () if passed is None else (passed,)
 

@@ -6,7 +6,7 @@ import msgspec
 
 from app.steps import occurrences
 from app.steps.events import NO_LATER, Event, Kind
-from app.steps.moves import moved
+from app.steps.moves import is_before_hold, moved
 from app.steps.plan import Passed
 from app.steps.step import Step
 from tables import Command, Entry, keys
@@ -42,7 +42,8 @@ def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes | None
     if found.over:
         ended(step, "dropped", keys.due_of(key), entry, by=command.source, reason="missed")
         return None
-    due_ms, waiting = msgspec.structs.replace(found.entry, commands=(), moved=command.order).within(found.due_ms)
+    order = entry.moved if is_before_hold(entry, command) else command.order
+    due_ms, waiting = msgspec.structs.replace(found.entry, commands=(), moved=order).within(found.due_ms)
     if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries belong to a due time: they begin anew
         waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
     new = keys.row_key(due_ms, command.offset, command.topic_crc)
