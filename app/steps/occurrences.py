@@ -148,10 +148,13 @@ def is_meant(entry: Entry, due_ms: int, command: Command) -> bool:
 
     The occurrence of a series changes by itself, so any time of its rule will do, whichever occurrence had it.
     """
-    wanted_ms = command.if_due_ms
+    wanted_ms, series = command.if_due_ms, entry.series
     if wanted_ms is None or wanted_ms == due_ms:
         return True
-    return entry.series is not None and (wanted_ms == PAUSED_MS or _has(rule_of(entry.series), entry.id, wanted_ms))
+    if series is None or wanted_ms == PAUSED_MS:
+        return series is not None
+    planned_ms = _planned_for(rule_of(series), entry.id, wanted_ms)
+    return planned_ms is not None and not _is_after_end(series, planned_ms)
 
 
 def is_missed(entry: Entry, row: bytes, now_ms: int) -> bool:
@@ -239,25 +242,28 @@ def is_extra(series: Series) -> bool:
     return rule.after(series.planned_ms - 1) != series.planned_ms
 
 
-def _has(rule: Recurrence, id_: str, due_ms: int) -> bool:
-    """Return whether an occurrence of a rule is due then, or planned."""
+def _planned_for(rule: Recurrence, id_: str, due_ms: int) -> int | None:
+    """Return when an occurrence of a rule is planned that is due then, or planned then; None if there is none."""
+    if rule.after(due_ms - 1) == due_ms:
+        return due_ms
     since_ms = due_ms - (rule.jitter_ms or 0)
-    planned_ms = _times(rule).after(due_ms - 1)
-    if planned_ms == due_ms:
-        return True
     for _ in range(_LOOKS if rule.jitter_ms else 0):
-        planned_ms = _times(rule).after(since_ms - 1)
+        planned_ms = rule.after(since_ms - 1)
         if planned_ms is None or planned_ms > due_ms:
-            return False
+            return None
         if due_of(rule, id_, planned_ms) == due_ms:
-            return True
+            return planned_ms
         since_ms = planned_ms + 1
-    return False
+    return None
 
 
-def _times(rule: Recurrence) -> Recurrence:
-    """Return a rule without its end."""
-    return rule if rule.until_ms is None else msgspec.structs.replace(rule, until_ms=None)
+def _is_after_end(series: Series, planned_ms: int) -> bool:
+    """Return whether the rule of a series plans a time that comes after its last occurrence, by its count."""
+    rule = rule_of(series)
+    if rule.count is None or planned_ms <= series.planned_ms:
+        return False
+    left = max(0, rule.count - series.number)
+    return plan.between(rule, series.planned_ms, planned_ms, left + 1) > left
 
 
 def _rest(series: Series, due_ms: int) -> tuple[Plan, Passed | None]:

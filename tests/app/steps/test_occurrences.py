@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.steps.occurrences import begun, is_missed, rule_of
+from app.steps.occurrences import begun, due_of, is_missed, rule_of
 from app.steps.outcomes import Attempted, Dropped, Rejected, Unsent
 from app.steps.plan import PAUSED_MS, Plan, Rule
 from app.steps.step import Step
@@ -592,6 +592,23 @@ def test_a_lock_on_a_series_does_not_hold_for_another_rule(bench: Workbench) -> 
     by = bench.command("cancel", "weekly", delay_if_due=str(shown))
 
     assert bench.told()[-1][::2] == ("conflict", by)
+
+
+@pytest.mark.parametrize("end", [{"delay_until": str(NOW + 5 * MINUTE)}, {"delay_count": "5"}])
+@pytest.mark.parametrize("jitter", [{}, {"delay_jitter": "20000"}])
+def test_a_lock_on_a_series_does_not_hold_for_a_time_after_its_end(
+    bench: Workbench, end: dict[str, str], jitter: dict[str, str]
+) -> None:
+    every(bench, **end, **jitter)
+    deliver(bench)
+    for lock in (NOW + 6 * MINUTE, due_of(Rule(MINUTE, None, NOW, jitter_ms=20_000), "weekly", NOW + 6 * MINUTE)):
+        by = bench.command("cancel", "weekly", delay_if_due=str(lock))
+        assert bench.told()[-1][::2] == ("conflict", by)
+    by = bench.command("pause", "weekly", delay_if_due=str(NOW + 5 * MINUTE))
+    assert bench.told()[-1][::2] == ("rescheduled", by)
+    by = bench.command("cancel", "weekly", delay_if_due=str(NOW + MINUTE))
+
+    assert bench.told()[-1][::2] == ("cancelled", by)
 
 
 @pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
