@@ -128,7 +128,7 @@ class Schedules:
         alike = there is not None and there.series is None and entry.series is None  # a series has no bound
         if before is not None and there is not None and alike and before not in self._claims and not there.commands:
             entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))
-        entry = self._accept(step, record, asked, entry, before)
+        entry = self._accept(step, asked, entry, before)
         commands = known.waiting if known is not None else ()
         if before is not None and there is not None:
             commands += self._replace(step, before, there, asked, order)
@@ -136,14 +136,12 @@ class Schedules:
             entry = reminded(entry, known)
         self._meet(step, record, asked, entry, [one for one in in_order(commands) if order.precedes(one.order)])
 
-    def _accept(self, step: Step, record: Record, asked: Request, entry: Entry, before: bytes | None) -> Entry:
+    def _accept(self, step: Step, asked: Request, entry: Entry, before: bytes | None) -> Entry:
         """Accept a request, and return its entry; a series goes on with the one `before` that has the same schedule."""
         again = None
         if before is not None and entry.series is not None:
             there = self._rows.entry(step, before)
-            # The timestamp of a forward is not that of the request.
-            sent_ms = asked.stamp_ms if record.topic == self._settings.forwards else record.timestamp
-            known = Asked(entry, order_of(asked), sent_ms)
+            known = Asked(entry, order_of(asked), _says_when(asked))
             if before in self._claims or there.commands:
                 again = goes_on_after(known, before, there, step.broker_ms, self._settings.max_missed)
             else:
@@ -247,6 +245,14 @@ class Schedules:
 
     def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
         step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
+
+
+def _says_when(asked: Request) -> bool:
+    """Return whether a request says when its series begins; of older workers' forwards the interval tells."""
+    rule = asked.recurrence
+    if asked.says_when is not None or rule is None or rule.every_ms is None:
+        return asked.says_when or False
+    return rule.anchor_ms != asked.stamp_ms + rule.every_ms
 
 
 def _accepted(step: Step, asked: Request, due_ms: int) -> Event:

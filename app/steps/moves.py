@@ -48,7 +48,7 @@ def moved(entry: Entry, due_ms: int, command: Command) -> Moved:
         return _resumed(entry, series, due_ms, command)
     if command.op == "deliver-now":
         return _run_now(entry, series, due_ms, command)
-    return Moved(command.due_ms, _having(entry, _unheld(series)))
+    return Moved(command.due_ms, _having(entry, unheld(series)))
 
 
 # commands that come late ---------------------------------------------------------------------------------------------
@@ -68,8 +68,8 @@ def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Comma
     hold = Command("resume", entry.moved.source, stamp_ms=entry.moved.stamp_ms)
     if due_ms == PAUSED_MS:
         hold = msgspec.structs.replace(hold, op="pause", due_ms=PAUSED_MS)
-    own = msgspec.structs.replace(entry, series=_unheld(series), moved=timed(entry))
-    found = moved(own, _own_due(entry, series, due_ms), command)
+    own = msgspec.structs.replace(entry, series=unheld(series), moved=timed(entry))
+    found = moved(own, own_due(entry, series, due_ms), command)
     return moved(msgspec.structs.replace(found.entry, moved=command.order), found.due_ms, hold)
 
 
@@ -101,8 +101,8 @@ def _released(entry: Entry, series: Series, stamp_ms: int) -> _Released:
     Due times decide: what was due when it was paused is still to come, and so is what is due after `stamp_ms`. One more
     occurrence than was planned is never passed over.
     """
-    since_ms, due_ms, kept = plan.held_since(rule_of(series)), _own_due(entry, series, PAUSED_MS), rule_of(series).kept
-    series = _unheld(series)
+    since_ms, due_ms, kept = plan.held_since(rule_of(series)), own_due(entry, series, PAUSED_MS), rule_of(series).kept
+    series = unheld(series)
     if kept is None:  # by a worker before these, which kept the plan alone
         series = _planned(series)
         due_ms = due_of(rule_of(series), entry.id, series.planned_ms)
@@ -143,7 +143,7 @@ def _beside_first(rule: Rule, passed: Passed | None) -> Passed | None:
     return passed._replace(first_ms=first_ms, number=passed.number - 1)
 
 
-def _own_due(entry: Entry, series: Series, due_ms: int) -> int:
+def own_due(entry: Entry, series: Series, due_ms: int) -> int:
     """Return when an occurrence is due beneath a pause."""
     rule = rule_of(series)
     if due_ms != PAUSED_MS:
@@ -161,7 +161,7 @@ def _is_planned(entry: Entry, series: Series, due_ms: int) -> bool:
 # deliver-now ---------------------------------------------------------------------------------------------------------
 def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> Moved:
     """Return a series with one more occurrence before the one that is planned, or with one that is due already."""
-    found, order = _Released(due_ms, _unheld(series)), timed(entry)
+    found, order = _Released(due_ms, unheld(series)), timed(entry)
     if due_ms == PAUSED_MS:
         found = _released(entry, series, command.stamp_ms)
     series, rule = found.series, rule_of(found.series)
@@ -187,7 +187,7 @@ def _was_run_now(entry: Entry, series: Series, due_ms: int, order: Order | None,
 
 
 # the plan ------------------------------------------------------------------------------------------------------------
-def _unheld(series: Series) -> Series:
+def unheld(series: Series) -> Series:
     """Return a series that is not paused, as if it never had been."""
     rule = rule_of(series)
     held = rule.held if plan.held_since(rule) is None else rule.held[:-1]
@@ -205,7 +205,7 @@ def _planned(series: Series) -> Series:
 
 def as_planned(series: Series) -> Series:
     """Return a series whose next occurrence is the one that is planned, and that is not paused."""
-    return _planned(_unheld(series))
+    return _planned(unheld(series))
 
 
 def _having(entry: Entry, series: Series) -> Entry:

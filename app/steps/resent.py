@@ -26,11 +26,11 @@ class Resent(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request for a series: its entry, its order, and the time of its record (epoch ms)."""
+    """A request for a series: its entry, its order, and whether it says when the series begins."""
 
     entry: Entry
     order: Order
-    sent_ms: int
+    says_when: bool
 
 
 def goes_on(asked: Request, row: bytes, before: Entry) -> Resent | None:
@@ -39,7 +39,7 @@ def goes_on(asked: Request, row: bytes, before: Entry) -> Resent | None:
     if found is None:
         return None
     due_ms, series, passed = found
-    if due_ms > asked.order.stamp_ms:
+    if asked.order.stamp_ms < min(due_ms, series.planned_ms) and not occurrences.is_extra(series):
         return _next(asked, series, passed)
     rule = _unless_planned_later(asked, rule_of(series))
     return Resent(due_ms, with_rule(series, rule, series.planned_ms, 1), passed)
@@ -95,12 +95,15 @@ def _state(asked: Request, row: bytes, before: Entry) -> tuple[int, Series, tupl
     if before.series is None or asked.entry.series is None:
         return None
     due_ms, series, passed = keys.due_of(row), before.series, None
-    rule = _joined(rule_of(asked.entry.series), rule_of(series), asked.sent_ms)
+    rule = _joined(asked, rule_of(asked.entry.series), rule_of(series))
     if rule is None:
         return None
     if before.moved is not None and asked.order.precedes(before.moved):
-        series = moves.as_planned(series)
-        due_ms = due_of(rule_of(series), before.id, series.planned_ms)
+        own = occurrences.timed(before)
+        due_ms, series = moves.own_due(before, series, due_ms), moves.unheld(series)
+        if own is not None and asked.order.precedes(own):
+            series = moves.as_planned(series)
+            due_ms = due_of(rule_of(series), before.id, series.planned_ms)
     elif due_ms == PAUSED_MS:
         resume = Command("resume", asked.order.source, stamp_ms=asked.order.stamp_ms)
         due_ms, resumed, passed, over = moves.moved(before, due_ms, resume)
@@ -108,20 +111,21 @@ def _state(asked: Request, row: bytes, before: Entry) -> tuple[int, Series, tupl
             return None
         series = resumed.series
     held = msgspec.structs.replace(rule, held=rule_of(series).held)
+    if due_ms > asked.order.stamp_ms and occurrences.is_as_planned(series, before.id, due_ms):
+        due_ms = due_of(held, before.id, series.planned_ms)  # by the jitter of the request
     if occurrences.is_extra(series):  # it does not count
         held = plan.less(held, -1)
     return due_ms, with_rule(series, held, series.planned_ms, series.number), () if passed is None else (passed,)
 
 
 def _next(asked: Request, series: Series, passed: tuple[Passed, ...]) -> Resent | None:
-    """Return a series of which nothing is due: it begins when the request says, if that is still to come."""
+    """Return a series of which nothing was due or planned: it begins when the request says, if that is to come."""
     new = asked.entry.series
     assert new is not None
-    if new.planned_ms > asked.order.stamp_ms and not _counts_from_then(rule_of(new), asked.sent_ms):
+    if asked.says_when and new.planned_ms > asked.order.stamp_ms:
         return Resent(due_of(rule_of(new), asked.entry.id, new.planned_ms), new, passed)
-    series = moves.as_planned(series)
     rule = rule_of(series)
-    planned_ms = plan.after(rule, max(asked.order.stamp_ms, series.planned_ms - 1))
+    planned_ms = plan.after(rule, series.planned_ms - 1)
     if planned_ms is None:
         return None
     rule = plan.without_holds(rule, planned_ms)
@@ -133,20 +137,15 @@ def _unless_planned_later(asked: Request, rule: Rule) -> Rule:
     series, stamp_ms = asked.entry.series, asked.order.stamp_ms
     assert series is not None
     until_ms = series.planned_ms - 1
-    if (
-        _counts_from_then(rule_of(series), asked.sent_ms)
-        or until_ms <= stamp_ms
-        or not plan.between(rule, stamp_ms, until_ms)
-    ):
+    if not asked.says_when or until_ms <= stamp_ms or not plan.between(rule, stamp_ms, until_ms):
         return rule
     return msgspec.structs.replace(rule, held=(*rule.held, (stamp_ms, until_ms)))
 
 
-def _joined(new: Rule, old: Rule, sent_ms: int) -> Rule | None:
+def _joined(asked: Request, new: Rule, old: Rule) -> Rule | None:
     """Return a rule with the times of the old one, None if the new one has others."""
-    if new.every_ms is not None and new.every_ms == old.every_ms and _counts_from_then(new, sent_ms):
-        return msgspec.structs.replace(new, anchor_ms=old.anchor_ms)
-    return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if _is_same(new, old) else None
+    goes_on = new.every_ms is not None and new.every_ms == old.every_ms and not asked.says_when
+    return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if goes_on or _is_same(new, old) else None
 
 
 def _is_same(one: Rule, other: Rule) -> bool:
@@ -154,8 +153,3 @@ def _is_same(one: Rule, other: Rule) -> bool:
     if one.every_ms is None or other.every_ms is None:
         return (one.cron, one.zone, one.every_ms) == (other.cron, other.zone, other.every_ms)
     return one.every_ms == other.every_ms and (one.anchor_ms - other.anchor_ms) % one.every_ms == 0
-
-
-def _counts_from_then(rule: Rule, sent_ms: int) -> bool:
-    """Return whether an interval counts from its request, which says no other time for the first occurrence."""
-    return rule.every_ms is not None and rule.anchor_ms == sent_ms + rule.every_ms

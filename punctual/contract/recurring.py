@@ -40,6 +40,15 @@ def begin(request: Request, said: Mapping[str, str], at_ms: int | None) -> None:
         raise Refusal(Reason.BAD_ID, sentence)
     request.recurrence, request.planned_ms = decode(said, request.stamp_ms, at_ms)
     request.due_ms = request.planned_ms
+    request.says_when = at_ms is not None and at_ms != _unsaid(said, request.asked_at_ms)
+
+
+def _unsaid(said: Mapping[str, str], asked_at_ms: int | None) -> int | None:
+    """Return when a series would begin that does not say it: a gateway writes that into each request that it keeps."""
+    try:
+        return None if asked_at_ms is None else decode(said, asked_at_ms, None)[1]
+    except Refusal:  # it would be over before it begins
+        return None
 
 
 def is_possible(recurrence: Recurrence) -> bool:

@@ -68,8 +68,9 @@ class Request(msgspec.Struct, array_like=True, gc=False):
     `source` is `topic-partition-offset` of the record, `input` its topic. `stamp_ms` is its Kafka timestamp as it is
     decoded, and then what it sorts by among orders for its id: the largest timestamp that its partition has shown so
     far, or `asked_at_ms` if that is earlier. `jitter_ms` is part of `due_ms` already. A `recurrence` makes it the
-    first occurrence of a series, which is planned for `planned_ms`. It travels as msgpack through the
-    forwards topic, so fields are only ever added at the end.
+    first occurrence of a series, which is planned for `planned_ms`; `says_when` is whether its sender has said when the
+    series begins, None in what older workers forward. It travels as msgpack through the forwards topic, so fields are
+    only ever added at the end.
     """
 
     op: Op
@@ -95,7 +96,18 @@ class Request(msgspec.Struct, array_like=True, gc=False):
     jitter_ms: int | None = None
     recurrence: Recurrence | None = None
     planned_ms: int = 0
+    says_when: bool | None = None
 
 
-encode = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
+#: What a msgpack array begins with that has all fields but the last one.
+_ALL_BUT_LAST = b"\xdc" + (len(Request.__struct_fields__) - 1).to_bytes(2)
+
+
+def encode(asked: Request) -> bytes:
+    """Return a request as it travels; one that does not recur has no `says_when`."""
+    raw = _encode(asked)
+    return raw if asked.says_when is not None else _ALL_BUT_LAST + raw[len(_ALL_BUT_LAST) : -1]
+
+
 decode = msgspec.msgpack.Decoder(Request).decode

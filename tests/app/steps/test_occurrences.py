@@ -775,3 +775,116 @@ def test_a_command_that_is_later_than_the_request_that_comes_late_holds(bench: W
     bench.late(2, NOW + 3 * MINUTE, delay_id="weekly", delay_to="orders", delay_cron="* * * * *")
 
     assert bench.pending() == {"weekly": PAUSED_MS}
+
+
+@pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
+@pytest.mark.parametrize("jitter", ["50000", "PT10M"])
+def test_one_that_jitter_makes_due_after_its_series_is_asked_for_again_is_not_lost(
+    bench: Workbench, said: dict[str, str], jitter: str
+) -> None:
+    said |= {"delay_jitter": jitter}
+    ask_again(bench, said)
+    due = bench.pending()["weekly"]
+    bench.now_ms = due - 1
+    assert bench.now_ms > NOW + MINUTE
+    ask_again(bench, said)
+    assert bench.pending() == {"weekly": due}
+    ask_again(bench, {**said, "delay_jitter": "0"})
+    assert bench.pending() == {"weekly": NOW + MINUTE}
+    ask_again(bench, {**said, "delay_at": str(NOW + 5 * MINUTE), "delay_jitter": "0"})
+
+    assert rest(bench) == [1]
+    assert bench.pending() == {"weekly": NOW + 5 * MINUTE}
+
+
+@pytest.mark.parametrize("said", AGAIN)
+def test_one_that_was_put_off_before_its_series_is_asked_for_again_is_not_lost(
+    bench: Workbench, said: dict[str, str]
+) -> None:
+    ask_again(bench, said)
+    rest(bench)
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 10 * MINUTE))
+    bench.now_ms = NOW + 5 * MINUTE
+    ask_again(bench, said)
+    assert bench.pending() == {"weekly": NOW + 10 * MINUTE}
+    bench.command("pause", "weekly")
+    bench.now_ms += 1_000
+    ask_again(bench, said)
+
+    assert bench.pending() == {"weekly": NOW + 10 * MINUTE}
+
+
+def test_one_that_was_moved_and_is_planned_after_its_series_is_asked_for_again_is_due_as_planned(
+    bench: Workbench,
+) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 10 * MINUTE))
+    bench.now_ms += 1_000
+    ask_again(bench, {"delay_every": "PT1M"})
+
+    assert bench.pending() == {"weekly": NOW + MINUTE}
+
+
+def test_one_more_that_was_put_off_is_not_lost_when_its_series_is_asked_for_again(bench: Workbench) -> None:
+    said = {"delay_every": "PT1M", "delay_count": "1"}
+    ask_again(bench, said)
+    bench.command("deliver-now", "weekly")
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 30_000))
+    ask_again(bench, said)
+    bench.now_ms = NOW + MINUTE
+
+    assert rest(bench) == [0, 1]
+    assert bench.pending() == {}
+
+
+def test_a_time_that_is_one_interval_ahead_is_a_time(bench: Workbench) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.now_ms = NOW + 2 * MINUTE + 20_000
+    ask_again(bench, {"delay_every": "PT1M", "delay_after": "PT1M"})
+    assert bench.pending() == {"weekly": bench.now_ms + MINUTE}  # other times, so another schedule
+    bench.now_ms += MINUTE
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.now_ms += 5_000
+    ask_again(bench, {"delay_every": "PT1M"})
+
+    assert bench.pending() == {"weekly": bench.now_ms - 5_000}
+
+
+def test_an_interval_that_comes_through_another_partition_or_a_gateway_keeps_counting(bench: Workbench) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.now_ms = NOW + 2 * MINUTE + 20_000
+    said = {"delay_id": "weekly", "delay_to": "orders", "delay_every": "PT1M", "delay_misfire": "catch-up"}
+    bench.late(2, bench.now_ms, delay_asked_at=str(bench.now_ms - 5_000), **said)
+    bench.now_ms += 1_000
+    asked_ms = bench.now_ms - 500
+    bench.ask(delay_asked_at=str(asked_ms), delay_at=str(asked_ms + MINUTE), **said)
+
+    assert rest(bench) == [1, 2]
+    assert bench.pending() == {"weekly": NOW + 3 * MINUTE}
+
+
+def test_a_cron_time_that_was_brought_forward_is_not_run_twice_when_its_series_is_asked_for_again(
+    bench: Workbench,
+) -> None:
+    said = {"delay_cron": "* * * * *"}
+    ask_again(bench, said)
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 30_000))
+    deliver(bench)
+    bench.now_ms += 1_000
+    ask_again(bench, said)
+
+    assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
+
+
+def test_a_series_that_is_asked_for_again_by_a_request_that_comes_late_keeps_what_was_moved_before(
+    bench: Workbench,
+) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.command("reschedule", "weekly", delay_at=str(NOW + 10 * MINUTE))
+    bench.now_ms = NOW + 3 * MINUTE
+    bench.command("pause", "weekly")
+    bench.late(2, NOW + 2 * MINUTE, delay_id="weekly", delay_to="orders", delay_every="PT1M")
+    assert bench.pending() == {"weekly": PAUSED_MS}
+    bench.command("resume", "weekly")
+
+    assert bench.pending() == {"weekly": NOW + 10 * MINUTE}

@@ -46,6 +46,14 @@ def test_the_wire_form_of_a_forward_is_frozen() -> None:
     assert request.decode(FROZEN) == FULL
 
 
+def test_the_forward_of_a_series_says_whether_its_request_has_said_when_it_begins() -> None:
+    for says, last in ((True, "c3"), (False, "c2")):
+        asked = msgspec.structs.replace(FULL, says_when=says)
+
+        assert request.encode(asked).hex() == "dc0018" + FROZEN.hex()[6:] + last
+        assert request.decode(request.encode(asked)) == asked
+
+
 def test_a_forward_of_an_older_worker_is_read_with_what_it_lacks_at_its_default() -> None:
     raw = msgspec.msgpack.encode(["cancel", "a", "orders-3-42", 5, "orders"])
 
@@ -53,9 +61,10 @@ def test_a_forward_of_an_older_worker_is_read_with_what_it_lacks_at_its_default(
 
 
 def test_a_forward_of_a_newer_worker_is_read_without_what_is_not_known_yet() -> None:
-    raw = msgspec.msgpack.encode([*msgspec.msgpack.decode(request.encode(FULL)), "from the future"])
+    full = msgspec.structs.replace(FULL, says_when=False)
+    raw = msgspec.msgpack.encode([*msgspec.msgpack.decode(request.encode(full)), "from the future"])
 
-    assert request.decode(raw) == FULL
+    assert request.decode(raw) == full
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xc0", b"hello", b"\x95\x01\x02\x03\x04\x05"])
