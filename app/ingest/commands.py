@@ -82,7 +82,7 @@ class Commands:
     def _command(self, record: Record, asked: Request) -> Command:
         assert asked.op != "schedule", "a schedule is no command"
         crc, stamp_ms = self._crcs[record.topic], order_of(asked).stamp_ms
-        due_ms = PAUSED_MS if asked.op == "pause" else asked.due_ms
+        due_ms = asked.due_ms or PAUSED_MS if asked.op == "pause" else asked.due_ms
         return Command(asked.op, asked.source, due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
 
     def _say(self, step: Step, event: Kind, asked: Request, key: bytes, entry: Entry) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from app.steps.occurrences import rule_of
-from app.steps.plan import PAUSED_MS
+from app.steps.plan import PAUSED_MS, held_since
 from punctual.contract import recurring
 from punctual.contract.destination import shown
 from tables import Entry, Series, keys
@@ -31,7 +31,8 @@ class SeriesRow(msgspec.Struct, frozen=True, kw_only=True):
     """How a recurring message goes on from the occurrence that waits: a request with these headers asks for the rest.
 
     `planned_ms` (epoch ms) is when that one is planned; `extra` says that it waits beside the planned one, since it
-    was to be run at once. `next_ms` has the next planned times, five at most, by the clocks of `zone`.
+    was to be run at once. `next_ms` has the next planned times, five at most, by the clocks of `zone`. Of one that is
+    paused, `paused_since_ms` says since when, and `kept_due_ms` when its occurrence is due, if not as planned.
     """
 
     headers: dict[str, str]
@@ -40,6 +41,8 @@ class SeriesRow(msgspec.Struct, frozen=True, kw_only=True):
     zone: str
     paused: bool
     extra: bool
+    paused_since_ms: int | None = None
+    kept_due_ms: int | None = None
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +122,8 @@ def _series(series: Series, due_ms: int) -> SeriesRow:
         zone=rule.zone or "UTC",
         paused=due_ms == PAUSED_MS,
         extra=extra,
+        paused_since_ms=held_since(rule) if due_ms == PAUSED_MS else None,
+        kept_due_ms=None if rule.kept is None else rule.kept.due_ms,
     )
 
 

@@ -75,12 +75,17 @@ def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Comma
 
 # pause and resume ----------------------------------------------------------------------------------------------------
 def _held(entry: Entry, series: Series, due_ms: int, command: Command) -> Entry:
-    """Return a series that is paused from a command on; one that is paused already has been for longer."""
+    """Return a series that is paused from a command on, or since the earlier time that this says.
+
+    One that is paused already has been for longer.
+    """
     rule = rule_of(series)
     if due_ms == PAUSED_MS and plan.held_since(rule) is not None:
         return entry
     own_ms = None if due_ms == PAUSED_MS or _is_planned(entry, series, due_ms) else due_ms
-    rule = plan.hold(msgspec.structs.replace(rule, kept=Kept(own_ms, timed(entry))), command.stamp_ms)
+    rule = plan.hold(
+        msgspec.structs.replace(rule, kept=Kept(own_ms, timed(entry))), min(command.stamp_ms, command.due_ms)
+    )
     return _having(entry, with_rule(series, rule, series.planned_ms, series.number))
 
 

@@ -1,4 +1,4 @@
-"""What asks for an exported message once more: a request, and for a series perhaps a command after it."""
+"""What asks for an exported message once more: a request, and for a series perhaps commands after it."""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Header = tuple[str, bytes | None]
 
 
 def orders(line: Exported, id_: str, now_ms: int | None = None) -> list[Request]:
-    """Return the request for a message as it was, under an id, and the command that follows it if it recurs.
+    """Return the request for a message as it was, under an id, and the commands that follow it if it recurs.
 
     With `now_ms` (epoch ms) it counts as asked for now, and otherwise when it first was: then later commands and
     requests win. Policies of the input that it is sent to do not apply. Raises Refusal, as the worker would.
@@ -33,9 +33,8 @@ def orders(line: Exported, id_: str, now_ms: int | None = None) -> list[Request]
     request = Request(octets(line.key), octets(line.value), headers, raw_id)
     topic = f"{line.app_id}-requests"
     asked = native.decode(native.PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
-    following = () if line.series is None else _following(line, asked.due_ms)
-    when = (names.ASKED_AT, b"%d" % asked_ms)
-    commands = (((names.OP, op), (names.ID, raw_id), *more, when) for op, more in following)
+    following = () if line.series is None else _following(line, asked.due_ms, asked_ms)
+    commands = (((names.OP, op), (names.ID, raw_id), *more) for op, more in following)
     return [request, *(Request(raw_id, None, command, raw_id) for command in commands)]
 
 
@@ -62,16 +61,26 @@ def _said(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
         yield from series.headers.items()
 
 
-def _following(line: Exported, due_ms: int) -> Iterator[tuple[bytes, list[Header]]]:
-    """Yield the command that makes the occurrence of a series, due then as it was planned, what it was."""
-    assert line.series is not None, "only a series is asked for in two steps"
-    if line.series.paused:
-        yield b"pause", []
-    elif line.series.extra:
-        yield b"deliver-now", []
-    elif line.due_ms != due_ms:
+def _following(line: Exported, due_ms: int, asked_ms: int) -> Iterator[tuple[bytes, list[Header]]]:
+    """Yield the commands that make the occurrence of a series, due then as it was planned, what it was.
+
+    Those that set its due time come at `asked_ms`. A pause comes when it did, or at `asked_ms` if that is later, and
+    says since when it holds.
+    """
+    series = line.series
+    assert series is not None, "only a series is asked for in several steps"
+    own_ms, when = series.kept_due_ms if series.paused else line.due_ms, (names.ASKED_AT, b"%d" % asked_ms)
+    if series.extra and own_ms is not None:
+        yield b"deliver-now", [when]
+    elif own_ms is not None and own_ms != due_ms:
         # Jitter is part of the due time, also where the input has a policy.
-        yield b"reschedule", [(names.AT, write_time(line.due_ms).encode()), (names.JITTER, b"0")]
+        yield b"reschedule", [(names.AT, write_time(own_ms).encode()), (names.JITTER, b"0"), when]
+    since_ms = series.paused_since_ms
+    if series.paused and since_ms is None:
+        yield b"pause", [when]
+    elif series.paused and since_ms is not None:
+        at = (names.AT, write_time(since_ms).encode())
+        yield b"pause", [at, (names.ASKED_AT, b"%d" % max(asked_ms, since_ms))]
 
 
 # ids -----------------------------------------------------------------------------------------------------------------

@@ -35,6 +35,8 @@ class Series(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     planned_ms: int
     paused: bool = False
     extra: bool = False
+    paused_since_ms: int | None = None
+    kept_due_ms: int | None = None
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

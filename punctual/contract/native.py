@@ -92,6 +92,8 @@ def _decode(record: Record) -> Request:
         read_rest(request, said, record)
     if op == "deliver-now":
         request.due_ms = stamp_ms
+    elif op == "pause" and _AT in said:
+        request.due_ms = due_of(said, users, stamp_ms)
     elif op == "schedule" and _RETRY in said:
         retry.decode(request, said, record.headers)
     elif op == "schedule" and rare and not _RECURRENCE.isdisjoint(said):

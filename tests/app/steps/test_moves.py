@@ -282,3 +282,23 @@ def test_one_that_is_run_now_while_it_is_paused_is_one_more(bench: Workbench, pa
     assert bench.pending() == {"weekly": bench.now_ms}
     deliver(bench)
     assert bench.pending() == {"weekly": NOW + (1 if paused_ms < MINUTE else 2) * MINUTE}
+
+
+def test_a_pause_may_say_that_it_holds_for_longer(bench: Workbench) -> None:
+    every(bench, delay_misfire="catch-up")
+    bench.now_ms = NOW + 5 * MINUTE + 500
+    bench.command("pause", "weekly", delay_at=str(NOW + 2 * MINUTE + 500))
+    bench.now_ms = NOW + 6 * MINUTE + 500
+    bench.command("resume", "weekly")
+
+    assert rest(bench) == [1, 2]
+    assert skipped(bench) == [("paused", 3, 4)]
+
+
+def test_a_pause_holds_from_its_stamp_on_if_it_says_a_later_time(bench: Workbench) -> None:
+    every(bench, delay_misfire="catch-up")
+    bench.now_ms = NOW + MINUTE + 500
+    bench.late(2, NOW + 500, delay_op="pause", delay_id="weekly", delay_at=str(NOW + 9 * MINUTE))
+    bench.command("resume", "weekly")
+
+    assert skipped(bench) == [("paused", 1, 1)]
