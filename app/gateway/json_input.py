@@ -25,7 +25,7 @@ def decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
     except msgspec.ValidationError as error:
         raise of_validation(error) from error
     except msgspec.DecodeError as error:
-        raise Problem("bad-json", f"The body is no JSON: {error}.") from error
+        raise Problem("bad-json", f"The body is not JSON: {error}.") from error
     except RecursionError as error:
         raise Problem("bad-json", "The body is JSON in too many layers.") from error
 
