@@ -20,7 +20,7 @@ from app.settings import Settings
 log = logging.getLogger(__name__)
 
 _WAITED = Counter(
-    "delay_waited_for_inputs_seconds", "For how long partitions held due messages back: their inputs were not read."
+    "delay_waited_for_inputs_seconds", "How long partitions held back due messages because of unread input records."
 )
 #: Inputs have the margin that commands are promised; what other partitions forward has had a way behind it already.
 MARGIN_S, FORWARDS_MARGIN_S = 3.0, 1.0

@@ -15,13 +15,13 @@ from app.listening.refusal import Refusal
 METRICS: Final = CollectorRegistry()
 _REFUSED: Final = Counter(
     "delay_gateway_refused",
-    "Requests that were refused, by the problem's type and the caller.",
+    "Refused requests, by type of problem and by caller.",
     ["type", "caller"],
     registry=METRICS,
 )
 _CUT_OFF: Final = Counter(
     "delay_gateway_cut_off",
-    "Connections that were ended, or not taken, by what was wrong with them.",
+    "Connections that were closed or rejected, by reason.",
     ["reason"],
     registry=METRICS,
 )

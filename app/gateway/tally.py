@@ -41,7 +41,7 @@ class SpoolState(Protocol):
 
     @property
     def spool_bytes(self) -> int:
-        """Their bytes."""
+        """Bytes in the spool."""
 
     @property
     def spool_age_s(self) -> float:
@@ -62,25 +62,25 @@ class TallyCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""
         tally, intake = self._tally, self._intake
-        help_text = "Records that were handed in, by what became of them first."
+        help_text = "Records received, by their first outcome."
         records = CounterMetricFamily("delay_gateway_records", help_text, labels=["outcome"])
         for name in ("sent", "spooled", "refused", "full"):
             records.add_metric([name], getattr(tally, name))
         yield records
-        help_text = "Spooled records that Kafka has now."
+        help_text = "Spooled records that have been written to Kafka."
         yield CounterMetricFamily("delay_gateway_drained_records", help_text, tally.drained)
-        help_text = "Spooled records that Kafka has refused: they are dead letters."
+        help_text = "Spooled records that Kafka refused and that became dead letters."
         yield CounterMetricFamily("delay_gateway_dead_letters", help_text, tally.buried)
-        help_text = "How long Kafka took to acknowledge records, from when they came."
+        help_text = "Time from the arrival of a record until Kafka acknowledged it."
         latency = tally.latency
         yield HistogramMetricFamily("delay_gateway_produce_seconds", help_text, latency.buckets(), latency.sum)
-        state = GaugeMetricFamily("delay_gateway_state", "1 for where records go now.", labels=["state"])
+        state = GaugeMetricFamily("delay_gateway_state", "1 for the current state.", labels=["state"])
         for name in ("up", "spooling", "draining"):
             state.add_metric([name], intake.state == name)
         yield state
-        yield GaugeMetricFamily("delay_gateway_spool_records", "Records that wait in the spool.", intake.spool_records)
-        yield GaugeMetricFamily("delay_gateway_spool_bytes", "Their bytes.", intake.spool_bytes)
-        help_text = "The bytes that the spool may have."
+        yield GaugeMetricFamily("delay_gateway_spool_records", "Records in the spool.", intake.spool_records)
+        yield GaugeMetricFamily("delay_gateway_spool_bytes", "Bytes in the spool.", intake.spool_bytes)
+        help_text = "Maximum bytes in the spool."
         yield GaugeMetricFamily("delay_gateway_spool_limit_bytes", help_text, self._most_bytes)
-        help_text = "For how long the oldest record in the spool has waited."
+        help_text = "Age of the oldest record in the spool."
         yield GaugeMetricFamily("delay_gateway_spool_age_seconds", help_text, intake.spool_age_s)

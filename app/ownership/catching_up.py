@@ -17,7 +17,7 @@ from app.settings import Settings
 log = logging.getLogger(__name__)
 
 _CUT_SHORT = Counter(
-    "delay_catch_up_cut_short", "How often a partition began to fire before all that waited for it was read."
+    "delay_catch_up_cut_short", "How often a partition started to deliver before it had read all waiting records."
 )
 _LOOK_S = 0.02
 #: Partitions that hear nothing of their inputs so soon after each other wait for the same.

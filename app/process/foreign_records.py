@@ -9,9 +9,7 @@ from prometheus_client import Counter
 
 log = logging.getLogger(__name__)
 
-_PASSED = Counter(
-    "delay_foreign_records", "Records on an internal topic that are not Punctual's and were passed over.", ["topic"]
-)
+_PASSED = Counter("delay_foreign_records", "Foreign records on an internal topic that were skipped.", ["topic"])
 _said: set[str] = set()
 
 

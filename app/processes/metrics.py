@@ -44,10 +44,10 @@ def _lines(heads: Mapping[str, Mapping[str, str]], samples: Mapping[str, Iterabl
 def own(up: Mapping[int, bool], restarts: Mapping[int, int]) -> str:
     """Return what is known of the processes from outside."""
     lines = [
-        "# HELP delay_process_up Whether a process of this worker serves, and its metrics are here.",
+        "# HELP delay_process_up 1 while a process of this worker serves and its metrics are included.",
         "# TYPE delay_process_up gauge",
         *(f'delay_process_up{{process="{number}"}} {int(is_up)}' for number, is_up in up.items()),
-        "# HELP delay_process_restarts_total How often a process of this worker has ended and was started again.",
+        "# HELP delay_process_restarts_total How often a process of this worker was restarted.",
         "# TYPE delay_process_restarts_total counter",
         *(f'delay_process_restarts_total{{process="{number}"}} {times}' for number, times in restarts.items()),
     ]

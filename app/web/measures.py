@@ -56,11 +56,11 @@ class Measures:
         yield from self._environment()
 
     def _counted(self) -> Iterator[Metric]:
-        told = CounterMetricFamily("delay_messages", "Changes of messages, by the event that tells.", labels=["event"])
+        told = CounterMetricFamily("delay_messages", "Changes of messages, by event.", labels=["event"])
         for kind, number in self.tally.events.items():
             told.add_metric([kind], number)
         yield told
-        letters = CounterMetricFamily("delay_dead_letters", "Dead letters, by their reason.", labels=["reason"])
+        letters = CounterMetricFamily("delay_dead_letters", "Dead letters, by reason.", labels=["reason"])
         for reason, number in self.tally.dead_letters.items():
             letters.add_metric([reason], number)
         yield letters
@@ -85,16 +85,16 @@ class Measures:
 
     def _environment(self) -> Iterator[Metric]:
         """Yield what a worker depends on: its installation, the clock, the disk, and other workers' settings."""
-        help_text = "How many partitions the installation has, whoever owns them."
+        help_text = "Number of partitions of the installation."
         yield GaugeMetricFamily("delay_partitions", help_text, self.settings.partitions)
         help_text = "How far this machine's clock is ahead of the brokers'."
         yield GaugeMetricFamily("delay_clock_offset_seconds", help_text, self.clock.offset_ms / 1000)
         yield CounterMetricFamily("delay_clock_jumps", "How often this machine's clock has jumped.", self.clock.jumps)
         free = shutil.disk_usage(self.settings.data_path).free
-        yield GaugeMetricFamily("delay_disk_free_bytes", "Free room on the disk of the data directory.", free)
-        help_text = "Free room below which no requests are taken."
+        yield GaugeMetricFamily("delay_disk_free_bytes", "Free space on the disk of the data directory.", free)
+        help_text = "Free space below which the worker accepts no requests."
         yield GaugeMetricFamily("delay_disk_free_wanted_bytes", help_text, self.settings.min_free_disk)
-        help_text = "Settings that another worker has otherwise than this one."
+        help_text = "Number of settings in which another worker differs from this one."
         differ = GaugeMetricFamily("delay_settings_differing", help_text, labels=["worker"])
         for worker, names in self.agreement.differing.items():
             differ.add_metric([worker], len(names))
@@ -112,7 +112,7 @@ def _by_due(working: list[Partition], now_ms: int, near: list[tuple[int, int]]) 
     for partition in working:
         for hour, number in partition.store.counts.hours.items():
             found[bisect_left(edges, hour)] += number
-    help_text = "Messages that are due by the end of the minute, from 3600 on of the hour, so many seconds ahead."
+    help_text = "Messages due within le seconds, rounded up to the minute (from 3600 on, to the hour)."
     due = GaugeMetricFamily("delay_pending_by_due", help_text, labels=["le"])
     for ahead_s, number in near:
         due.add_metric([str(ahead_s)], number)

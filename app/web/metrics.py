@@ -42,7 +42,7 @@ class WorkerCollector(Collector):
         whole = overview(mine, 0, state.now_ms())
         fresh = {number: mine[number] for number in mine if number not in whole.partitions_stale}
         yield from _gauges(overview(fresh, 0, state.now_ms()))
-        built = InfoMetricFamily("delay_build", "The version of this worker, and whether it has the kernel.")
+        built = InfoMetricFamily("delay_build", "Version of this worker, and whether it uses the native extension.")
         built.add_metric([], {"version": state.version, "kernel": "off" if compiled.kernel is None else "on"})
         yield built
         left = sum(row["total"] - row["done"] for row in state.recovery())
@@ -98,7 +98,7 @@ def _wanted(wanted: Wanted) -> Iterator[Metric]:
     if len(wanted.pauses) > SERIES:
         paused.add_metric([UNNAMED], len(wanted.pauses) - SERIES)
     yield paused
-    help_text = "Messages a second that a destination gets at most."
+    help_text = "Rate limit of a destination, in messages per second."
     rate = GaugeMetricFamily("delay_destination_rate_per_second", help_text, labels=["destination"])
     for name, cap in itertools.islice(wanted.rates.items(), SERIES):
         rate.add_metric([name], cap.per_s)
@@ -110,7 +110,9 @@ def _queues(rows: Iterable[Queue]) -> Iterator[Metric]:
     labels = ["topic", "group"]
     help_text = "Consumers of an acknowledged queue whose circuit breaker lets only probes pass."
     broken = GaugeMetricFamily("delay_queue_breakers_open", help_text, labels=labels)
-    unacked = GaugeMetricFamily("delay_queue_unacked_messages", "Messages that are handed out.", labels=labels)
+    unacked = GaugeMetricFamily(
+        "delay_queue_unacked_messages", "Messages that are handed out and not settled.", labels=labels
+    )
     rows = list(rows)
     for queue in rows[:SERIES]:
         broken.add_metric([queue.topic, queue.group], queue.breakers_open)
@@ -124,16 +126,16 @@ def _queues(rows: Iterable[Queue]) -> Iterator[Metric]:
 
 def _namespaces(rows: Iterable[Namespace]) -> Iterator[Metric]:
     """Yield what waits per namespace, and their quotas, which every worker tells."""
-    help_text = "Messages of a namespace that wait, failure callbacks among them."
+    help_text = "Pending messages of a namespace, failure callbacks included."
     messages = GaugeMetricFamily("delay_namespace_pending_messages", help_text, labels=["namespace"])
     size = GaugeMetricFamily("delay_namespace_pending_bytes", "Bytes of these messages.", labels=["namespace"])
-    help_text = "Ids of a namespace that are remembered after their messages, or before them."
+    help_text = "IDs of a namespace that are remembered after or before their messages."
     remembered = GaugeMetricFamily("delay_namespace_remembered_ids", help_text, labels=["namespace"])
-    help_text = "How many messages of a namespace may wait."
+    help_text = "Quota of pending messages of a namespace."
     messages_limit = GaugeMetricFamily("delay_namespace_quota_messages", help_text, labels=["namespace"])
-    help_text = "How many bytes of a namespace's messages may wait."
+    help_text = "Quota of pending bytes of a namespace."
     size_limit = GaugeMetricFamily("delay_namespace_quota_bytes", help_text, labels=["namespace"])
-    help_text = "How many ids of a namespace may be remembered."
+    help_text = "Quota of remembered IDs of a namespace."
     ids_limit = GaugeMetricFamily("delay_namespace_quota_remembered_ids", help_text, labels=["namespace"])
     for row in rows:
         messages.add_metric([row.namespace], row.messages)
@@ -149,9 +151,9 @@ def _namespaces(rows: Iterable[Namespace]) -> Iterator[Metric]:
 
 
 def _waiting_on_purpose(mine: Overview) -> Iterator[Metric]:
-    help_text = "When the oldest message was due that waits for its turn."
+    help_text = "Due time of the oldest message that waits because of a rate limit."
     paced = GaugeMetricFamily("delay_destination_paced_due_timestamp_seconds", help_text, labels=["destination"])
-    help_text = "When the oldest message was due that waits for the end of a pause."
+    help_text = "Due time of the oldest message that waits because of a pause."
     paused = GaugeMetricFamily("delay_destination_paused_due_timestamp_seconds", help_text, labels=["destination"])
     for row in mine.destinations:
         if row.paced_since_ms is not None:
@@ -162,29 +164,33 @@ def _waiting_on_purpose(mine: Overview) -> Iterator[Metric]:
 
 
 def _gauges(mine: Overview) -> Iterator[Metric]:
-    pending = GaugeMetricFamily("delay_pending_messages", "Messages that wait for their time.", labels=["destination"])
+    pending = GaugeMetricFamily("delay_pending_messages", "Pending messages.", labels=["destination"])
     for row in mine.destinations:
         pending.add_metric([row.destination], row.pending)
     if mine.pending_unnamed:
         pending.add_metric([UNNAMED], mine.pending_unnamed)
     yield pending
     yield from _waiting_on_purpose(mine)
-    yield GaugeMetricFamily("delay_overdue_messages", "Messages that are due and not delivered yet.", mine.overdue)
-    held = GaugeMetricFamily("delay_destination_held", "1 while a destination takes nothing.", labels=["destination"])
+    yield GaugeMetricFamily(
+        "delay_overdue_messages", "Messages more than a second overdue, and not late on purpose.", mine.overdue
+    )
+    held = GaugeMetricFamily(
+        "delay_destination_held", "1 while a destination does not accept messages.", labels=["destination"]
+    )
     for row in mine.destinations:
         if row.held_since_ms is not None:
             held.add_metric([row.destination], 1)
     yield held
-    help_text = "For how long the oldest message has been due that is not late on purpose."
+    help_text = "Lateness of the oldest overdue message that is not late on purpose."
     yield GaugeMetricFamily("delay_oldest_overdue_seconds", help_text, _oldest_s(mine))
-    help_text = "Messages that have failed over HTTP and wait for their next try."
+    help_text = "Messages that wait for their next HTTP attempt."
     yield GaugeMetricFamily("delay_retrying_messages", help_text, mine.retrying)
     owner = InfoMetricFamily("delay_partition_owner", "The partitions that this worker owns.", labels=["partition"])
     for partition in mine.partitions:
         owner.add_metric([str(partition.partition)], {"worker": partition.worker or ""})
     yield owner
     if mine.next_due_ms is not None:
-        help_text = "When the next message is due."
+        help_text = "Due time of the next message."
         yield GaugeMetricFamily("delay_next_due_timestamp_seconds", help_text, mine.next_due_ms / 1000)
 
 
