@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from app.gateway.absolute import absolute
 from app.gateway.caller import Caller
 from app.gateway.draft import Draft
+from app.gateway.json_input import check_headers
 from app.gateway.origin import Origin
 from app.gateway.problem import Fault, Problem
 from app.gateway.submission import Submission
@@ -89,6 +90,7 @@ class Acceptance:
         if _may_dedupe(asked, complete):
             asked.dedupe_ms = self._dedupe_ms
             complete.append((names.DEDUPE, b"%d" % asked.dedupe_ms))
+        check_headers(complete)
         home = home_partition(asked.id, self._inputs, self._settings.partitions)
         submission = Submission(topic, home, record.key, record.value, complete, asked.id)
         return Accepted(submission, asked, draft)

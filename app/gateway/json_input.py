@@ -1,14 +1,16 @@
 """JSON that comes in: read as structs, with problems that say where in it something is wrong."""
 
-import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Final, TypeVar
 
 import msgspec
 
 from app.gateway.problem import Fault, Problem, pointer
 from app.listening.limits import JSON_PARTS, has_too_many_parts
+from punctual.batches import MAX_HEADERS
+from punctual.contract import json_fields
+from punctual.contract.json_fields import SHORT, TooManyFieldsError
 
 T = TypeVar("T")
 
@@ -18,10 +20,24 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 SPACE: Final = b" \t\r\n"
 
 
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
     """Return what JSON says. Raises Problem, with the place of what is wrong."""
+    return _decoded(decoder.decode, raw)
+
+
+def fields(raw: bytes) -> dict[str, msgspec.Raw]:
+    """Return the fields of a JSON object. Raises Problem, also for more than an object may have."""
+    return decode(_object, raw) if len(raw) <= SHORT else _decoded(json_fields.fields, raw)[0]
+
+
+def _decoded(read: Callable[[bytes], T], raw: bytes) -> T:
     try:
-        return decoder.decode(raw)
+        return read(raw)
+    except TooManyFieldsError as error:
+        raise Problem("too-large", f"A message is {error}. Send fewer.") from error
     except msgspec.ValidationError as error:
         raise of_validation(error) from error
     except msgspec.DecodeError as error:
@@ -48,6 +64,13 @@ def check_json(raw: bytes) -> None:
         raise Problem("body-too-large", sentence)
 
 
+def check_headers(given: Sized) -> None:
+    """Refuse more headers than a record may have, before each of them costs something. Raises Problem."""
+    if len(given) > MAX_HEADERS:
+        sentence = f"The message has {len(given):,} headers, and a record has at most {MAX_HEADERS:,}. Send fewer."
+        raise Problem("too-large", sentence, [Fault(pointer("headers"), sentence)])
+
+
 class Once:
     """Refuses objects that have a field twice, of which msgspec takes the last."""
 
@@ -57,23 +80,14 @@ class Once:
 
     def check(self, raw: bytes) -> None:
         """Look at JSON that has been read as an object. Raises Problem."""
-        count = raw.count
-        for quoted in self._names.values():
-            if count(quoted) > 1:  # deeper inside, perhaps
-                _check_once(raw, self._names)
-                return
-
-
-def _check_once(raw: bytes, names: Iterable[str]) -> None:
-    try:
-        pairs: list[tuple[str, object]] = json.loads(raw, object_pairs_hook=list, parse_int=str, parse_float=str)
-    except RecursionError as error:
-        raise Problem("bad-json", "The body is JSON in too many layers.") from error
-    given = [name for name, _ in pairs]
-    for name in names:
-        if given.count(name) > 1:
-            sentence = f"{name} is there twice. Send it once."
-            raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
+        # A name that is there more often may be deeper inside.
+        if len(raw) <= SHORT and not any(raw.count(quoted) > 1 for quoted in self._names.values()):
+            return
+        _, repeated = _decoded(json_fields.fields, raw)
+        for name in self._names:
+            if name in repeated:
+                sentence = f"{name} is there twice. Send it once."
+                raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
 
 
 def of_validation(error: msgspec.ValidationError) -> Problem:

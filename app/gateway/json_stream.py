@@ -57,6 +57,7 @@ class Splitter:
             if match is None:
                 if not self._depth and not self._in_text:
                     self._check_between(len(buffer))
+                    buffer.clear()
                 self._at = len(buffer)
                 return None
             mark, place = match[0], match.start()

@@ -16,7 +16,6 @@ from app.web.ids import address
 from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
 
-_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _CREATED, _ACCEPTED, _MULTI, _REFUSED = 201, 202, 207, 422
 #: What may be otherwise when it comes again.
@@ -74,7 +73,7 @@ class View:
 
 def _is_record(raw: bytes) -> bool:
     """Return whether JSON is of the record form: it has no field of the other, and not what only that has."""
-    fields = json_input.decode(_OBJECT, raw)
+    fields = json_input.fields(raw)
     if not fields or not fields.keys() <= set(record_form.NAMES):
         return False
     return (

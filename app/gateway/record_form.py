@@ -54,6 +54,7 @@ def draft(raw: bytes, topic: str) -> Draft:
     """Return the record for a topic that JSON describes. Raises Problem."""
     said = json_input.decode(_decoder, raw)
     _once.check(raw)
+    json_input.check_headers(said.headers or ())
     headers: list[tuple[str, bytes | None]] = []
     places: dict[str, str] = {}
     for number, header in enumerate(said.headers or ()):

@@ -72,7 +72,6 @@ _PLACES: Final = {header: pointer(name) for name, header in FIELDS.items()}
 _once: Final = json_input.Once(field.encode_name for field in msgspec.structs.fields(ShortForm))
 _decoder: Final = msgspec.json.Decoder(ShortForm)
 _base64: Final = msgspec.json.Decoder(Base64)
-_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def draft(raw: bytes, topic: str) -> Draft:
@@ -90,6 +89,7 @@ def draft(raw: bytes, topic: str) -> Draft:
 
 
 def _users(said: ShortForm) -> Headers:
+    json_input.check_headers(said.headers or ())
     pairs = said.headers.items() if isinstance(said.headers, dict) else said.headers or ()
     found: Headers = []
     for place, (name, value) in enumerate(pairs):
@@ -129,6 +129,6 @@ def _value(raw: msgspec.Raw) -> bytes | None:
 def _is_base64(text: bytes) -> bool:
     """Whether an object has the field `base64` and no other: with others it is JSON like any other."""
     try:
-        return set(_fields.decode(text)) == {"base64"}
-    except (msgspec.DecodeError, RecursionError):
+        return json_input.fields(text).keys() == {"base64"}
+    except Problem:
         return False

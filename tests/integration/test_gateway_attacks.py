@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -282,3 +283,21 @@ def metrics(gateway: GatewayProcess) -> str:
         return connection.getresponse().read().decode()
     finally:
         connection.close()
+
+
+def test_many_small_records_in_one_piece_take_no_more_memory_than_a_batch(tmp_path: Path) -> None:
+    """Nothing of them is kept once they are answered, however many there are."""
+    piece, address = b"{}" * 40_000, b"POST /kafka/v3/clusters/any/topics/flooded-requests/records HTTP/1.1\r\n"
+    head = address + b"Host: localhost\r\nTransfer-Encoding: chunked\r\n" + JSON + b"Connection: close\r\n\r\n"
+    peaks = list[int]()
+    with GatewayProcess("127.0.0.1:1", "flooded", tmp_path / "data", env={"DELAY_GATEWAY_PATIENCE": "50"}) as gateway:
+        assert b'"error_code":400' in answered(gateway, head + b"2\r\n{}\r\n0\r\n\r\n")
+        before, _ = gateway.memory_bytes()
+        for _ in range(5):
+            answer = answered(gateway, head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece))
+            assert answer.count(b'"error_code":') == 40_000
+            peaks.append(gateway.memory_bytes()[1] - before)
+
+    log.info("40,000 records of two bytes, five times: at most %s MiB more", [peak // MIB for peak in peaks])
+    assert peaks[0] < 15 * MIB
+    assert peaks[-1] - peaks[1] < 5 * MIB

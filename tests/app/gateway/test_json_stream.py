@@ -61,3 +61,12 @@ def test_an_object_has_a_largest_size_whether_it_ends_or_not() -> None:
         for size in (7, 1_000):
             with pytest.raises(NotJson, match="more than 100 bytes"):
                 cut(text, size=size, most=100)
+
+
+def test_blanks_between_objects_are_not_kept() -> None:
+    splitter = Splitter(1_000_000)
+    for _ in range(100):
+        assert list(splitter.feed(b" \n" * 1_000)) == []
+        assert len(splitter._buffer) == 0
+        assert not splitter.is_amid
+    assert list(splitter.feed(b" {} ")) == [b"{}"]
