@@ -13,7 +13,7 @@ from app.steps import plan
 from app.steps.plan import PAUSED_MS, Passed, Plan, Rule
 from punctual.contract import cron
 from punctual.contract.recurrence import SHORTEST_MS, Recurrence
-from punctual.contract.zones import parse_zone
+from punctual.contract.zones import fixed_zone, parse_zone
 from tables import Command, Entry, Order, Series, keys
 from tables.orders import OF_SERIES, Operation
 
@@ -33,9 +33,11 @@ def _rule(raw: bytes) -> Rule:
         return rule
     try:
         parse_zone(rule.zone)
-    except ValueError:  # whoever accepted it had other zones
-        log.error("a series goes by the zone %s, which is not known here, and by UTC instead: update tzdata", rule.zone)  # noqa: TRY400
-        return msgspec.structs.replace(rule, zone=None)
+    except ValueError:  # the worker that accepted it had other zones
+        zone = None if rule.offset_s is None else fixed_zone(rule.offset_s)
+        sentence = "a recurring message goes by the zone %s, which is unknown here, and by %s instead: update tzdata"
+        log.error(sentence, rule.zone, zone or "UTC")  # noqa: TRY400 - the trace says nothing
+        return msgspec.structs.replace(rule, zone=zone)
     return rule
 
 
@@ -55,8 +57,11 @@ def with_rule(series: Series, rule: Rule, planned_ms: int, number: int) -> Serie
     """Return a series with another rule; one that is not changed stays as whoever accepted it has written it."""
     if rule.zone is not None:
         rule = _located(rule, planned_ms)
-    if rule == rule_of(series):
+    known = rule_of(series)
+    if rule == known:
         return Series(series.rule, planned_ms, number)
+    if rule.zone == known.zone:  # a zone that is unknown here stays for the workers that know it
+        rule = msgspec.structs.replace(rule, zone=_decoder.decode(series.rule).zone)
     return Series(_encoded(rule), planned_ms, number)
 
 

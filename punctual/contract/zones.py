@@ -102,6 +102,13 @@ def parse_zone(text: str) -> str:
     raise ValueError(msg)
 
 
+def fixed_zone(offset: int) -> str | None:
+    """Return the zone whose clocks are always `offset` seconds ahead of UTC, None if there is none."""
+    hours, rest = divmod(offset, 3_600)
+    name = f"Etc/GMT{-hours:+d}"  # its sign is the opposite one
+    return None if rest or name.casefold() not in _names() else name
+
+
 @lru_cache(maxsize=1024)
 def _near(text: str) -> str | None:
     """Return the name of a zone that is the same but for capitals, has the same city, or is written alike."""

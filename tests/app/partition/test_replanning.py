@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from app.partition.replanning import Replanning
+from app.steps import occurrences
 from app.steps.context import Context
 from app.steps.plan import PAUSED_MS
 from app.steps.step import Step
 from punctual.contract.cron import Schedule
+from punctual.contract.zones import fixed_zone
 from tables import Changes, Series, keys
 from tables.entry import encode
 from tests.app.workbench import Event, Workbench
@@ -237,3 +239,39 @@ def test_no_time_is_lost_or_doubled_after_one_that_was_sent_by_other_rules(
     by_the_new_rules = schedule.replanned(following, 0)
     assert by_the_new_rules is not None
     assert bench.pending()["nightly"] == by_the_new_rules * 1000
+
+
+def test_a_zone_that_is_unknown_here_keeps_its_offset_and_its_name(
+    bench: Workbench, tmp_path: Path, give: Give
+) -> None:
+    """A worker that has the zone goes on with its rules, though another one had the series meanwhile."""
+    give(ZONE, "<+02>-2")
+    due = daily(bench, delay_count="9")
+    file = tmp_path / "zones" / ZONE
+    kept = file.read_bytes()
+    file.unlink()
+    give("Test/Other", "UTC0")
+    occurrences._rule.cache_clear()
+    bench.open_again()
+    assert start(bench) == []
+    deliver(bench)
+    bench.command("deliver-now", "nightly")  # an occurrence in addition changes the count, which is written
+    deliver(bench)
+    assert bench.pending() == {"nightly": due + DAY}
+
+    file.write_bytes(kept)
+    give("Test/Other", "UTC0")
+    occurrences._rule.cache_clear()
+    bench.open_again()
+    assert start(bench) == []
+    give(ZONE, "<+03>-3")
+    bench.open_again()
+    assert [event["due"] for event in start(bench)] == [due + DAY - HOUR]
+
+
+@pytest.mark.parametrize(
+    ("offset", "zone"), [(0, "Etc/GMT+0"), (7_200, "Etc/GMT-2"), (-18_000, "Etc/GMT+5"), (1_800, None)]
+)
+def test_a_fixed_zone_is_as_far_ahead_as_its_offset(offset: int, zone: str | None) -> None:
+    assert fixed_zone(offset) == zone
+    assert zone is None or Schedule("0 9 * * *", zone).offset(NOW // 1000) == offset
