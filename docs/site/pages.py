@@ -1,6 +1,7 @@
-"""MkDocs' hooks: pages and files above docs that the site has too, README.md as its first page.
+"""MkDocs' hooks: add README.md (as the first page) and files above docs, and publish each page as Markdown too.
 
-Links are written for a reader of the tree. On the site, what is above docs stands beside its pages.
+Links in the tree are relative to the tree; on the site, files above docs are next to its pages. `llms.txt` lists all
+pages for programs that read documentation (https://llmstxt.org).
 """
 
 import re
@@ -46,3 +47,23 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{before}{'../' * uri.count('/')}{place.as_posix()}{after}"
 
     return LINK.sub(moved, markdown)
+
+
+def on_post_build(config: Any) -> None:
+    """Write each page as Markdown next to its HTML, and `llms.txt`, the list of all pages."""
+    site = Path(config.site_dir)
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for page in config.nav_pages:
+        place = page.file.src_uri
+        (site / place).parent.mkdir(parents=True, exist_ok=True)
+        (site / place).write_text(page.markdown, "utf-8")
+        section = page.ancestors[-1].title if page.ancestors else None
+        if section is not None and f"## {section}" not in lines:
+            lines += ["", f"## {section}", ""]
+        lines.append(f"- [{page.title}]({place})")
+    (site / "llms.txt").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def on_nav(nav: Any, config: Any, **_: Any) -> None:
+    """Remember the pages of the navigation for `on_post_build`."""
+    config.nav_pages = nav.pages

@@ -1,5 +1,6 @@
 """The documentation is built as a site, from which no link leads nowhere, and which loads nothing from elsewhere."""
 
+import json
 import os
 import re
 import shutil
@@ -7,9 +8,15 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 from tests.harness.worker import ROOT
 
+#: Words that readers search for.
+SEARCHED = """permission, rollback, troubleshooting, throughput, latency, maximum, limits, ordering, deduplication, dlq,
+dead letter queue, autoscaling, compatibility, faq, time zone, node, gdpr, erase, priority, rate limit""".replace(
+    "\n", " "
+).split(", ")
 #: Elements that make a browser fetch something, and the attribute that says what.
 _FETCHES = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 
@@ -47,6 +54,19 @@ def test_it_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     sheets = [sheet.read_text("utf-8") for sheet in tmp_path.rglob("*.css")]
     assert sheets
     assert not [sheet for sheet in sheets if re.search(r"@import|url\([\"']?(?:\w+:)?//", sheet)]
+    _is_found_by_search(json.loads((tmp_path / "search/search_index.json").read_text("utf-8")))
+    _is_markdown_too(tmp_path)
+
+
+def _is_found_by_search(index: Any) -> None:
+    text = " ".join(entry["title"] + " " + entry["text"] for entry in index["docs"]).lower()
+    assert not [word for word in SEARCHED if word not in text]
+
+
+def _is_markdown_too(site: Path) -> None:
+    listed = re.findall(r"^- \[.+\]\((.+)\)$", (site / "llms.txt").read_text("utf-8"), re.MULTILINE)
+    assert {"README.md", "tutorial.md", "how-to/retry.md"} <= set(listed)
+    assert not [page for page in listed if not (site / page).read_text("utf-8").lstrip().startswith("# ")]
 
 
 def test_a_link_a_heading_and_a_page_that_are_not_there_end_the_build(tmp_path: Path) -> None:
