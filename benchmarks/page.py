@@ -32,6 +32,9 @@ _BUSIEST, _LARGEST = "matrix 10,000/s above 10,000,000", "recovery 10,000,000"
 #: Messages a second of an installation whose account is kept; each is three records: a request and two events.
 _KEPT, _EACH = 10_000, 3
 _TITLES = {ONE: "Punctual", "exactly-once": "Punctual, exactly once", **baselines.TITLES}
+#: Groups of which the table of goals shows what counts.
+_SHOWN_AS_GOALS = ("look", "pipeline")
+_NOT_SHOWN = ("p90_ms", "seen_p999_ms", "cpu_loops", "net_rows_per_s")
 _FORMS = ("short", "full")
 #: Groups of which the page shows what the compiled path changes, as far as they are there.
 _COMPILED = ("ingest", "drain", "lateness", "exactly-once", ONE)
@@ -195,9 +198,14 @@ def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     """Return a table of all that is measured of one worker."""
     yield from _head("one worker", "", "median", "min … max", "runs")
     for group, kinds in KINDS.items():
-        if group in results and group not in (*WHOLE, "calibration"):
-            for name, kind in kinds.items():
+        if group in results and group not in (*WHOLE, *_SHOWN_AS_GOALS, "calibration"):
+            for name, kind in _brief(kinds):
                 yield from _line(results[group][1], group, name, kind)
+
+
+def _brief(kinds: Mapping[str, Kind]) -> Iterator[tuple[str, Kind]]:
+    """Return the kinds that the tables show: all but percentiles between others, and the same values once more."""
+    return ((name, kind) for name, kind in kinds.items() if name not in _NOT_SHOWN)
 
 
 def _line(result: Result, group: str, name: str, kind: Kind) -> Iterator[str]:
@@ -213,7 +221,7 @@ def _beside(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     figures = _together(results)
     there = [ONE, *(name for name in WHOLE if name in figures)]
     yield from _head("", "Punctual", *(_TITLES[name] for name in there[1:]))
-    for name, kind in KINDS["exactly-once"].items():
+    for name, kind in _brief(KINDS["exactly-once"]):
         cells = [beside.own_value(figures, one, name) for one in there]
         yield _row(f"{kind.label}, {kind.unit}", *("" if value is None else shown(value, kind) for value in cells))
 
@@ -223,10 +231,10 @@ def _families(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
     for first in ("matrix", "recovery", "values", "workers"):
         groups = [group for group in results if group.split()[0] == first and group != first]
         if groups:
-            yield from _head(first, *(f"{kind.label}, {kind.unit}" for kind in KINDS[first].values()))
+            yield from _head(first, *(f"{kind.label}, {kind.unit}" for _, kind in _brief(KINDS[first])))
             for group in groups:
                 figures = results[group][1].figures[group]
-                cells = (shown(figures[name], kind) if name in figures else "" for name, kind in KINDS[first].items())
+                cells = (shown(figures[name], kind) if name in figures else "" for name, kind in _brief(KINDS[first]))
                 yield _row(group.partition(" ")[2], *cells)
             yield ""
 

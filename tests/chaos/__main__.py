@@ -43,7 +43,7 @@ def _run(one: Scenario, cluster: list[Broker], guarantee: str, options: argparse
 
 def _line(result: dict[str, Any]) -> str:
     done = ", ".join(f"{times} {what}" for what, times in result["done"].items())
-    named = (*report.COUNTED, "duplicates", "double_endings")
+    named = ("messages", *report.ZERO, "duplicates", "double_endings")
     counts = ", ".join(f"{result[name]} {name.replace('_', ' ')}" for name in named)
     also = "".join(f", {name} {value}" for name, value in result["measured"].items())
     return (

@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).with_name("results")
 PAGE = Path(__file__).parents[2] / "docs/explanation/test-results.md"
 _BEGIN, _END = "<!-- results: written by `make chaos` -->\n", "<!-- end of results -->\n"
-COUNTED = ("messages", "lost", "early", "revived", "altered", "unbalanced", "hanging", "fenced")
-_GUARANTEES = {"at_least_once": "at least once", "exactly_once": "exactly once"}
+ZERO = ("lost", "early", "revived", "altered", "unbalanced", "hanging", "fenced")
 _POINTS = "crash-points"
 
 Result = dict[str, Any]
@@ -36,42 +37,52 @@ def with_results(page: str, results: list[Result]) -> str:
 
 
 def tables(results: list[Result]) -> str:
-    """Return a table of all scenarios, what else was measured, and a table of the points of the order of operations."""
-    return "\n".join([*_main(results), "", *_measured(results), "", *_points(results), ""])
+    """Return a sentence on what no run has shown, a table of the scenarios, and a table of what else was measured."""
+    return "\n".join([_never(results), "", *_main(results), "", *_measured(results), ""])
+
+
+def _never(results: list[Result]) -> str:
+    """Return the counts that are zero in all results. Raises ValueError for a result in which one is not."""
+    for result in results:
+        wrong = [name for name in ZERO if result[name]]
+        if wrong:
+            raise ValueError(f"{result['scenario']}, {result['guarantee']}: {', '.join(wrong)} is not 0")
+    return f"In all {len(results)} runs, these counts are 0: {', '.join(ZERO)}."
 
 
 def _main(results: list[Result]) -> Iterable[str]:
-    titles = [name.replace("_", " ") for name in (*COUNTED, "duplicates, allowed", "latest, s")]
-    yield from _head(["scenario", "guarantee", "done", *titles])
-    for result in results:
-        done = result["done"]
-        if result["scenario"] == _POINTS:
-            done = {"SIGKILL at a point": sum(done.values())}
+    yield from _head("scenario", "faults", "messages", "duplicates", "allowed", "latest, s")
+    for scenario, runs in _by_scenario(results):
+        done = runs[0]["done"]
+        if scenario == _POINTS:
+            done = {f"SIGKILL at each of {len(done)} points": min(done.values())}
         yield _row(
-            f"`{result['scenario']}`",
-            _GUARANTEES[result["guarantee"]],
-            ", ".join(f"{times} {what}" for what, times in done.items()),
-            *(f"{result[name]:,}" for name in COUNTED),
-            f"{result['duplicates']:,}, {result['duplicates_allowed']:,}",
-            f"{result['longest_ms'] / 1000:.1f}",
+            f"`{scenario}`",
+            ", ".join(f"{times:,} {what}" for what, times in done.items()),
+            *(
+                " / ".join(f"{run[name]:,}" for run in runs)
+                for name in ("messages", "duplicates", "duplicates_allowed")
+            ),
+            " / ".join(f"{run['longest_ms'] / 1000:.1f}" for run in runs),
         )
 
 
 def _measured(results: list[Result]) -> Iterable[str]:
-    yield from _head(["scenario", "guarantee", "measured", ""])
-    for result in results:
-        for name, value in result["measured"].items():
-            yield _row(f"`{result['scenario']}`", _GUARANTEES[result["guarantee"]], name, f"{value:,}")
+    yield from _head("scenario", "measured", "")
+    for scenario, runs in _by_scenario(results):
+        for name in runs[0]["measured"]:
+            values = (f"{run['measured'][name]:,}" if name in run["measured"] else "" for run in runs)
+            yield _row(f"`{scenario}`", name.replace("_", " "), " / ".join(values))
 
 
-def _points(results: list[Result]) -> Iterable[str]:
-    at = {result["guarantee"]: result["done"] for result in results if result["scenario"] == _POINTS}
-    yield from _head(["point", *(f"{name}: killed there" for name in _GUARANTEES.values())])
-    for point in sorted(set().union(*at.values())):
-        yield _row(f"`{point}`", *(str(at.get(guarantee, {}).get(point, "")) for guarantee in _GUARANTEES))
+def _by_scenario(results: list[Result]) -> Iterable[tuple[str, list[Result]]]:
+    """Group results by scenario, at least once first."""
+    ordered = sorted(results, key=lambda result: (result["scenario"], result["guarantee"]))
+    for scenario, runs in groupby(ordered, key=itemgetter("scenario")):
+        yield scenario, list(runs)
 
 
-def _head(cells: list[str]) -> Iterable[str]:
+def _head(*cells: str) -> Iterable[str]:
     yield _row(*cells)
     yield _row(*(["---"] * len(cells)))
 
