@@ -36,7 +36,7 @@ _NAMES: Final = ("at", "after", "jitter")
 
 
 class Reschedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a message is to be due instead: `at`, or `after` so long from now, with a `jitter` of its own, or none."""
+    """The new due time: `at`, or `after` from now, with its own `jitter`, or none."""
 
     at: Span = None
     after: Span = None
@@ -44,11 +44,11 @@ class Reschedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What has come of an order.
+    """The outcome of a command.
 
-    `outcome` is the event's name: `cancelled`, or `rescheduled`, of `deliver-now` too. `pending`: it holds, and nobody
-    has told yet what came of it; `spooled`: it is on this gateway's disk until Kafka takes it; `sent`: events are
-    switched off. `due` is the due time that holds now.
+    `outcome` is the event's name: `cancelled`, or `rescheduled` (also for `deliver-now`). `pending`: accepted, outcome
+    not known yet; `spooled`: on this gateway's disk until Kafka accepts it; `sent`: events are switched off. `due` is
+    the current due time.
     """
 
     id: str

@@ -22,16 +22,16 @@ _SLICE: Final = 8 << 10
 
 
 class Size(msgspec.Struct, frozen=True):
-    """What a key or a value was, and how many bytes it has."""
+    """The type of a key or value, and its size in bytes."""
 
     type: str
     size: int
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What has become of a record: `error_code` is 200 if it is safe.
+    """The outcome of a record: `error_code` is 200 if it is safe.
 
-    `message` has the message's id. One that is on this gateway's disk until Kafka takes it has no `offset` yet.
+    `message` contains the message's ID. A record on this gateway's disk has no `offset` until Kafka accepts it.
     """
 
     error_code: int

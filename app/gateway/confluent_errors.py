@@ -15,7 +15,7 @@ _LONG: Final = 1_000
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with a request, or with one record."""
+    """The error of a request, or of one record."""
 
     error_code: int
     message: str

@@ -23,11 +23,11 @@ _AGAIN: Final = (429, 503)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What has become of a message: 201, it is in Kafka; 202, it is on this gateway's disk until Kafka takes it.
+    """The outcome of a message: 201, it is in Kafka; 202, it is on this gateway's disk until Kafka accepts it.
 
-    `id` is its name for all orders. `due` says when it is due (RFC 3339), `due_ms` the same in epoch milliseconds;
-    commands other than `reschedule` have none. `source` is where its record is, `topic-partition-offset`.
-    `warning` is there if a cron expression is unlikely to mean what it says.
+    Use `id` in later requests. `due` is the due time (RFC 3339), `due_ms` the same in epoch milliseconds; commands
+    other than `reschedule` have none. `source` is the position of its record, `topic-partition-offset`. `warning` is
+    there if a cron expression is probably a mistake.
     """
 
     status: int
@@ -40,7 +40,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Messages(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of the messages of a batch, in its order; a problem where one was refused."""
+    """The outcomes of the messages of a batch, in order; a problem for each refused one."""
 
     results: list[Any]  # Message or Answered: msgspec has no schema for untagged unions
 

@@ -20,9 +20,9 @@ _STRUCTS: Final = (
 _PLAIN: Final[Mapping[str, Mapping[str, Any]]] = {"text": {"type": "string"}, "anything": {"type": "object"}}
 _NAMES: Final = {"Answered": "Problem", "Failure": "ConfluentError"}
 _DESCRIPTION: Final = (
-    "Delayed messages for Kafka, over HTTP. A message is answered with 201 when Kafka has it, and with 202 when it is "
-    "on the gateway's disk, since Kafka is away: both are promises. Errors are problems of RFC 9457; their types are "
-    "what dead letters have as `delay-reason`."
+    "Delayed messages for Kafka, over HTTP. The response is 201 when Kafka has the message, and 202 when it is on the "
+    "gateway's disk because Kafka is down: it will be delivered in both cases. Errors are problems (RFC 9457), with "
+    "the reasons of dead letters as types."
 )
 
 
@@ -44,7 +44,7 @@ def document() -> dict[str, Any]:
         "components": {
             "schemas": _schemas(),
             "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "description": "A token, if any is set."}
+                "bearer": {"type": "http", "scheme": "bearer", "description": "A token, if the gateway has any."}
             },
         },
         "security": [{"bearer": []}, {}],

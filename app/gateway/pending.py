@@ -13,12 +13,12 @@ Shown = str | Base64 | None
 class Pending(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=lambda name: name.replace("_", "-")
 ):
-    """A message that waits. Spans are milliseconds; what is bytes is text, or base64 where it is none.
+    """A pending message. Durations are milliseconds; bytes are text, or base64 if they are not UTF-8.
 
-    `due-ms` (epoch milliseconds) is when it is due, and `at` (RFC 3339) the same, or of a series when the occurrence
-    that waits is planned: `jitter` counts from there. `source` is its record, `topic-partition-offset`. `attempts` have
-    failed over HTTP, and the next one is at `next-try-ms`. With `masked` the installation keeps back key, value and
-    headers' values.
+    `due-ms` is the due time in epoch milliseconds, and `at` the same (RFC 3339). For a recurring message, `at` is the
+    planned time of the next occurrence, before `jitter`. `source` is its record, `topic-partition-offset`. `attempts`
+    counts failed HTTP attempts, and the next one is at `next-try-ms`. If `masked`, the installation does not show the
+    key, the value and the values of headers.
     """
 
     id: str

@@ -14,14 +14,14 @@ KIND: Final = web.ResponseKey("kind", str)
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is wrong at one place of a body; the pointer is a JSON pointer as the fragment of a URI (RFC 6901)."""
+    """An error at one place of the body; `pointer` is a JSON pointer as a URI fragment (RFC 6901)."""
 
     pointer: str
     detail: str
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A problem as it is written."""
+    """A problem (RFC 9457)."""
 
     type: str
     title: str

@@ -26,7 +26,7 @@ class ProblemType:
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What a type of problem means."""
+    """The meaning of a problem type."""
 
     type: str
     title: str

@@ -17,24 +17,24 @@ _QUANTUM: Final = 4
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key or a value. `data` is base64 of `BINARY`, text of `STRING`, anything of `JSON`; null is Kafka's null."""
+    """A key or a value. `data` is base64 for `BINARY`, text for `STRING`, any JSON for `JSON`; null is Kafka's null."""
 
     type: Kind
     data: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A header, its value in base64."""
+    """A header with its value in base64."""
 
     name: str
     value: str | None = None
 
 
 class RecordForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A record for an input topic; headers that begin with `delay-` say what is to be done with it.
+    """A record for an input topic; headers that begin with `delay-` are instructions.
 
-    Without a `delay-id` the message gets an id that lives in `partition_id`. `timestamp` (RFC 3339) is read and not
-    used: the time of receipt counts.
+    Without a `delay-id`, the message gets an ID that lives in `partition_id`. `timestamp` (RFC 3339) is ignored: the
+    time of receipt counts.
     """
 
     partition_id: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)] | None = None

@@ -16,7 +16,7 @@ NULL: Final = msgspec.Raw(b"null")
 
 
 class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bytes that are no text."""
+    """Bytes that are not UTF-8."""
 
     base64: bytes
 
@@ -29,10 +29,10 @@ Span = str | Number | None
 
 
 class ShortForm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename=lambda name: name.replace("_", "-")):
-    """A message to be delivered later. Fields are what the native headers are called, without `delay-`.
+    """A message to schedule. Its fields are the native headers without `delay-`.
 
-    `value` is text, `{"base64": "…"}`, or any other JSON, which is delivered as it is, without blanks. `headers` are an
-    object, or a list of pairs where names repeat or their order matters.
+    `value` is text, `{"base64": "…"}`, or any other JSON, which is delivered unchanged but without spaces. `headers` is
+    an object, or a list of pairs if names repeat or their order matters.
     """
 
     to: str | None = None
