@@ -31,7 +31,6 @@ from app.faust_host.handover import Tables
 from app.faust_host.library_logs import LibraryLogFilter
 from app.gateway.command import gateway
 from app.ingest.quotas import whose
-from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lost_connections, side_by_side
 from app.kafka.wire import connection, live_client
 from app.process import parent
@@ -160,10 +159,8 @@ class Punctual(DelayMethods, faust.App):
         await super().on_stop()
 
     async def on_shutdown(self) -> None:
-        """Leave the group at once: a static member that only falls silent keeps its partitions for a session."""
+        """Close the connections; the consumer has left the group."""
         await super().on_shutdown()
-        if self.conf.consumer_group_instance_id:  # else the start was interrupted
-            await leave_group(self.engine.cluster, self.conf.id, self.conf.consumer_group_instance_id)
         await self.engine.disconnect()
 
 

@@ -134,10 +134,12 @@ class Runner(web.AppRunner):
         return server
 
     async def cleanup(self) -> None:
-        """Answer what is under way, and end."""
-        if self._watching is not None:
-            self._watching.cancel()
-        await super().cleanup()
+        """Answer what is under way, and end; who is too slow is cut off as before."""
+        try:
+            await super().cleanup()
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
 
 
 def _open_files(wanted: int) -> int:

@@ -1,7 +1,7 @@
 """Puts the web view on the web port of a Faust worker, in place of Faust's own pages."""
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import faust
 from aiohttp import web
@@ -15,6 +15,9 @@ from app.web.early import EarlyServer
 from app.web.refusals import BOUNDS, WebRefusals
 from app.web.routes import register
 from app.web.state import WorkerState
+
+#: How long requests that are under way may go on until they are cancelled, and then to end. aiohttp allows a minute.
+_FINISH_S: Final = 2.0
 
 
 class Web(driver.Web):
@@ -31,7 +34,7 @@ class Web(driver.Web):
     def __init__(self, app: faust.App, **options: Any) -> None:
         """Serve as Faust's own does, with bounded connections."""
         super().__init__(app, **options)
-        self._runner = Runner(self.web_app, WebRefusals(), BOUNDS)
+        self._runner = Runner(self.web_app, WebRefusals(), BOUNDS, shutdown_timeout=_FINISH_S)
         self._early: EarlyServer | None = None
 
     async def answer_early(self, reason: Callable[[], str | None]) -> None:
