@@ -1,4 +1,4 @@
-"""`python -m pipeline COMMAND`, or spark-submit with this file: the pipeline's jobs."""
+"""Jobs of the pipeline: `python -m pipeline COMMAND`, or spark-submit with this file."""
 
 import sys
 from importlib.util import find_spec
@@ -74,18 +74,22 @@ def _common(command: argparse.ArgumentParser) -> None:
     env = os.environ
     app_id = env.get("DELAY_APP_ID", "delay")
     bootstrap = env.get("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092")
-    group.add_argument("--bootstrap", default=bootstrap, help="Kafka's servers (KAFKA_BOOTSTRAP_SERVERS; %(default)s)")
-    group.add_argument("--app-id", default=app_id, help="installation (DELAY_APP_ID; %(default)s)")
-    group.add_argument("--master", default="local[*]", help="Spark's master, unless spark-submit says it (%(default)s)")
-    group.add_argument("--memory", default="2g", help="heap of the JVM that is started here (%(default)s)")
-    group.add_argument("--jars-dir", help="the Kafka connector's jars, where Maven Central cannot be reached")
+    group.add_argument("--bootstrap", default=bootstrap, help="brokers (KAFKA_BOOTSTRAP_SERVERS; default: %(default)s)")
     group.add_argument(
-        "--spark-log", default="off", choices=("off", "error", "warn"), help="what of Spark's log is on stderr"
+        "--app-id", default=app_id, help="app ID of the installation (DELAY_APP_ID; default: %(default)s)"
+    )
+    group.add_argument(
+        "--master", default="local[*]", help="Spark's master, unless spark-submit sets it (default: %(default)s)"
+    )
+    group.add_argument("--memory", default="2g", help="heap of a JVM that this command starts (default: %(default)s)")
+    group.add_argument("--jars-dir", help="directory of the Kafka connector's jars, if Maven Central cannot be reached")
+    group.add_argument(
+        "--spark-log", default="off", choices=("off", "error", "warn"), help="level of Spark's log on stderr"
     )
     group = command.add_argument_group("for programs")
-    group.add_argument("--json", action="store_true", help="stdout is one line of JSON: counts, seconds, offsets")
+    group.add_argument("--json", action="store_true", help="write one line of JSON to stdout: counts, seconds, offsets")
     group.add_argument(
-        "--exit-nothing", type=int, default=0, metavar="CODE", help="exit code if there was nothing to do (%(default)s)"
+        "--exit-nothing", type=int, default=0, metavar="CODE", help="exit code of an empty run (default: %(default)s)"
     )
 
 

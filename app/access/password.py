@@ -92,11 +92,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Write a user's line to stdout, for DELAY_WEB_USERS_FILE."""
     parser = argparse.ArgumentParser(
         prog="python -m app.access.password",
-        description="Makes a user's line for DELAY_WEB_USERS_FILE. Asks for the password, or reads it from stdin.",
+        description="Print a user's line for DELAY_WEB_USERS_FILE. Asks for the password, or reads it from stdin.",
     )
     parser.add_argument("name")
     parser.add_argument("role", choices=ROLES)
-    said = "namespaces of DELAY_NAMESPACES to which the user is bound; without it the whole installation is theirs"
+    said = "restrict the user to these namespaces of DELAY_NAMESPACES (default: the whole installation)"
     parser.add_argument("--namespaces", metavar="NAME[,NAME…]", default="", help=said)
     given = parser.parse_args(arguments)
     if not re.fullmatch(r"[^\s:#]{1,64}", given.name) or not given.name.isprintable():

@@ -29,14 +29,14 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         epilog="KAFKA_BOOTSTRAP_SERVERS uses that cluster instead of starting one; the worker's settings apply too.",
     )
     parser.add_argument("--rate", type=_positive, default=2.0, metavar="N", help="orders per second (default: 2)")
-    parser.add_argument("--seconds", type=_positive, metavar="N", help="stop after so many seconds of traffic")
+    parser.add_argument("--seconds", type=_positive, metavar="N", help="stop after N seconds of traffic")
     parser.add_argument("--workers", type=_count, default=1, metavar="N", help="workers to start (default: 1)")
     parser.add_argument(
         "--port",
         type=_port,
         default=int(os.environ.get("PORT") or DEFAULT_PORT),
         metavar="N",
-        help=f"web port of the first worker; further ones count on (default: $PORT or {DEFAULT_PORT})",
+        help=f"console port of the first worker; others use the next ports (default: $PORT or {DEFAULT_PORT})",
     )
     parser.add_argument("--kafka-port", type=_port, metavar="N", help="Kafka's port (default: a free one)")
     parser.add_argument(

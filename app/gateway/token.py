@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
         description="Makes a token for the gateway: the token goes to stdout and is kept nowhere, what belongs into "
         "DELAY_GATEWAY_TOKENS_FILE goes to stderr.",
     )
-    parser.add_argument("name", help="who is going to use it: letters, digits, - and _")
+    parser.add_argument("name", help="name of the user of the token: letters, digits, - and _")
     given = parser.parse_args(arguments)
     if not NAME.fullmatch(given.name):
         parser.error("a name has 1 to 64 letters, digits, hyphens or underscores, the first a letter or a digit")

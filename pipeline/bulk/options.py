@@ -17,32 +17,41 @@ _LATE = ("deliver", "drop", "dead-letter")
 def add_mapping(parser: argparse.ArgumentParser) -> None:
     """Add them. EXPR is Spark SQL over the columns of the input: the name of one is enough."""
     group = parser.add_argument_group("a row's message (EXPR: Spark SQL over the columns, at least the name of one)")
-    group.add_argument("--job", required=True, type=_job, metavar="NAME", help="ids begin with it and a colon")
+    group.add_argument(
+        "--job", required=True, type=_job, metavar="NAME", help="name of the job; IDs begin with it and a colon"
+    )
     group.add_argument(
         "--at", required=True, metavar="EXPR", help="due time: timestamp, date, epoch milliseconds or text"
     )
     to = group.add_mutually_exclusive_group(required=True)
     to.add_argument("--to", type=_topic, metavar="TOPIC", help="destination of all messages")
-    to.add_argument("--to-column", metavar="EXPR", help="destination of each")
-    group.add_argument("--to-partition", metavar="EXPR", help="its partition (by the key, as Kafka's clients do it)")
-    group.add_argument("--key", metavar="EXPR", help="key (null)")
+    to.add_argument("--to-column", metavar="EXPR", help="column or expression of the destination")
+    group.add_argument("--to-partition", metavar="EXPR", help="partition (default: by the key, like Kafka's clients)")
+    group.add_argument("--key", metavar="EXPR", help="key (default: null)")
     value = group.add_mutually_exclusive_group(required=True)
-    value.add_argument("--value", metavar="EXPR", help="value: binary as it is, all else as text; null is possible")
-    value.add_argument(
-        "--value-json", metavar="COLUMN,…", help="value: an object of these columns; '*' for all of them"
+    value.add_argument("--value", metavar="EXPR", help="value: binary unchanged, other types as text; can be null")
+    value.add_argument("--value-json", metavar="COLUMN,…", help="value: a JSON object of these columns; '*' for all")
+    group.add_argument(
+        "--header", action="append", default=[], metavar="NAME=EXPR", help="a header; repeat it for more"
     )
-    group.add_argument("--header", action="append", default=[], metavar="NAME=EXPR", help="header; once for each")
     who = group.add_mutually_exclusive_group(required=True)
-    who.add_argument("--natural-key", metavar="COLUMN,…", help="with the due time and the job these make the id")
-    who.add_argument("--id", metavar="EXPR", help="id, as it is")
-    group.add_argument(
-        "--dedupe", type=_duration, default="P7D", help="recognise what was delivered so long (%(default)s)"
+    who.add_argument(
+        "--natural-key", metavar="COLUMN,…", help="columns that make the ID, with the due time and the job"
     )
-    group.add_argument("--max-late", type=_duration, metavar="DURATION", help="how late a delivery still makes sense")
-    group.add_argument("--if-late", choices=_LATE, help="what happens to those beyond --max-late (deliver)")
-    group.add_argument("--jitter", type=_duration, metavar="DURATION", help="due at a random moment so long after --at")
+    who.add_argument("--id", metavar="EXPR", help="the ID")
     group.add_argument(
-        "--no-later", type=_duration, metavar="DURATION", help="due at the latest so long after the first of its id"
+        "--dedupe", type=_duration, default="P7D", help="deduplication window after a delivery (default: %(default)s)"
+    )
+    group.add_argument("--max-late", type=_duration, metavar="DURATION", help="maximum lateness")
+    group.add_argument("--if-late", choices=_LATE, help="what to do beyond --max-late (default: deliver)")
+    group.add_argument(
+        "--jitter", type=_duration, metavar="DURATION", help="random delay after --at, at most this long"
+    )
+    group.add_argument(
+        "--no-later",
+        type=_duration,
+        metavar="DURATION",
+        help="debounce: maximum delay after the first request for its ID",
     )
 
 

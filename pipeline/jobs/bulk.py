@@ -28,34 +28,42 @@ AGAIN = "Some of the requests may be on their way: run the same command again, a
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
-    parser.add_argument("input", metavar="INPUT", help="file, directory or pattern of any file system; name of a table")
-    parser.add_argument("--format", choices=inputs.FORMATS, default="parquet", help="what INPUT is (%(default)s)")
     parser.add_argument(
-        "--reader-option", action="append", default=[], metavar="NAME=VALUE", help="of Spark's reader: sep=; for CSV"
+        "input", metavar="INPUT", help="file, directory or pattern on any file system, or name of a table"
+    )
+    parser.add_argument(
+        "--format", choices=inputs.FORMATS, default="parquet", help="format of INPUT (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--reader-option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of Spark's reader, such as sep=; for CSV",
     )
     add_mapping(parser)
-    parser.add_argument("--rejects", metavar="DIR", help="keep rows that cannot be sent here, with the reason")
+    parser.add_argument("--rejects", metavar="DIR", help="write rejected rows to DIR, with the reason")
     parser.add_argument(
         "--on-rejected",
         choices=("fail", "pass"),
-        help=f"whether rejected rows make the exit code {LEFT} (fail, and pass with --rejects)",
+        help=f"whether rejected rows cause exit code {LEFT} (default: fail; with --rejects: pass)",
     )
     past = parser.add_mutually_exclusive_group()
-    past.add_argument("--fail-on-past", action="store_true", help="send nothing if any message is due already")
-    past.add_argument("--max-past", type=int, metavar="N", help="send nothing if more than N are due already")
-    parser.add_argument("--dry-run", action="store_true", help="count and show what would be sent; send nothing")
-    parser.add_argument("--max-per-second", type=positive, metavar="N", help="send no faster, evenly spread")
+    past.add_argument("--fail-on-past", action="store_true", help="send no messages if any is already due")
+    past.add_argument("--max-past", type=int, metavar="N", help="send no messages if more than N are already due")
+    parser.add_argument("--dry-run", action="store_true", help="count and show the messages without sending them")
+    parser.add_argument("--max-per-second", type=positive, metavar="N", help="maximum rate, evenly spread")
     parser.add_argument(
         "--max-delay",
         type=duration_ms,
         default=os.environ.get("DELAY_MAX_DELAY", "P1827D"),
-        help="what is due later is too far (DELAY_MAX_DELAY; %(default)s)",
+        help="maximum delay; later messages are rejected (DELAY_MAX_DELAY; default: %(default)s)",
     )
     parser.add_argument(
         "--inputs",
         default=os.environ.get("DELAY_INPUTS", ""),
         metavar="TOPIC,…",
-        help="the installation's other input topics, by which some ids have their homes (DELAY_INPUTS)",
+        help="the installation's other input topics, which decide the home partition of some IDs (DELAY_INPUTS)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Cancel many messages at once, chosen by what the ledger knows of what is pending."""
+"""Cancel many pending messages at once, chosen from the ledger."""
 
 import argparse
 from typing import TYPE_CHECKING

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 def add_every(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
-    parser.add_argument(
-        "--every", type=float, metavar="S", help="again and again, this many seconds from start to start"
-    )
+    parser.add_argument("--every", type=float, metavar="S", help="repeat, with S seconds from start to start")
 
 
 def repeat(every_s: float | None, job: Callable[[], object]) -> None:

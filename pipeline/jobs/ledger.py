@@ -1,4 +1,4 @@
-"""Keep the ledger: what became of every request, from the topics into Parquet."""
+"""Update the ledger: write the outcome of every request from the topics to Parquet."""
 
 import argparse
 
@@ -21,18 +21,22 @@ AGAIN = "What it had not committed does not count: run the same command again."
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
     add_ledger(parser)
-    parser.add_argument("--compact", action="store_true", help="also merge small files, and count anew; daily, say")
-    parser.add_argument("--compact-after", type=int, default=100, metavar="N", help="also each N runs (%(default)s)")
+    parser.add_argument(
+        "--compact", action="store_true", help="also merge small files and count again, for example daily"
+    )
+    parser.add_argument(
+        "--compact-after", type=int, default=100, metavar="N", help="compact every N runs (default: %(default)s)"
+    )
     add_every(parser)
 
 
 def add_ledger(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that keeps the ledger."""
     parser.add_argument("ledger", help="directory of the ledger: local, HDFS or S3A")
-    parser.add_argument("--inputs", default="", metavar="A,B=DIALECT", help="the worker's DELAY_INPUTS")
-    parser.add_argument("--namespaces", default="", metavar="A=TEAM", help="the worker's DELAY_NAMESPACES")
-    parser.add_argument("--no-values", action="store_true", help="leave out keys, values and headers of requests")
-    parser.add_argument("--accept-gap", action="store_true", help="go on though Kafka has deleted records unread")
+    parser.add_argument("--inputs", default="", metavar="A,B=DIALECT", help="the workers' DELAY_INPUTS")
+    parser.add_argument("--namespaces", default="", metavar="A=TEAM", help="the workers' DELAY_NAMESPACES")
+    parser.add_argument("--no-values", action="store_true", help="do not store keys, values and headers of requests")
+    parser.add_argument("--accept-gap", action="store_true", help="continue although Kafka has deleted unread records")
 
 
 def run(context: Context, options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Park what is due beyond the worker's horizon: from the cold topic into Parquet, each file sorted by due time."""
+"""Park messages due beyond the horizon: write the cold topic to Parquet files, sorted by due time."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -31,9 +31,13 @@ AGAIN = "What it had not committed does not count, and is still on the topic: ru
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
     parser.add_argument("cold", help="directory of the parked messages: local, HDFS or S3A")
-    parser.add_argument("--compact", action="store_true", help="also merge files, and drop what is void; daily, say")
-    parser.add_argument("--compact-after", type=int, default=100, metavar="N", help="also each N runs (%(default)s)")
-    parser.add_argument("--accept-gap", action="store_true", help="go on though Kafka has deleted records unread")
+    parser.add_argument(
+        "--compact", action="store_true", help="also merge files and remove void messages, for example daily"
+    )
+    parser.add_argument(
+        "--compact-after", type=int, default=100, metavar="N", help="compact every N runs (default: %(default)s)"
+    )
+    parser.add_argument("--accept-gap", action="store_true", help="continue although Kafka has deleted unread records")
     add_every(parser)
 
 

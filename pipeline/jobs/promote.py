@@ -1,4 +1,4 @@
-"""Promote what is parked: send it back to the worker shortly before it is due."""
+"""Send parked messages back to the workers shortly before they are due."""
 
 import argparse
 import time
@@ -35,9 +35,13 @@ AGAIN = "Some may be sent, and the workers know these again: run the same comman
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
-    parser.add_argument("cold", help="directory of the parked messages, as `park` has it")
-    parser.add_argument("--lead", default="PT1H", help="how long before it is due (%(default)s); below the horizon")
-    parser.add_argument("--dry-run", action="store_true", help="count what would be sent")
+    parser.add_argument("cold", help="directory of the parked messages, as for `park`")
+    parser.add_argument(
+        "--lead",
+        default="PT1H",
+        help="how long before its due time a message is sent; shorter than the horizon (default: %(default)s)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="count the messages without sending them")
     add_every(parser)
 
 

@@ -1,4 +1,4 @@
-"""Prove that the account balances: what was accepted has ended or is pending, and nothing is missing."""
+"""Check that every accepted message is accounted for: it has ended or is pending."""
 
 import argparse
 import time
@@ -29,16 +29,22 @@ AGAIN = "What the ledger has not committed does not count: run the same command 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
     add_judged(parser)
-    parser.add_argument("--since", metavar="TIME", help="what was accepted since then: a date, RFC 3339, or P7D ago")
-    parser.add_argument("--out", metavar="DIR", help="also write account.csv and missing.csv there")
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help="only messages accepted since: a date, RFC 3339, or a duration before now, such as P7D",
+    )
+    parser.add_argument("--out", metavar="DIR", help="also write account.csv and missing.csv to DIR")
 
 
 def add_judged(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that tells what is lost."""
     add_ledger(parser)
-    parser.add_argument("--as-is", action="store_true", help="judge the ledger as it is, without what is new")
+    parser.add_argument("--as-is", action="store_true", help="check the ledger without updating it first")
     parser.add_argument(
-        "--grace", default="PT1M", help="lost is what is due so much before the worker is (%(default)s)"
+        "--grace",
+        default="PT1M",
+        help="count a message as lost if workers are this far past its due time (default: %(default)s)",
     )
 
 

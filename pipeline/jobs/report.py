@@ -1,4 +1,4 @@
-"""Draw a report of the ledger: one HTML file, and a PNG."""
+"""Write a report of the ledger: one HTML file, and a PNG."""
 
 import argparse
 import time
@@ -17,8 +17,8 @@ AGAIN = "Nothing was changed but the ledger, whole or not at all: run the same c
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
     add_judged(parser)
-    parser.add_argument("--out", default="report.html", help="the page (%(default)s)")
-    parser.add_argument("--png", metavar="FILE", help="also a picture of it")
+    parser.add_argument("--out", default="report.html", help="file of the HTML page (default: %(default)s)")
+    parser.add_argument("--png", metavar="FILE", help="also write a picture")
 
 
 def run(context: Context, options: argparse.Namespace) -> None:

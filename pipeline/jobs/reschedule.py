@@ -1,4 +1,4 @@
-"""Move many messages to other due times at once, chosen by what the ledger knows of what is pending."""
+"""Reschedule many pending messages at once, chosen from the ledger."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -20,8 +20,10 @@ AGAIN = "Some of the commands may be on their way: before the ledger runs, the s
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
     when = parser.add_mutually_exclusive_group(required=True)
-    when.add_argument("--shift", type=_shift_ms, metavar="DURATION", help="so much later; --shift=-PT2H: earlier")
-    when.add_argument("--at", metavar="EXPR", help="due then: SQL, as in --where")
+    when.add_argument(
+        "--shift", type=_shift_ms, metavar="DURATION", help="move the due time later, or earlier: --shift=-PT2H"
+    )
+    when.add_argument("--at", metavar="EXPR", help="new due time: SQL, as in --where")
     add_selection(parser)
 
 

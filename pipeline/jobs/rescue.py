@@ -1,4 +1,4 @@
-"""Send again what is truly lost, under the same ids; without --apply only say what that is."""
+"""Send lost messages again under the same IDs; without --apply only list them."""
 
 import argparse
 import time
@@ -35,10 +35,15 @@ AGAIN = "Some may be sent: the next run finds them in the ledger. Run the same c
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the command's own options."""
     add_judged(parser)
-    parser.add_argument("--policies", default="", metavar="A=NAME VALUE", help="the worker's DELAY_POLICIES")
-    parser.add_argument("--window", metavar="PT1H", help="what was asked within that time; without it, everything")
-    parser.add_argument("--limit", type=int, default=1_000, help="more than that is not sent at all (%(default)s)")
-    parser.add_argument("--apply", action="store_true", help="send; without it, a dry run")
+    parser.add_argument("--policies", default="", metavar="A=NAME VALUE", help="the workers' DELAY_POLICIES")
+    parser.add_argument("--window", metavar="PT1H", help="only requests of this last period (default: all)")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=1_000,
+        help="maximum number of messages; if there are more, none is sent (default: %(default)s)",
+    )
+    parser.add_argument("--apply", action="store_true", help="send the messages; without it, a dry run")
 
 
 def run(context: Context, options: argparse.Namespace) -> int:

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose messages."""
-    parser.add_argument("--ledger", required=True, metavar="DIR", help="the ledger's directory, as `ledger` has it")
+    parser.add_argument("--ledger", required=True, metavar="DIR", help="directory of the ledger, as for `ledger`")
     parser.add_argument(
-        "--where", required=True, metavar="EXPR", help=f"which of what is pending: SQL over {', '.join(COLUMNS)}"
+        "--where", required=True, metavar="EXPR", help=f"condition on pending messages: SQL over {', '.join(COLUMNS)}"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="refuse if they are more")
-    parser.add_argument("--apply", action="store_true", help="send the commands; without it they are only counted")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="maximum number of messages; if more match, none is changed"
+    )
+    parser.add_argument("--apply", action="store_true", help="send the commands; without it, only count them")
 
 
 def chosen(context: "Context", options: argparse.Namespace) -> DataFrame:
