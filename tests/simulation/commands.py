@@ -24,7 +24,7 @@ def broken_commands(evidence: Evidence) -> Iterator[str]:
                 continue
             began_s = evidence.began(copy.sent, evidence.world.home(request))
             commanded_s = command.at_s
-            if began_s > commanded_s or (evidence.calm and copy.sent.at_s > commanded_s + evidence.prompt_s):
+            if began_s > commanded_s or evidence.is_known(copy, commanded_s):
                 yield (
                     f"{copy}, sent in a life that began at {began_s:.3f} s, was told to {command.op} at "
                     f"{commanded_s:.3f} s"

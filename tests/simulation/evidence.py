@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: With nothing in the way a command is in the table after that time, and so many transactions.
 _PROMPT_S, _TRANSACTIONS = 0.5, 4
+#: And it is in the forwards, if its home is another partition.
+_FORWARDED_S = 0.3
 #: A partition waits so long for a topic that nobody has heard of (app/ingest/destinations.py).
 _LOOKED_FOR_S = 0.6
 
@@ -145,6 +147,16 @@ class Evidence:
     def seconds(at_ms: int) -> float:
         """Return the second of the run that a time by the brokers' clock is."""
         return (at_ms - EPOCH_MS) / 1000
+
+    def is_known(self, copy: Copy, at_s: float) -> bool:
+        """Return whether what was ordered at `at_s` had to be known when a copy was sent, as nothing went wrong.
+
+        If forwards are read late, a message waits for those that came before it was due, however late it is itself.
+        """
+        in_time = copy.sent.at_s > at_s + self.prompt_s
+        if self.world.plan.behind_s:
+            in_time &= self.seconds(copy.due_ms) > at_s + self.prompt_s - _PROMPT_S + _FORWARDED_S
+        return self.calm and in_time
 
     # lives -----------------------------------------------------------------------------------------------------------
     def began(self, sent: Sent, number: int) -> float:

@@ -89,7 +89,7 @@ def _was_known(evidence: Evidence, ask: Ask, copy: Copy, began_s: float) -> bool
     """
     if ask.said("delay-asked-at"):
         return False
-    return began_s > ask.at_s or (evidence.calm and copy.sent.at_s > ask.at_s + evidence.prompt_s)
+    return began_s > ask.at_s or evidence.is_known(copy, ask.at_s)
 
 
 def _missing(evidence: Evidence, id_: str, routes: list[list[Ask]], *, waits: bool) -> Iterator[str]:
