@@ -15,7 +15,7 @@ from app.engine import Engine
 from app.errors import PunctualError
 from app.kafka.errors import SendError, TopicUnknown
 from app.kafka.metadata.reader import PartitionReader
-from app.process.foreign_records import passed_over
+from app.process.foreign_records import bounded, passed_over
 from app.search.asked import MASKED
 from app.topics import ensure_audit
 from punctual.contract.destination import shown
@@ -144,7 +144,7 @@ class Audit:
         reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
         async for record in reader.up_to(end):
             try:
-                act = _decode(record.value or b"")
+                act = _decode(bounded(record.value))
             except (ValueError, RecursionError) as error:
                 passed_over(self._topic, 0, record.offset, error)
                 continue

@@ -13,7 +13,7 @@ from app.dead_letters.dead_letter import DeadLetter, SentAgain
 from app.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
-from app.process.foreign_records import passed_over
+from app.process.foreign_records import bounded, passed_over
 from app.topics import ensure_jobs
 
 _job = msgspec.json.Decoder(Job).decode
@@ -77,6 +77,7 @@ class JobLog:
         try:
             if value is None:
                 return
+            value = bounded(value)
             if key.startswith(_RESENT.encode()):
                 place, again = key.decode().removeprefix(_RESENT), _sent_again(value)
                 _assure_room(self._resent, place, _LETTERS)

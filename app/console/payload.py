@@ -1,5 +1,6 @@
 """What people see of bytes: as JSON, as text, or in hexadecimal."""
 
+import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -13,6 +14,13 @@ _ROW: Final = 16
 #: More hexadecimal than this is of no use on a page; the JSON twin has the whole.
 _HEX_BYTES: Final = 4_096
 _PRINTABLE_FROM: Final = 32
+#: Control characters but for tabs and line breaks.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+#: JSON that needs more blanks and line breaks is shown as text: with hundreds of layers, a megabyte becomes a gigabyte.
+_BLANKS: Final = 256 << 10
+_INDENT: Final = 2
+#: What may begin a line, and strings, in which nothing does.
+_MARKS: Final = re.compile(rb'[{}\[\],]|"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,12 +70,25 @@ def _texts(content: bytes) -> Iterator[tuple[str, str | None]]:
 
 def _json(content: bytes) -> str | None:
     try:
-        found: Any = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError):
+        msgspec.json.decode(content, type=msgspec.Raw)
+        content.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if not isinstance(found, dict | list):
+    if content.lstrip()[:1] not in (b"{", b"[") or not _has_room(content):
         return None
-    return msgspec.json.format(content, indent=2).decode()
+    return msgspec.json.format(content, indent=_INDENT).decode()
+
+
+def _has_room(content: bytes) -> bool:
+    """Return whether JSON needs few enough blanks, indented."""
+    layers = blanks = 0
+    for mark in _MARKS.finditer(content):
+        first = content[mark.start()]
+        layers += (first in b"{[") - (first in b"}]")
+        blanks += _INDENT * layers + 1
+        if blanks > _BLANKS:
+            return False
+    return True
 
 
 def _text(content: bytes) -> str | None:
@@ -75,7 +96,7 @@ def _text(content: bytes) -> str | None:
         text = content.decode()
     except UnicodeDecodeError:
         return None
-    return None if any(ord(one) < _PRINTABLE_FROM and one not in "\n\r\t" for one in text) else text
+    return None if _CONTROL.search(text) else text
 
 
 def _hex(content: bytes) -> str:

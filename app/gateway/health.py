@@ -34,7 +34,7 @@ class Health:
         """Answer GET /ready: 200 while records are taken, into Kafka or the spool, else 503; how it stands, as JSON."""
         intake = self._parts.intake
         reasons = (intake.not_ready, *self._parts.unready)
-        missing = next(filter(None, (reason() for reason in reasons)), None)
+        missing = "; ".join(filter(None, (reason() for reason in reasons))) or None
         state = {
             "ready": missing is None,
             "state": intake.state,

@@ -16,7 +16,7 @@ from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.metadata.topic_partition import TopicPartition
 from app.partition.partition import Partition
 from app.partition.state import State
-from app.process.foreign_records import passed_over
+from app.process.foreign_records import bounded, passed_over
 from app.settings import Settings
 
 _LOOK_S = 0.02
@@ -162,7 +162,7 @@ class CatchUp:
 
 def _report_of(key: bytes | None, value: bytes) -> _Report:
     """Decode a progress record; raises ValueError or what msgspec raises if it is none."""
-    report = _decode(value)
+    report = _decode(bounded(value))
     if key != b"%d" % report.partition:
         msg = f"the key is {key!r}, the partition {report.partition}"
         raise ValueError(msg)

@@ -4,6 +4,7 @@ Whoever may write there can put anything there; it must not end a worker, at eac
 """
 
 import logging
+from typing import Final
 
 from prometheus_client import Counter
 
@@ -11,6 +12,16 @@ log = logging.getLogger(__name__)
 
 _PASSED = Counter("delay_foreign_records", "Foreign records on an internal topic that were skipped.", ["topic"])
 _said: set[str] = set()
+#: Punctual's own records are smaller, and unpacking a mebibyte of JSON takes up to 50 ms of the event loop.
+MAX_BYTES: Final = 1 << 20
+
+
+def bounded(value: bytes | None) -> bytes:
+    """Return a record's value as it is read. Raises ValueError if it is larger than any that is ours."""
+    if value is not None and len(value) > MAX_BYTES:
+        msg = f"it has {len(value):,} bytes, and Punctual's own records at most {MAX_BYTES:,}"
+        raise ValueError(msg)
+    return value or b""
 
 
 def passed_over(topic: str, partition: int, offset: int, why: object) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
+from app.process.foreign_records import bounded
 from app.settings import Settings
 from tables.keys import MAX_DUE_MS
 
@@ -63,7 +64,7 @@ class Reports:
 
     def _remember(self, key: bytes | None, value: bytes | None) -> None:
         try:
-            report = _decode(value or b"")
+            report = _decode(bounded(value))
         except (ValueError, msgspec.MsgspecError, RecursionError):
             return  # others may write to the topic: those who read it for more say so (app/ownership/catch_up.py)
         if key == b"%d" % report.partition and 0 <= report.partition < self._settings.partitions:

@@ -11,7 +11,7 @@ import msgspec
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.places import Places
-from app.process.foreign_records import passed_over
+from app.process.foreign_records import bounded, passed_over
 from app.settings import Settings
 from punctual.contract.queue_report import QueueReport
 
@@ -158,7 +158,7 @@ class Queues:
             self._drop(key)
             return
         try:
-            report = _decode(record.value)
+            report = _decode(bounded(record.value))
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             passed_over(self._topic, 0, record.offset, error)
             return

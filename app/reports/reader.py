@@ -11,7 +11,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
-from app.process.foreign_records import passed_over
+from app.process.foreign_records import bounded, passed_over
 
 logger = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ _decoder = msgspec.json.Decoder(ProgressRecord)
 def decode_progress(key: bytes | None, value: bytes) -> ProgressRecord:
     """Return the progress in a record, or raise `MalformedProgressError` with what is wrong in it."""
     try:
-        progress = _decoder.decode(value)
+        progress = _decoder.decode(bounded(value))
         bounds = [float(bound) for bound in progress.lateness]
     except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise MalformedProgressError(str(error)) from error

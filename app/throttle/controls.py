@@ -10,7 +10,7 @@ import msgspec
 
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.process.foreign_records import passed_over
+from app.process.foreign_records import bounded, passed_over
 from app.settings import Settings
 from app.throttle.control import Control, decode
 from punctual.contract.destination import Destination
@@ -101,7 +101,7 @@ class Controls:
 
     def _take(self, found: dict[Destination, Control], offset: int, key: bytes | None, value: bytes | None) -> None:
         try:
-            to, control = decode(key, value)
+            to, control = decode(key, None if value is None else bounded(value))
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             passed_over(self._topic, 0, offset, error)
             return

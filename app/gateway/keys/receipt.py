@@ -7,6 +7,8 @@ from typing import Self
 
 import msgspec
 
+from app.process.foreign_records import bounded
+
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a request was answered."""
@@ -41,7 +43,7 @@ _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 def decode(value: bytes | None) -> Record:
     """Return a record's value. Raises ValueError if it is none of these."""
     try:
-        return _decoder.decode(value or b"")
+        return _decoder.decode(bounded(value))
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
 

@@ -3,11 +3,18 @@
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.gateway.health import Health
+from app.gateway.spool import Spool
+from app.settings import Settings
+from tests.app.gateway.conftest import ENV, crash, parts_of
+
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from tests.app.gateway.conftest import Stage
 
 _REFERENCE = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text("utf-8")
@@ -63,3 +70,22 @@ async def test_a_gateway_that_can_take_nothing_is_alive_and_not_ready(stage: "St
     assert "Kafka is down" in said["missing"]
     async with stage.client.get("/live") as answer:
         assert answer.status == 200
+
+
+async def test_all_that_a_gateway_lacks_is_named(tmp_path: Path) -> None:
+    """The first reason would hide the one for which requests are refused."""
+    settings = Settings.from_env(ENV | {"DELAY_GATEWAY_DATADIR": str(tmp_path)})
+    spool = Spool(settings, crash)
+    parts = parts_of(settings, spool)
+    health = Health(parts)
+
+    async def said() -> Any:
+        answer = await health.show_ready(cast("web.Request", None))
+        assert isinstance(answer.body, bytes)
+        return answer.status, json.loads(answer.body)["missing"]
+
+    assert await said() == (200, None)
+    parts.unready.extend((lambda: "keys are being read", lambda: None, lambda: "the disk takes no key"))
+    assert await said() == (503, "keys are being read; the disk takes no key")
+    await parts.intake.close()
+    await parts.connection.close()
