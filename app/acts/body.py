@@ -10,6 +10,7 @@ from aiohttp import web
 from app.http.whole import whole
 from app.listening.limits import JSON_PARTS, has_too_many_parts
 from app.web.refusals import BODY_BYTES
+from punctual.batches import MAX_HEADERS
 from punctual.contract.times import moment_of, parse_duration, parse_time
 
 
@@ -39,6 +40,9 @@ async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, An
     if unknown:
         known = ", ".join(fields) or "none at all"
         raise BadBody(f"there is no field {unknown[0]!r} here; there are {known}")
+    headers = body.get("headers")
+    if isinstance(headers, dict | list) and len(headers) > MAX_HEADERS:
+        raise BadBody(f"headers has {len(headers):,} entries, and a message has at most {MAX_HEADERS:,} headers")
     return body
 
 

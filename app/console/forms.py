@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 from aiohttp import web
 
 from app.http.whole import whole
+from punctual.batches import MAX_HEADERS
 from punctual.contract.times import moment_of
 
 #: The filter's names, as the API has them.
@@ -28,9 +29,12 @@ async def form(request: web.Request) -> dict[str, str]:
     if raw is None:
         raise web.HTTPRequestEntityTooLarge(_FORM_BYTES, _FORM_BYTES + 1)
     try:
-        return dict(parse_qsl(raw.decode(errors="replace"), keep_blank_values=True, max_num_fields=_FIELDS))
+        given = dict(parse_qsl(raw.decode(errors="replace"), keep_blank_values=True, max_num_fields=_FIELDS))
     except ValueError:
         raise web.HTTPBadRequest(reason=f"a form has up to {_FIELDS} fields") from None
+    if given.get("headers", "").count("\n") > MAX_HEADERS:  # one a line
+        raise web.HTTPBadRequest(reason=f"a message has at most {MAX_HEADERS:,} headers")
+    return given
 
 
 def moment_ms(text: str) -> int:

@@ -121,5 +121,6 @@ def _legible(value: object) -> object:
 
 
 def _block(text: str) -> Markup:
-    lines = text.replace("\r\n", "\n").split("\n")
-    return escape("\n".join("\t".join(map(legible, line.split("\t"))) for line in lines))
+    text = text.replace("\r\n", "\n")
+    # Once for each character that there is: a message may be a million empty lines.
+    return escape(text.translate({ord(char): legible(char) for char in set(text) - {"\n", "\t"}}))

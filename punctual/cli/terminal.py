@@ -43,7 +43,7 @@ def legible(text: str) -> str:
     """Return text without what would move the cursor or change the terminal: such characters are written as escapes."""
     if text.isprintable():
         return text
-    return "".join(char if _is_shown(char) else _escaped(char) for char in text)
+    return text.translate({ord(char): _escaped(char) for char in set(text) if not _is_shown(char)})
 
 
 def legible_lines(text: str) -> str:
@@ -58,7 +58,8 @@ def legible_json(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(char if char == "\n" or _is_shown(char) else _escaped_in_json(char) for char in text)
+    hidden = {char for char in set(text) - {"\n"} if not _is_shown(char)}
+    return text.translate({ord(char): _escaped_in_json(char) for char in hidden})
 
 
 def _escaped_in_json(char: str) -> str:

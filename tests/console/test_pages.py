@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from app.access.roles import Asker, put
-from app.console import console, dead_letters, forms
+from app.console import console, dead_letters, forms, render
 from app.console.render import Renderer
 from app.search.row import Row
 from app.throttle.control import Control
@@ -23,6 +23,7 @@ from app.web import guard
 from app.web.answers import as_json
 from app.web.overview import Wanted
 from app.web.routes import register
+from punctual.cli import terminal
 from punctual.contract.rate import Rate
 
 if TYPE_CHECKING:
@@ -378,6 +379,25 @@ async def test_half_a_span_is_none(client: Client, state: "FakeState", record: R
     answer = await client.get(f"/?{query}")
     assert answer.status == 200
     assert "Back to all" not in await answer.text()
+
+
+async def test_a_form_has_no_more_headers_than_a_message(client: Client) -> None:
+    for path in ("/new", "/dead-letters/0-1/resend"):
+        given = {"to": "orders", "count": "5", "headers": "\n" * 1_001}
+        answer = await client.post(path, data=given, headers={"Sec-Fetch-Site": "same-origin"})
+        assert (answer.status, answer.reason) == (400, "a message has at most 1,000 headers")
+
+
+def test_a_text_of_a_million_lines_costs_no_more_than_its_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    escaped = list[str]()
+
+    def legible(char: str) -> str:
+        escaped.append(char)
+        return terminal.legible(char)
+
+    monkeypatch.setattr(render, "legible", legible)
+    assert render._block("\r\n\t" * 1_000_000 + "a<\x9b\u202e\r") == "\n\t" * 1_000_000 + "a&lt;\\x9b\\u202e\\r"
+    assert len(escaped) < 10
 
 
 async def test_a_form_with_a_time_that_is_none_is_told_so(client: Client) -> None:

@@ -29,6 +29,13 @@ def test_json_says_the_same_and_is_harmless(text: str) -> None:
     assert is_harmless(shown)
 
 
+@given(TEXTS)
+def test_a_text_is_harmless_and_each_character_is_itself_or_its_escape(text: str) -> None:
+    shown = terminal.legible(text)
+    assert is_harmless(shown)
+    assert shown == "".join(char if is_harmless(char) else terminal._escaped(char) for char in text)
+
+
 def test_json_in_lines_stays_in_lines() -> None:
     assert terminal.legible_json('{\n  "a": "\x9b"\n}') == '{\n  "a": "\\u009b"\n}'
 

@@ -18,7 +18,7 @@ from app.acts.routes import shortened
 async def server() -> AsyncIterator[TestServer]:
     async def take(request: web.Request) -> web.Response:
         try:
-            return web.json_response(len((await body_of(request, ("value",)))["value"]))
+            return web.json_response(len((await body_of(request, ("value", "headers")))["value"]))
         except BadBody as error:
             return web.json_response(str(error), status=400)
 
@@ -65,6 +65,8 @@ async def test_one_that_is_too_large_is_refused(server: TestServer, monkeypatch:
         (b'{"value":' + b"9" * 1_000_000 + b"}", "out of range"),
         (b'{"value":1e999999999}', "out of range"),
         (b'{"value":"\xff"}', "no JSON"),
+        (b'{"headers":{' + b",".join(b'"%d":""' % n for n in range(1_001)) + b"}}", "headers has 1,001 entries"),
+        (b'{"headers":[' + b'["a",""],' * 1_000 + b'["a",""]]}', "headers has 1,001 entries"),
         (b'{"value":"\\ud800"}', "no JSON"),
     ],
 )
