@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from app.settings import Settings
+from punctual.contract.dialects import NATIVE
 
 Config = Mapping[str, str]
 
@@ -25,7 +26,7 @@ def mismatches(
         )
     if topic == settings.progress and policy != "compact":
         yield f"topic {topic} has cleanup.policy={policy}, which deletes reports. Set cleanup.policy=compact."
-    if topic in (settings.forwards, settings.cold):
+    if topic in _whole(settings):
         yield from compacted(topic, config, wanted)
     if topic == settings.controls and policy != "compact":
         yield (
@@ -43,6 +44,15 @@ def mismatches(
             f"topic {topic} has max.message.bytes={config['max.message.bytes']}, the inputs take messages that need "
             f"{least} there. Set max.message.bytes={least}."
         )
+
+
+def _whole(settings: Settings) -> frozenset[str]:
+    """Return the topics of which no record may be lost: the requests and other topics of the contract.
+
+    Other systems' topics are read as they are, for some of them have to be compacted.
+    """
+    native = [topic for topic, dialect in settings.inputs.items() if dialect == NATIVE.name]
+    return frozenset({*native, settings.forwards, settings.cold, settings.dead_letters})
 
 
 def compacted(topic: str, config: Config, wanted: Config) -> Iterator[str]:

@@ -5,7 +5,8 @@ import pytest
 from app.settings import Settings
 from app.topic_rules import mismatches, risks
 
-SETTINGS = Settings.from_env({})
+TEAM, SCHEDULES = "orders-delays", "schedules"
+SETTINGS = Settings.from_env({"DELAY_INPUTS": f"{TEAM}=native,{SCHEDULES}=etf1"})
 USUAL = {
     "cleanup.policy": "delete",
     "message.timestamp.type": "LogAppendTime",
@@ -16,8 +17,8 @@ USUAL = {
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
-@pytest.mark.parametrize("topic", [SETTINGS.forwards, SETTINGS.cold])
-def test_what_is_on_its_way_is_not_compacted(topic: str, policy: str) -> None:
+@pytest.mark.parametrize("topic", [SETTINGS.requests, TEAM, SETTINGS.forwards, SETTINGS.cold, SETTINGS.dead_letters])
+def test_a_topic_whose_records_all_count_is_not_compacted(topic: str, policy: str) -> None:
     config = {**USUAL, "cleanup.policy": policy}
 
     [sentence] = mismatches(SETTINGS, topic, 16, 16, config, {})
@@ -26,11 +27,17 @@ def test_what_is_on_its_way_is_not_compacted(topic: str, policy: str) -> None:
     assert list(mismatches(SETTINGS, topic, 16, 16, USUAL, {})) == []
 
 
-def test_an_input_that_is_compacted_is_a_risk() -> None:
-    [risk] = risks(SETTINGS.requests, {**USUAL, "cleanup.policy": "compact"}, {})
+@pytest.mark.parametrize("topic", [SCHEDULES, SETTINGS.events_topic])
+def test_another_systems_topic_or_one_of_events_that_is_compacted_is_a_risk(topic: str) -> None:
+    config = {**USUAL, "cleanup.policy": "compact"}
+    [risk] = risks(topic, config, {})
 
     assert "all but the last may be lost" in risk
-    assert list(risks(SETTINGS.requests, USUAL, {})) == []
+    assert list(mismatches(SETTINGS, topic, 16, 16, config, {})) == []
+    assert list(risks(topic, USUAL, {})) == []
+
+
+def test_the_changelog_is_compacted() -> None:
     assert list(risks(SETTINGS.changelog, {**USUAL, "cleanup.policy": "compact"}, {"cleanup.policy": "compact"})) == []
 
 

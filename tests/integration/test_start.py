@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from app.embedded.broker import Broker
@@ -12,7 +13,7 @@ from tests.harness.attacker import Attacker, status
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port
 from tests.harness.worker import Worker
-from tests.integration.installation import new_app_id, topics_removed
+from tests.integration.installation import alter_topic, new_app_id, topics_removed
 
 DAYS_7, DAYS_30 = str(7 * 86_400_000), str(30 * 86_400_000)
 MIB = 1 << 20
@@ -82,6 +83,13 @@ def test_a_data_directory_that_another_worker_uses_is_refused(bootstrap: str, tm
 #: The topic, its partitions, its settings, and what the worker says of it.
 WRONG: dict[str, tuple[str, int, Mapping[str, str], tuple[str, ...]]] = {
     "requests of another width": ("requests", 3, {}, ("has 3 partitions, 4 are needed", "DELAY_PARTITIONS=3")),
+    "requests that are compacted": ("requests", 4, {"cleanup_policy": "compact"}, ("Set cleanup.policy=delete",)),
+    "dead letters that are compacted": (
+        "dead-letters",
+        4,
+        {"cleanup_policy": "compact,delete", "max_message_bytes": str(3 * MIB)},
+        ("cleanup.policy=compact,delete", "Set cleanup.policy=delete"),
+    ),
     "a changelog of another width": ("delays-changelog", 8, {"cleanup_policy": "compact"}, ("has 8 partitions",)),
     "forwards of another width": ("forwards", 1, {}, ("has 1 partitions",)),
     "a changelog that is deleted": ("delays-changelog", 4, {}, ("cleanup.policy=delete", "Set cleanup.policy=compact")),
@@ -125,6 +133,29 @@ def test_a_topic_that_would_lose_messages_stops_the_start(name: str, bootstrap: 
 
     assert topic in words
     assert all(part in words for part in says), words
+
+
+def test_controls_whose_first_records_were_deleted_stop_the_start_until_that_is_accepted(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    app_id = new_app_id("start")
+    with topics_removed(bootstrap, app_id):
+        topic = create_topic(bootstrap, f"{app_id}-controls", 1, cleanup_policy="compact,delete")
+        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        for destination in ("orders", "letters"):
+            producer.produce(topic, b'{"paused": true}', destination)
+        assert producer.flush(30) == 0
+        place = TopicPartition(topic, 0, 1)
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        admin.delete_records([place])[place].result(30)
+        alter_topic(bootstrap, topic, cleanup_policy="compact")
+        words = refusal(bootstrap, tmp_path, app_id)
+        assert f"topic {topic} begins at offset 1: its first records were deleted" in words
+        assert f"DELAY_ACCEPT_LOSS={topic}" in words
+
+        with Worker(bootstrap, app_id, tmp_path / "data", env={"DELAY_ACCEPT_LOSS": topic}) as worker:
+            worker.start().wait_ready()
+            assert "accepted by DELAY_ACCEPT_LOSS" in worker.log
 
 
 def test_another_systems_topic_with_other_partitions_stops_the_start_and_says_how_to_copy_it(
