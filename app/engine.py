@@ -118,6 +118,7 @@ class Engine:
         guard = ChangelogGuard(settings, self.table, self.journal, internal.changelog_id, internal.committed)
         liveness = InputLiveness(intake, margins_of(settings))
         self.controls = Controls(settings, self.cluster)
+        await self.controls.assure_whole()
         self._queues = Queues(settings, self.cluster, self.clock.wall_ms)
         throttle = Throttle(settings, self.clock, self.controls.known)
         posts = Posts(settings, self.clock, own_id, traces=self._traces)

@@ -56,10 +56,13 @@ def check(settings: "Settings") -> None:
 
 
 def _check_accepted(settings: "Settings") -> None:
-    """See that what is accepted of the changelog is named as workers name it."""
+    """See that what is accepted of the changelog or the controls is named as workers name it."""
     for name in settings.accept_loss:
-        if not re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}})?", name):
-            why = f"a partition of the changelog is named {settings.changelog}-<partition>"
+        of_changelog = re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}})?", name)
+        if name != settings.controls and not of_changelog:
+            why = (
+                f"a partition of the changelog is named {settings.changelog}-<partition>, controls {settings.controls}"
+            )
             raise SettingInvalid("DELAY_ACCEPT_LOSS", name, why)
     for record in settings.skip_records:
         if not re.fullmatch(rf"{re.escape(settings.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):

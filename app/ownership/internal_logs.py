@@ -98,13 +98,12 @@ class InternalLogs:
                 )
 
     async def look_at_heads(self, stores: Mapping[int, PartitionStore]) -> None:
-        """Log an error for each partition whose changelog has lost records that its database has.
+        """Log an error for each partition whose changelog has lost records that its database has, and for controls.
 
         Raises aiokafka.errors.KafkaError, or TimeoutError, if brokers do not answer.
         """
         for number, store in list(stores.items()):
-            async with asyncio.timeout(_PATIENCE_S):
-                begin = await PartitionReader(self._cluster, self._settings.changelog, number).begin()
+            begin = await self._begin(self._settings.changelog, number)
             if begin > whole_from(store.head):
                 log.error(
                     "%s-%d begins at offset %d: its first records were deleted. The local database has them: restart "
@@ -114,6 +113,22 @@ class InternalLogs:
                     begin,
                     extra={"topic": self._settings.changelog, "partition": number, "offset": begin},
                 )
+        controls = self._settings.controls
+        begin = await self._begin(controls, 0)
+        if begin and controls not in self._settings.accept_loss:
+            log.error(
+                "topic %s begins at offset %d: its first records were deleted, and pauses and rates with them. Workers "
+                "that run know them; a worker that starts does not, and refuses to. Write the controls again "
+                "(docs/how-to/pause-and-rate.md), and set DELAY_ACCEPT_LOSS=%s before a restart.",
+                controls,
+                begin,
+                controls,
+                extra={"topic": controls, "offset": begin},
+            )
+
+    async def _begin(self, topic: str, number: int) -> int:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await PartitionReader(self._cluster, topic, number).begin()
 
 
 async def _persist(ask: Callable[[], Awaitable[T]]) -> T:

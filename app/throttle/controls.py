@@ -8,6 +8,7 @@ from types import MappingProxyType
 import aiokafka.errors
 import msgspec
 
+from app.errors import TopicMismatch
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import bounded, passed_over
@@ -33,7 +34,7 @@ class Controls:
 
     def __init__(self, settings: Settings, cluster: Cluster) -> None:
         """Know nothing yet."""
-        self._topic, self._cluster = settings.controls, cluster
+        self._topic, self._cluster, self._accept_loss = settings.controls, cluster, settings.accept_loss
         self._reader: PartitionReader | None = None
         self._reading = asyncio.Lock()
         self._known: dict[Destination, Control] = {}
@@ -44,6 +45,24 @@ class Controls:
     def known(self) -> Mapping[Destination, Control]:
         """What is wanted of each destination: a live, read-only view."""
         return MappingProxyType(self._known)
+
+    async def assure_whole(self) -> None:
+        """Check that no record was deleted: the topic is only compacted, so its first offset is 0 for ever.
+
+        Raises TopicMismatch with what to do, unless the loss is accepted.
+        """
+        begin = await PartitionReader(self._cluster, self._topic, 0).begin()
+        if not begin:
+            return
+        what = f"topic {self._topic} begins at offset {begin}: its first records were deleted, and pauses and rates"
+        if self._topic not in self._accept_loss:
+            msg = (
+                f"{what} with them, so that paused messages would be delivered. The topic must only be compacted. "
+                "Write the missing controls to it again (docs/how-to/pause-and-rate.md), set "
+                f"DELAY_ACCEPT_LOSS={self._topic} and restart: the controls that are there hold."
+            )
+            raise TopicMismatch(msg)
+        log.error("%s with them; accepted by DELAY_ACCEPT_LOSS", what, extra={"topic": self._topic})
 
     async def run(self) -> None:
         """Follow the topic until cancelled."""
@@ -73,8 +92,9 @@ class Controls:
         while True:
             reader = self._reader
             if reader is None:
-                found.clear()
                 begin = await PartitionReader(self._cluster, self._topic, 0).begin()
+                if not begin:  # else records were deleted: what they said is known here alone, and holds
+                    found.clear()
                 reader = self._reader = PartitionReader(self._cluster, self._topic, 0, begin)
             try:
                 end = await reader.end()

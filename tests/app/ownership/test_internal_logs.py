@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -67,16 +67,23 @@ async def test_a_topic_with_more_partitions_is_noticed(topic: str, there: Topics
         await logs.look()
 
 
+def headless(lost: str) -> type:
+    """Return readers by which a topic has lost the records before offset 7, and no other one any."""
+
+    class Reader:
+        def __init__(self, _: Any, topic: str, __: int) -> None:
+            self._begin = 7 if topic == lost else 0
+
+        async def begin(self) -> int:
+            return self._begin
+
+    return Reader
+
+
 async def test_a_changelog_that_loses_its_head_under_a_worker_is_an_error(
     logs: InternalLogs, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Reader:
-        def __init__(self, *_: Any) -> None: ...
-
-        async def begin(self) -> int:
-            return 7
-
-    monkeypatch.setattr(internal_logs, "PartitionReader", Reader)
+    monkeypatch.setattr(internal_logs, "PartitionReader", headless(SETTINGS.changelog))
     heads = {0: None, 1: head_at(7, WHOLE), 2: head_at(7, UNFINISHED)}
     stores: Any = {number: SimpleNamespace(head=head) for number, head in heads.items()}
     with caplog.at_level(logging.ERROR):
@@ -85,6 +92,19 @@ async def test_a_changelog_that_loses_its_head_under_a_worker_is_an_error(
         f"{SETTINGS.changelog}-0",
         f"{SETTINGS.changelog}-2",
     ]
+
+
+@pytest.mark.parametrize("accepted", ["", SETTINGS.controls])
+async def test_controls_that_lose_their_head_under_a_worker_are_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, accepted: str
+) -> None:
+    monkeypatch.setattr(internal_logs, "PartitionReader", headless(SETTINGS.controls))
+    logs = InternalLogs(Settings.from_env({"DELAY_ACCEPT_LOSS": accepted}), cast("Any", None))
+    with caplog.at_level(logging.ERROR):
+        await logs.look_at_heads({})
+    assert [f"DELAY_ACCEPT_LOSS={SETTINGS.controls}" in one.getMessage() for one in caplog.records] == (
+        [] if accepted else [True]
+    )
 
 
 async def test_a_policy_that_is_changed_under_a_worker_is_an_error(

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from app.errors import TopicMismatch
 from app.settings import Settings
 from app.throttle import controls as module
 from app.throttle.control import Control
@@ -80,7 +81,23 @@ async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(log: Log, c
     log.records += [(b"x", PAUSED), (b"y", PAUSED), (b"z", PAUSED)]
     log.begin = 3  # what was not read yet is gone
     await controls.read()
-    assert set(controls.known) == {(None, "z")}
+    assert set(controls.known) == {(None, "letters"), (None, "z")}, "what is known holds"
+
+
+async def test_a_topic_whose_first_records_were_deleted_stops_the_start_until_that_is_accepted(
+    log: Log, controls: Controls, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.records += [(b"orders", PAUSED), (b"sms", PAUSED)]
+    await controls.assure_whole()
+    log.begin = 1
+    with pytest.raises(TopicMismatch, match=r"begins at offset 1: .* DELAY_ACCEPT_LOSS=delay-controls"):
+        await controls.assure_whole()
+
+    accepting = Controls(Settings.from_env({"DELAY_ACCEPT_LOSS": "delay-controls"}), cast("Any", None))
+    await accepting.assure_whole()
+    assert "accepted by DELAY_ACCEPT_LOSS" in caplog.text
+    await accepting.read()
+    assert set(accepting.known) == {(None, "sms")}
 
 
 async def test_whoever_is_to_fire_waits_as_long_as_it_takes_and_the_log_says_so(
