@@ -6,6 +6,7 @@ nothing is answered, and a worker opens several clients when it starts.
 
 import asyncio
 import logging
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +14,16 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from app.kafka.wire.live_client import heard
+
 log = logging.getLogger(__name__)
 
 _bootstrap = AIOKafkaClient.bootstrap
+_Try = asyncio.Future[tuple[str, int] | None]
+#: Servers that could not be used when they were tried last, each of which is named once, however many clients try it.
+_unusable = set[tuple[str, int]]()
+#: What is left of tries when another server has answered; a loop keeps no task that nobody else has.
+_ending = set[_Try]()
 #: What create_conn() takes of a client's attributes, which have an underscore before these names.
 _OPTIONS = (
     "client_id",
@@ -56,21 +64,36 @@ async def _first_of(hosts: Sequence[tuple[str, int]], options: dict[str, Any]) -
         for answer in asyncio.as_completed(asked):
             found = await answer
             if found is not None:
+                _let_end(asked)
                 return found
-    finally:
+    except BaseException:
         for task in asked:
             task.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
+        raise
     msg = f"Unable to bootstrap from {', '.join(f'{host}:{port}' for host, port in hosts)}"
     raise KafkaConnectionError(msg)
+
+
+def _let_end(asked: Sequence[_Try]) -> None:
+    """Let the other servers answer or fail, so that one that cannot be used is named; nobody waits for that."""
+    for task in asked:
+        task.add_done_callback(heard)
+        _ending.add(task)
+        task.add_done_callback(_ending.discard)
 
 
 async def _answers(host: str, port: int, options: dict[str, Any]) -> tuple[str, int] | None:
     """Return a server that can be connected to, None if it cannot."""
     try:
+        # uvloop leaves the error of a name that it looks up for a connection behind if that is cancelled meanwhile.
+        await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         connection = await create_conn(host, port, **options)
     except (OSError, KafkaError, TimeoutError) as error:
-        log.warning("bootstrap server %s:%s cannot be used: %s", host, port, str(error) or type(error).__name__)
+        if (host, port) not in _unusable:
+            _unusable.add((host, port))
+            log.warning("bootstrap server %s:%s cannot be used: %s", host, port, str(error) or type(error).__name__)
         return None
+    _unusable.discard((host, port))
     connection.close()
     return host, port
