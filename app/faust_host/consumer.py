@@ -15,12 +15,13 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 
-from app.errors import GroupLost
+from app.errors import GroupLost, InputGone
 from app.faust_host.chunk import Chunk, FetchedChunks
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.patches import lenient_records
 from app.kafka.patches.heavy_batches import heavy
 from app.partition import pacing
+from app.process.deleted_records import note_deleted
 from app.process.fatal import end_process
 
 #: Records handed to the agent in one go.
@@ -43,7 +44,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         made = driver.aiokafka.AIOKafkaConsumer
 
         def new_consumer(**options: Any) -> aiokafka.AIOKafkaConsumer:
-            options |= {"fetch_max_wait_ms": 100, "isolation_level": "read_committed"}
+            # Records that were deleted unread are not skipped silently.
+            options |= {"fetch_max_wait_ms": 100, "isolation_level": "read_committed", "auto_offset_reset": "none"}
             return made(**options)
 
         lenient_records.install()
@@ -146,15 +148,7 @@ class Consumer(driver.Consumer):
             return
         generation = self.app.consumer_generation_id
         began = self.loop.time()
-        self._quiet.clear()
-        try:
-            found = await self._getmany(active_partitions=open_, timeout=poll_s)
-        except self.consumer_stopped_errors:
-            raise
-        except aiokafka.errors.KafkaError as error:
-            end_process(GroupLost(error))
-        finally:
-            self._quiet.set()
+        found = await self._fetch(open_, poll_s)
         # Else a rebalance has begun, and the partitions' positions are sought anew when they are ready.
         if found and generation == self.app.consumer_generation_id:
             chunks = []
@@ -168,6 +162,36 @@ class Consumer(driver.Consumer):
                 tp, records = next(iter(found.items()))
                 await self.callback(self._to_message(tp, FetchedChunks(chunks, records[-1].offset)))
         await asyncio.sleep(self._until_beat(began) if found else 0)
+
+    async def _fetch(self, open_: set[TP], poll_s: float) -> Any:
+        """Return the next records by partition."""
+        self._quiet.clear()
+        try:
+            return await self._getmany(active_partitions=open_, timeout=poll_s)
+        except self.consumer_stopped_errors:
+            raise
+        except aiokafka.errors.OffsetOutOfRangeError as error:
+            await self._thread.call_thread(self._skip_deleted, error.args[0])
+            return {}
+        except aiokafka.errors.KafkaError as error:
+            end_process(GroupLost(error))
+        finally:
+            self._quiet.set()
+
+    async def _skip_deleted(self, places: Mapping[aiokafka.TopicPartition, int]) -> None:
+        """Read partitions on from their first offset if what lies before was deleted, or end the process."""
+        consumer = self._thread._ensure_consumer()
+        for partition, offset in places.items():
+            try:
+                begin = (await consumer.beginning_offsets([partition]))[partition]
+            except aiokafka.errors.KafkaError:
+                return  # it is fetched from the same offset again, and ends here again
+            if begin <= offset:
+                end_process(InputGone([partition.topic]))
+            state = self.state_of(TP(*partition))
+            if state is not None and state.position == offset:  # else it was given away, or sought anew, meanwhile
+                note_deleted(partition.topic, partition.partition, offset, begin)
+                consumer.seek(partition, begin)
 
     def _until_beat(self, began: float) -> float:
         """Return the seconds until the next look for records, after one that `began` then has found some."""

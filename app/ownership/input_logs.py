@@ -16,10 +16,12 @@ from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.request_coalescer import RequestCoalescer
 from app.kafka.metadata.topic_ids import topic_ids
+from app.process.deleted_records import note_deleted
 from app.settings import Settings
 from app.steps.events import Event
 from app.steps.step import Step
 from tables import PartitionStore, Position
+from tables.orders import UNKNOWN_MS
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +69,9 @@ class InputLogs:
     async def positions(self, number: int, store: PartitionStore) -> dict[str, int]:
         """Return where to read on in each input; sees that they are the same logs as before.
 
-        One that has lost its last records goes on at its end, with an event. Raises PartitionStopped if one is another
-        log.
+        One that has lost its last records goes on at its end, with an event. One that is seen for the first time is
+        read from its first offset, whatever that is; the offset is kept, so that records that are deleted before any
+        was read are noticed. Raises PartitionStopped if one is another log.
         """
         now_ms = self._clock.now_ms()  # before its offset: it notices jumps
         step = Step(now_ms, now_ms - self._clock.offset_ms)
@@ -76,8 +79,9 @@ class InputLogs:
         for topic in self.topics:
             found = _Found(topic, number, await self._id_of(topic), await self._reader(topic, number).begin())
             position = store.positions.get(topic)
-            if position is None:
+            if position is None or _is_unread_former(found, position):
                 offsets[topic] = found.begin
+                step.changes.positions[topic] = Position(found.begin, -1, 0, log=found.id)
                 continue
             following = await self._following(step, found, position)
             if following.offset != position.offset or following.base != position.base:
@@ -93,18 +97,13 @@ class InputLogs:
         """Return where to read on in an input that was read up to a position. Raises PartitionStopped."""
         trouble = await self._differs(found, position)
         if not trouble:
-            self._note_deleted(found, position)
+            if found.begin > position.offset:
+                note_deleted(found.topic, found.number, position.offset, found.begin)
             return msgspec.structs.replace(position, log=found.id or position.log)
         if await self._is_same(found, position):
             return await self._truncated(step, found, position, trouble)
-        if found.topic in self._settings.accept_recreated:
-            return _accepted(found, position, trouble)
-        msg = (
-            f"{trouble}: it was deleted and created again, and commands in it may be unread. Nothing is "
-            f"skipped silently: set DELAY_ACCEPT_RECREATED={found.topic} and restart to read the new one from its "
-            "start, or restore the old one."
-        )
-        raise PartitionStopped(msg)
+        why = "it was deleted and created again, and commands in it may be unread"
+        return self._from_its_start(found, position, f"{trouble}: {why}", ", or restore the old one")
 
     async def _differs(self, found: _Found, position: Position) -> str:
         """Say how a topic differs from the one that was read before, or nothing."""
@@ -147,14 +146,12 @@ class InputLogs:
         Raises PartitionStopped if that cannot be told.
         """
         if found.topic in self._producers_time:
-            if found.topic in self._settings.accept_recreated:
-                return _accepted(found, position, trouble)
-            msg = (
-                f"{trouble}: it has lost records that were read, and others may have come since. Producers' timestamps "
-                f"do not tell which ones. Set DELAY_ACCEPT_RECREATED={found.topic} and restart to read it "
-                "from its start: requests whose messages were delivered are carried out again."
+            why = (
+                "it has lost records that were read, and others may have come since. Producers' timestamps do not tell "
+                "which ones"
             )
-            raise PartitionStopped(msg)
+            again = ": requests whose messages were delivered are carried out again"
+            return self._from_its_start(found, position, f"{trouble}: {why}", again)
         # What has come since was appended later than the last record that was read.
         after = await self._reader(found.topic, found.number).after(position.timestamp_ms)
         at = min(position.offset, after)
@@ -173,17 +170,23 @@ class InputLogs:
         step.tell(Event("truncated", str(found), step.now_ms, first, by=last))
         return Position(at, -1, 0, base + lost, max(position.stamp_ms, position.timestamp_ms), found.id)
 
-    def _note_deleted(self, found: _Found, position: Position) -> None:
-        """Log that records were deleted before they were read."""
-        if found.begin > position.offset:
-            log.error(
-                "%s: records %d to %d were deleted before they were read: the topic's retention is shorter than "
-                "the lag. Raise its retention.ms; what is lost must be sent again.",
-                found,
-                position.offset,
-                found.begin - 1,
-                extra={"topic": found.topic, "partition": found.number, "offset": position.offset},
-            )
+    def _from_its_start(self, found: _Found, position: Position, trouble: str, more: str) -> Position:
+        """Return where an input is read on from its start, which its operator has accepted.
+
+        Raises PartitionStopped with the way on, and `more` about it, if it is not accepted.
+        """
+        if found.topic not in self._settings.accept_recreated:
+            way_on = f"Set DELAY_ACCEPT_RECREATED={found.topic} and restart to read it from its start{more}."
+            raise PartitionStopped(f"{trouble}. {way_on}")
+        base = position.base + position.offset - found.begin
+        log.warning(
+            "%s. Accepted by DELAY_ACCEPT_RECREATED: read from offset %d on, which sources and automatic ids call %d",
+            trouble,
+            found.begin,
+            found.begin + base,
+            extra={"topic": found.topic, "partition": found.number, "offset": found.begin},
+        )
+        return Position(found.begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms), found.id)
 
     async def _ids(self, topics: Collection[str]) -> dict[str, str]:
         """Return the ids of topics, "" for those that are not known; waits for brokers that are down."""
@@ -200,14 +203,7 @@ class InputLogs:
         return PartitionReader(self._cluster, topic, number, offset)
 
 
-def _accepted(found: _Found, position: Position, trouble: str) -> Position:
-    """Return where a topic is read that was created again, which its operator has accepted: from its start."""
-    base = position.base + position.offset - found.begin
-    log.warning(
-        "%s, accepted by DELAY_ACCEPT_RECREATED: read from offset %d on, which sources and automatic ids call %d",
-        trouble,
-        found.begin,
-        found.begin + base,
-        extra={"topic": found.topic, "partition": found.number, "offset": found.begin},
-    )
-    return Position(found.begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms), found.id)
+def _is_unread_former(found: _Found, position: Position) -> bool:
+    """Return whether a position is that of a former log of which nothing was read."""
+    unread = position.timestamp_ms < 0 and position.stamp_ms == UNKNOWN_MS
+    return unread and bool(position.log and found.id) and position.log != found.id

@@ -86,7 +86,9 @@ class Looking:
         """Have read so many records; by a version that knew no topic ids, if it is to be so."""
         stamp, value = self.inputs[TOPIC].records[count - 1]
         known = self.inputs[TOPIC].id if topic_id else ""
-        self.stage.partition.store.positions[TOPIC] = Position(count, stamp, crc_of(None, value), 0, stamp, known)
+        positions = self.stage.partition.store.positions
+        positions[TOPIC] = Position(count, stamp, crc_of(None, value), 0, stamp, known)
+        positions[FORWARDS] = Position(0, -1, 0, log=self.inputs[FORWARDS].id)
 
     async def offset(self) -> int:
         """Return where to read on."""
@@ -198,3 +200,40 @@ async def test_producers_timestamps_do_not_tell_what_has_come_since(looking: Loo
         await looking.offset()
     looking.accepted = (TOPIC,)
     assert await looking.offset() == 0
+
+
+async def test_records_that_were_deleted_before_the_first_one_was_read_are_told_of(
+    looking: Looking, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await looking.offset() == 0
+    looking.inputs[TOPIC].write(1, 2, 3)
+    looking.inputs[TOPIC].begin = 2
+
+    assert await looking.offset() == 2
+    [record] = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.getMessage().startswith(f"{TOPIC}-0: records 0 to 1 were deleted before they were read")
+
+
+async def test_a_topic_that_is_older_than_the_installation_begins_where_it_does(
+    looking: Looking, caplog: pytest.LogCaptureFixture
+) -> None:
+    looking.inputs[TOPIC].write(1, 2, 3)
+    looking.inputs[TOPIC].begin = 2
+
+    for _ in range(2):  # nothing has come until the next start
+        assert await looking.offset() == 2
+    assert not caplog.records
+    assert len(looking.steps) == 1
+
+
+async def test_a_topic_of_which_nothing_was_read_may_be_created_again(looking: Looking) -> None:
+    looking.inputs[TOPIC].write(1, 2, 3)
+    looking.inputs[TOPIC].begin = 3
+    assert await looking.offset() == 3
+    looking.inputs[TOPIC] = Input()
+    looking.inputs[TOPIC].id = "22" * 16
+    looking.inputs[TOPIC].write(4)
+
+    assert await looking.offset() == 0
+    assert looking.position.log == "22" * 16
