@@ -116,7 +116,7 @@ class Engine:
         logs = InputLogs(settings, self.cluster, self.clock, self.journal, self.limits.producers_time)
         internal = InternalLogs(settings, self.cluster, cold=self.limits.cold)
         guard = ChangelogGuard(settings, self.table, self.journal, internal.changelog_id, internal.committed)
-        liveness = InputLiveness(intake, margins_of(settings))
+        liveness = InputLiveness(intake, margins_of(settings), settings.namespaces)
         self.controls = Controls(settings, self.cluster)
         await self.controls.assure_whole()
         self._queues = Queues(settings, self.cluster, self.clock.wall_ms)

@@ -15,6 +15,7 @@ from app.due.http_rows import HttpRows
 from app.due.input_liveness import InputLiveness
 from app.due.lateness import Lateness
 from app.due.set_aside import LONGEST_S, SetAside
+from app.due.unread_inputs import UnreadInputs
 from app.partition.in_flight import InFlight
 from app.partition.partition import Partition
 from app.partition.state import State
@@ -64,7 +65,7 @@ class DueLoop:
         `liveness` looks at the partitions before.
         """
         self._settings, self._clock, self._dispatcher = settings, clock, dispatcher
-        self.partitions, self._liveness = partitions, liveness
+        self.partitions = partitions
         self.throttle = throttle or Throttle(settings, clock)
         self.lateness = Lateness(clock.monotonic_ms)
         posts = posts or Posts(settings, clock)
@@ -72,7 +73,8 @@ class DueLoop:
         self.http = HttpRows(posts, self._decide, settings.fire_batch)
         #: Set where namespaces have rates.
         self.pace: SeriesPace | None = None
-        self._set_aside = SetAside(self.throttle, self._fire_row, self.http.takes, self._room, self._behind_ms)
+        self.unread = UnreadInputs(liveness, settings.namespaces, self._decide)
+        self._set_aside = SetAside(self.throttle, self._fire_row, self.http.takes, self._room, self.unread)
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
         self._free = set[Route]()
         self._late = Counter[int]()
@@ -100,7 +102,8 @@ class DueLoop:
             began = self.beat_s = loop.time()
             self._changed.clear()
             now = self._clock.now_ms()
-            self._look(loop.time())  # after that: what comes while the process stands still is not overtaken
+            # After that: what comes while the process stands still is not overtaken.
+            self.unread.look_at_inputs(self.partitions.values(), loop.time())
             await self._sleep(self.cycle(now) if self._clock.may_fire() else LONGEST_S)
             apart_s = _FULL_CYCLE_S if self._full else _CYCLE_S
             await asyncio.sleep(max(0.0, began + apart_s - loop.time()))
@@ -134,21 +137,13 @@ class DueLoop:
     def top_up(self, partition: Partition) -> None:
         """Fire what is due in a partition whose transaction is about to begin, instead of waiting for its next one."""
         now = self._clock.now_ms()  # before may_fire: it notices jumps
-        self._look(asyncio.get_running_loop().time())  # the process may have been stopped since the last cycle
+        # The process may have been stopped since the last cycle.
+        self.unread.look_at_inputs(self.partitions.values(), asyncio.get_running_loop().time())
         if self.throttle.pauses:
             partition.withdraw(self._is_paused)
         if partition.state is State.LIVE and self._clock.may_fire():
             self._fire(partition, now)
             self._send_off()
-
-    def _look(self, now_s: float) -> None:
-        """Check that inputs are being read, before any partition is fired."""
-        if self._liveness is not None:
-            self._liveness.look(self.partitions.values(), now_s)
-
-    def _behind_ms(self, partition: Partition) -> int:
-        """Return by how much a partition has to hold back what is due."""
-        return 0 if self._liveness is None else int(self._liveness.behind_s(partition) * 1000)
 
     def _send_off(self) -> None:
         self._dispatcher.send()
@@ -168,7 +163,7 @@ class DueLoop:
         in_flight = partition.in_flight
         self._sets_aside = self.throttle.active or bool(in_flight.aside)
         self._unhold(partition)
-        behind_ms = self._behind_ms(partition)
+        behind_ms = self.unread.look(partition)
         next_ms = self.http.go_on(partition, now - behind_ms)
         partition.skip_settled()
         room = self._room(in_flight)
@@ -177,22 +172,30 @@ class DueLoop:
             return LONGEST_S
         limit = min(room, self._settings.fire_batch)
         self._free.clear()
-        if in_flight.late:
+        cut_off = False
+        if in_flight.unread:  # half of what may be sent: they may be many, and others are as due
+            half = (limit + 1) // 2
+            looked_at = self.unread.go_on(partition, now, half)
+            cut_off, limit = looked_at == half, limit - looked_at
+        if in_flight.late and limit > 0:
             limit -= self._fire_late(partition, now, now - behind_ms, limit)
+        if limit <= 0:
             in_flight.full = len(in_flight.claims) - claimed >= room
-            if limit <= 0:
-                return 0.0
+            return 0.0
         found, following = partition.store.due(now - behind_ms, in_flight.cursor, limit)
         if found:
-            self._fire_all(partition, found, now)
+            self._fire_all(partition, self.unread.others(partition, found, now) if self.unread.active else found, now)
             in_flight.move_on(found)
         # It may not be looked at again before its first outcomes.
         in_flight.full = len(in_flight.claims) - claimed >= room
         if following is not None:
             next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
-        if behind_ms:
-            return _BEHIND_S
-        return LONGEST_S if next_ms is None else max(0.0, (next_ms - self._clock.wall_ms()) / 1000)
+        if cut_off:
+            return 0.0
+        longest_s = _BEHIND_S if behind_ms or in_flight.unread else LONGEST_S
+        if next_ms is None:
+            return longest_s
+        return min(longest_s, max(0.0, (next_ms + behind_ms - self._clock.wall_ms()) / 1000))
 
     def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
         """Send due rows, the usual ones many at a time."""
@@ -244,7 +247,9 @@ class DueLoop:
 
     def _decide(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
         """Decide what happens to a due row."""
-        if entry.url is not None:
+        if self.unread.waits(partition, key, entry, now):
+            pass
+        elif entry.url is not None:
             self.http.post(partition, key, entry, now)
         elif self._sets_aside and not entry.commands and self._waits(partition, key, entry, now):
             pass

@@ -3,19 +3,22 @@
 A command is promised to hold that came well before the due time. So a message may be sent when everything is read that
 was known to stand in the inputs some seconds before it was due, the margin: a partition that is five seconds behind in
 an input with a margin of three sends its messages two seconds late. The wait is bounded, however far it is behind.
+
+The input of a namespace commands messages of that namespace alone: no others wait for it.
 """
 
 import logging
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from prometheus_client import Counter
 
 from app.partition.fetched import Fetched, has_ingested
 from app.partition.partition import Partition
 from app.settings import Settings
+from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,8 @@ MARGIN_S, FORWARDS_MARGIN_S = 3.0, 1.0
 LONGEST_S = 10.0
 #: What has stood there for so long, unread, is waited for no more: a transaction of a dead process may be open before.
 FORGOTTEN_S = 30.0
+NO_NAMESPACES: Final = Namespaces()
+_NOT_HELD: Final[Mapping[str, float]] = {}
 #: As many marks as there are looks while something may be waited for.
 _MARKS = 400
 
@@ -62,16 +67,25 @@ class _Input:
 class InputLag:
     """Says by how much partitions have to hold messages back."""
 
-    def __init__(self, reads: InputReads, margins: Mapping[str, float]) -> None:
-        """Look at the topics that have `margins`, in seconds."""
-        self._reads, self._margins = reads, margins
+    def __init__(self, reads: InputReads, margins: Mapping[str, float], namespaces: Namespaces = NO_NAMESPACES) -> None:
+        """Look at the topics that have `margins`, in seconds, some of which are inputs of `namespaces`."""
+        self._reads, self._margins, self._namespaces = reads, margins, namespaces
         #: The life of each partition that was looked at last, and its inputs.
         self._inputs: dict[int, tuple[int, dict[str, _Input]]] = {}
-        self._held: dict[int, float] = {}
+        #: For how many seconds messages of each partition wait, by the namespace of the input; "" holds back all.
+        self._held: dict[int, dict[str, float]] = {}
 
     def behind_s(self, partition: Partition) -> float:
-        """Return by how many seconds a partition's messages have to wait, as it was at the last look."""
-        return self._held.get(partition.number, 0.0)
+        """Return by how many seconds all messages of a partition have to wait, as it was at the last look."""
+        return self._held.get(partition.number, _NOT_HELD).get("", 0.0)
+
+    def apart_s(self, partition: Partition) -> Mapping[str, float]:
+        """Return by how many seconds messages of namespaces have to wait, where that is longer than all have to."""
+        held = self._held.get(partition.number, _NOT_HELD)
+        if not held:
+            return held
+        all_s = held.get("", 0.0)
+        return {namespace: held_s for namespace, held_s in held.items() if held_s > all_s}
 
     def look(self, partition: Partition, now_s: float, since_s: float) -> None:
         """Look at a live partition at a time of the event loop; the last look was `since_s` ago."""
@@ -79,16 +93,18 @@ class InputLag:
         if life != partition.life or self._held.get(partition.number) is None:
             inputs = {topic: _Input(now_s) for topic in self._margins}
             self._inputs[partition.number] = partition.life, inputs
-        behind = {topic: now_s - self._read(partition, topic, one, now_s) for topic, one in inputs.items()}
-        topic = max(behind, key=lambda topic: behind[topic] - self._margins[topic])
-        held_s = min(LONGEST_S, max(0.0, behind[topic] - self._margins[topic]))
-        if held_s:
+        before, held = self._held.get(partition.number, _NOT_HELD), dict[str, float]()
+        for topic, one in inputs.items():
+            behind_s = now_s - self._read(partition, topic, one, now_s)
+            held_s = min(LONGEST_S, behind_s - self._margins[topic])
+            namespace = self._namespaces.of_topic(topic)
+            if held_s > held.get(namespace, 0.0):
+                if namespace not in before and namespace not in held:
+                    _warn(partition.number, topic, behind_s, namespace)
+                held[namespace] = held_s
+        if held:
             _WAITED.inc(since_s)
-            if not self._held.get(partition.number):
-                sentence = "partition %d is %.1f s behind in %s: due messages wait for it, for %g s at most"
-                about = {"partition": partition.number, "topic": topic}
-                log.warning(sentence, partition.number, behind[topic], topic, LONGEST_S, extra=about)
-        self._held[partition.number] = held_s
+        self._held[partition.number] = held
 
     def forget(self, partition: Partition) -> None:
         """Begin anew with a partition, which has read all inputs when it is looked at next."""
@@ -119,3 +135,16 @@ class InputLag:
             marks.clear()
             one.read_s = now_s
         return one.read_s
+
+
+def _warn(number: int, topic: str, behind_s: float, namespace: str) -> None:
+    messages = f"due messages of the namespace {namespace}" if namespace else "due messages"
+    log.warning(
+        "partition %d is %.1f s behind in %s: %s wait for it, for %g s at most",
+        number,
+        behind_s,
+        topic,
+        messages,
+        LONGEST_S,
+        extra={"partition": number, "topic": topic},
+    )

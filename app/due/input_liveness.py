@@ -6,9 +6,10 @@ messages are overdue, and commands for them wait unread. What waits is read firs
 
 from collections.abc import Iterable, Mapping
 
-from app.due.input_lag import InputLag, InputReads
+from app.due.input_lag import NO_NAMESPACES, InputLag, InputReads
 from app.partition.partition import Partition
 from app.partition.state import State
+from punctual.contract.namespaces import Namespaces
 
 #: Commands are promised to hold that come well before the due time. An idle input is answered for every 100 ms, and
 #: read from every 250.
@@ -19,13 +20,15 @@ _LOOK_S = 0.1
 class InputLiveness:
     """Checks several times a second whether live partitions are still told what their inputs hold."""
 
-    def __init__(self, hearing: InputReads, margins: Mapping[str, float]) -> None:
+    def __init__(
+        self, hearing: InputReads, margins: Mapping[str, float], namespaces: Namespaces = NO_NAMESPACES
+    ) -> None:
         """Have each live partition that has not heard of a topic for BLIND_S read its inputs again.
 
-        The topics are those that have `margins`, in seconds, as InputLag has them.
+        The topics are those that have `margins`, in seconds, as InputLag has them; some are inputs of `namespaces`.
         """
         self._hearing, self._topics = hearing, tuple(margins)
-        self._lag = InputLag(hearing, margins)
+        self._lag = InputLag(hearing, margins, namespaces)
         self._looked_s = 0.0
         #: What was last heard of each input, and when, by partition; and the life of the partition that it is of.
         self._heard: dict[int, tuple[int, dict[str, tuple[float | None, float]]]] = {}
@@ -49,6 +52,10 @@ class InputLiveness:
     def behind_s(self, partition: Partition) -> float:
         """Return by how many seconds a partition has to hold back what is due, for its inputs are not read."""
         return self._lag.behind_s(partition)
+
+    def apart_s(self, partition: Partition) -> Mapping[str, float]:
+        """Return the same of namespaces whose messages it has to hold back for longer than all others."""
+        return self._lag.apart_s(partition)
 
     def _blind(self, partition: Partition, now_s: float) -> bool:
         blind, life = False, partition.life

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 
+from app.due.unread_inputs import UnreadInputs
 from app.partition.in_flight import InFlight
 from app.partition.partition import Partition
 from app.route import destination_of
@@ -38,11 +39,11 @@ class SetAside:
         fire: Fire,
         takes: Takes,
         room: Room,
-        behind_ms: Callable[[Partition], int],
+        unread: UnreadInputs,
     ) -> None:
-        """Let `fire` send what it `takes`, as far as a partition has `room` and is not behind its inputs."""
+        """Let `fire` send what it `takes`, as far as a partition has `room` and is not behind its `unread` inputs."""
         self._throttle, self._fire, self._takes, self._room = throttle, fire, takes, room
-        self._behind_ms = behind_ms
+        self._unread = unread
         self._turn = self._looks = 0
         #: Whether a scan has ended before its time: it goes on at once, others when there may be room.
         self._cut_off = False
@@ -51,7 +52,7 @@ class SetAside:
         """Send what there is room for; return the seconds until the next look."""
         waiting = defaultdict[Destination, list[Partition]](list)
         for partition in partitions:
-            if partition.in_flight.aside and not self._behind_ms(partition):
+            if partition.in_flight.aside and not self._unread.behind_ms(partition):
                 for to in partition.in_flight.aside:
                     waiting[to].append(partition)
         if not waiting:
@@ -93,6 +94,7 @@ class SetAside:
         Those before the place that it stops at are dealt with; at the cursor, the due loop's scan goes on.
         """
         in_flight, spent = partition.in_flight, 0
+        self._unread.look(partition)
         room = self._room(in_flight)
         for count, (key, raw) in enumerate(partition.store.raw_rows(in_flight.aside[to])):
             if key >= in_flight.cursor:
@@ -104,7 +106,7 @@ class SetAside:
             if key in in_flight.claims:
                 continue
             entry = in_flight.row(key, raw)
-            if entry.url is not None or destination_of(entry) != to:
+            if entry.url is not None or destination_of(entry) != to or self._unread.waits(partition, key, entry, now):
                 continue
             if len(raw) > in_flight.row_bytes:  # the due loop has seen smaller ones last
                 in_flight.row_bytes = len(raw)

@@ -52,6 +52,8 @@ class InFlight:
         #: The first row before the cursor of each destination whose rows are set aside; a heap of the rows that steps
         #: have put before the cursor meanwhile.
         self.aside: dict[Destination, bytes] = {}
+        #: The first row before the cursor of each namespace whose rows wait for its inputs to be read.
+        self.unread: dict[str, bytes] = {}
         self._late: list[bytes] = []
         #: The step that is being built or committed, and the first row passed over because of it.
         self._step: Step | None = None
@@ -62,8 +64,9 @@ class InFlight:
 
     def clear(self) -> None:
         """Begin anew: what is in flight belongs to nobody any more."""
-        for left in (self.claims, self._unanswered, self._routes, self._rows, self._held, self.aside, self._late):
+        for left in (self.claims, self._unanswered, self._routes, self._rows, self._held, self.aside, self.unread):
             left.clear()
+        self._late.clear()
         self.tries.clear()
         self._unknown = ()
         self.cursor, self._step, self._skipped, self.full, self.row_bytes = b"", None, None, False, 1
@@ -207,7 +210,8 @@ class InFlight:
     def first_beside(self, aside: Collection[Destination]) -> bytes | None:
         """Return the first row before the cursor that is not dealt with, but those that are set `aside` for these."""
         known = [key for key, entry in self.claims.items() if destination_of(entry) not in aside]
-        known += [*self._held.values(), *self._late, *(row for to, row in self.aside.items() if to not in aside)]
+        known += [*self._held.values(), *self._late, *self.unread.values()]
+        known += [row for to, row in self.aside.items() if to not in aside]
         return min(known, default=None)
 
     # the cursor ------------------------------------------------------------------------------------------------------
@@ -219,7 +223,8 @@ class InFlight:
         """Go back to what a committed step has put, `lowest` first, and to what was passed over for it."""
         step, self._step = self._step, None
         if lowest is not None and lowest < self.cursor:
-            if step is not None and (self.aside or (len(self.claims) > _BUSY and len(self._late) < _MOST_LATE)):
+            busy = len(self.claims) > _BUSY and len(self._late) < _MOST_LATE
+            if step is not None and (self.aside or self.unread or busy):
                 for key in step.changes.added:
                     if key < self.cursor:
                         heapq.heappush(self._late, key)
@@ -272,12 +277,12 @@ class InFlight:
     @property
     def quiet(self) -> bool:
         """Whether no row before the cursor is left to be dealt with, and no step may be about to put one there."""
-        passed_over = self._held or self.aside or self._late or self._skipped or self.tries
+        passed_over = self._held or self.aside or self.unread or self._late or self._skipped or self.tries
         return not self.claims and not passed_over and self._step is None
 
     def oldest(self, store: PartitionStore) -> bytes | None:
         """Return the key of the first row that is not dealt with, or None."""
-        known = [*self.claims, *self._held.values(), *self.aside.values(), *self._late]
+        known = [*self.claims, *self._held.values(), *self.aside.values(), *self.unread.values(), *self._late]
         if self._skipped is not None:
             known.append(self._skipped)
         if self.tries:

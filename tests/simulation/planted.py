@@ -354,6 +354,13 @@ def _asked_again(_: Any) -> Any:
     return planted
 
 
+def _nobody_apart(_: Any) -> Any:
+    def planted(*_: Any) -> dict[str, float]:
+        return {}
+
+    return planted
+
+
 def _never_behind(_: Any) -> Any:
     def planted(*_: Any) -> float:
         return 0.0
@@ -399,7 +406,10 @@ BUGS: dict[str, list[Bug]] = {
     "what a zombie has written counts": [(StaleFilter, "accept", _no_epochs)],
     "exactly once, the local write comes before the commit": [(TransactionalJournal, "_append_step", _local_first)],
     "a transaction of which brokers have forgotten markers is not ended again": [(CompletedId, "settle", _nothing)],
-    "messages do not wait for what is known to be unread": [(InputLag, "behind_s", _never_behind)],
+    "messages do not wait for what is known to be unread": [
+        (InputLag, "behind_s", _never_behind),
+        (InputLag, "apart_s", _nobody_apart),
+    ],
     "a broker that is gone is asked again and again": [(PartitionReader, "_look_for_leader", _asked_again)],
     "a row does not wait for its next try": [(HttpRows, "post", _forgets_tries)],
     "all that has the headers of one series or delivery is one record": [(retry, "copy_source", _by_source)],

@@ -225,7 +225,7 @@ class Worker:
         self.controls = Controls(settings, self.cluster)
         posts = Posts(settings, clock, "simulated", self.web.client(self))
         throttle = Throttle(settings, clock, self.controls.known)
-        liveness = InputLiveness(self.consumer, margins_of(settings))
+        liveness = InputLiveness(self.consumer, margins_of(settings), settings.namespaces)
         self.due = DueLoop(settings, clock, dispatcher, partitions, liveness, posts, throttle)
         self.controls.changed = self.due.obey
         journal.reached = self.reached  # type: ignore[method-assign]

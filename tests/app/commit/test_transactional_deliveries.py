@@ -202,6 +202,9 @@ class OutOfSight:
     def behind_s(self, _: Partition) -> float:
         return 0.0
 
+    def apart_s(self, _: Partition) -> dict[str, float]:
+        return {}
+
 
 @pytest.mark.parametrize("hindrance", ["suspect", "paused", "out of sight"])
 async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path, hindrance: str) -> None:
@@ -210,14 +213,14 @@ async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path,
         if hindrance == "suspect":
             stage.clock.suspect = True
         elif hindrance == "out of sight":
-            stage.due._liveness = cast("InputLiveness", OutOfSight())
+            stage.due.unread.liveness = cast("InputLiveness", OutOfSight())
         else:
             stage.partition._state = State.CATCHING_UP
         await stage.schedule("a", 3)
         await stage.schedule("b", 3)
         assert not stage.told()
 
-        stage.clock.suspect, stage.due._liveness = False, None
+        stage.clock.suspect, stage.due.unread.liveness = False, None
         stage.partition._state = State.LIVE
         await stage.schedule("c", 3)  # whatever makes a step
         await stage.until(lambda: len(stage.told()) == 3)

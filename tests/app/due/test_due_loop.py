@@ -1,5 +1,6 @@
 """The due loop: when it looks next, how far it goes, and what it leaves alone."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,9 @@ async def test_partitions_are_looked_at_before_anything_is_fired(tmp_path: Path)
         def behind_s(self, _: Partition) -> float:
             return 0.0
 
+        def apart_s(self, _: Partition) -> Mapping[str, float]:
+            return {}
+
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", 5)
         blind = Blind()
@@ -95,11 +99,14 @@ async def test_what_was_due_before_a_partition_fell_behind_is_sent_and_the_rest_
         def behind_s(self, _: Partition) -> float:
             return self.seconds
 
+        def apart_s(self, _: Partition) -> Mapping[str, float]:
+            return {}
+
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", 2_500)
         await stage.schedule("b", 1_500)
         behind = Behind()
-        stage.due._liveness = behind
+        stage.due.unread.liveness = behind
         assert stage.fire() == ["a"]
         assert 0 < stage.due.cycle(stage.clock.now_ms()) < 1
         stage.sender.accept()

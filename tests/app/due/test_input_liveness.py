@@ -1,6 +1,6 @@
 """Partitions that hear nothing of their inputs are told apart from those that have nothing to hear."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,31 +9,37 @@ from app.due.input_lag import FORGOTTEN_S, LONGEST_S
 from app.due.input_liveness import BLIND_S, InputLiveness
 from app.partition.partition import Partition
 from app.partition.state import State
+from punctual.contract.namespaces import Namespaces
 from tests.app.stage import Stage
 
 TOPICS = {"delay-requests": 3.0, "delay-forwards": 1.0}
 REQUESTS, FORWARDS = TOPICS
+ORDERS, BILLING = "orders-delays", "billing-delays"
+NAMESPACES = Namespaces({ORDERS: "orders", BILLING: "billing"})
+WITH_TEAMS = {**TOPICS, ORDERS: 3.0, BILLING: 3.0}
 
 
 class Ears:
     """What a test says is heard."""
 
     def __init__(self) -> None:
-        self.answered: dict[str, float | None] = dict.fromkeys(TOPICS, 0.0)
+        self.answered: dict[str, float | None] = dict.fromkeys(WITH_TEAMS, 0.0)
         self.under_way: set[str] = set()
         self.end = self.read = 0
+        #: Where topics end that end elsewhere than the others.
+        self.ends: dict[str, int] = {}
 
     def heard(self, topic: str, partition: int) -> float | None:
         assert partition == 0
         return self.answered[topic]
 
     def written(self, topic: str, partition: int) -> int:
-        assert topic in TOPICS
+        assert topic in WITH_TEAMS
         assert partition == 0
-        return self.end
+        return self.ends.get(topic, self.end)
 
     def position(self, topic: str, partition: int) -> int:
-        assert topic in TOPICS
+        assert topic in WITH_TEAMS
         assert partition == 0
         return self.read
 
@@ -45,12 +51,12 @@ class Ears:
 class Looking:
     """A live partition, looked at every quarter of a second."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, topics: Mapping[str, float] = TOPICS) -> None:
         self.partition, self.ears = partition, Ears()
         self.lost: list[float] = []
         self.now_s = 100.0
         partition._lost_inputs = lambda _: self.lost.append(self.now_s)
-        self._sight = InputLiveness(self.ears, TOPICS)
+        self._sight = InputLiveness(self.ears, topics, NAMESPACES)
         self._look()
         self.lost.clear()
 
@@ -69,6 +75,10 @@ class Looking:
     @property
     def behind_s(self) -> float:
         return self._sight.behind_s(self.partition)
+
+    @property
+    def apart_s(self) -> Mapping[str, float]:
+        return self._sight.apart_s(self.partition)
 
     def stop_the_process(self, seconds: float) -> bool:
         """Let time pass in which nothing happens here."""
@@ -210,3 +220,40 @@ def test_a_partition_that_has_caught_up_begins_anew(looking: Looking) -> None:
     looking.partition._state, looking.ears.read = State.LIVE, 1
     looking.look(0.25, *TOPICS)
     assert not looking.behind_s
+
+
+# namespaces ----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+async def teams(tmp_path: Path) -> AsyncIterator[Looking]:
+    async with Stage(tmp_path) as stage:
+        yield Looking(stage.partition, WITH_TEAMS)
+
+
+def test_messages_wait_for_no_input_of_another_namespace(teams: Looking, caplog: pytest.LogCaptureFixture) -> None:
+    teams.ears.ends[ORDERS] = 1
+    teams.look(5, *WITH_TEAMS)
+    assert not teams.behind_s
+    assert teams.apart_s == {"orders": pytest.approx(1.75)}
+    [said] = [one.getMessage() for one in caplog.records]
+    behind, waits = said.split(": ")
+    assert behind == "partition 0 is 3.2 s behind in orders-delays"
+    assert waits == "due messages of the namespace orders wait for it, for 10 s at most"
+
+
+def test_messages_of_all_namespaces_wait_for_inputs_that_name_ids_of_all(teams: Looking) -> None:
+    teams.ears.ends = {REQUESTS: 1, ORDERS: 1}
+    teams.look(5, *WITH_TEAMS)
+    assert teams.behind_s == pytest.approx(1.75)
+    assert teams.apart_s == {}, "it waits no longer than all others"
+
+
+def test_a_namespace_that_is_further_behind_than_all_waits_longer(teams: Looking) -> None:
+    teams.ears.ends[ORDERS] = 1
+    teams.look(2, *WITH_TEAMS)
+    teams.ears.ends[REQUESTS] = 1
+    teams.look(4, *WITH_TEAMS)
+    assert teams.behind_s == pytest.approx(1.0)
+    assert teams.apart_s == {"orders": pytest.approx(2.75)}
+    teams.ears.read = 1
+    teams.look(0.25, *WITH_TEAMS)
+    assert (teams.behind_s, teams.apart_s) == (0.0, {})
