@@ -5,6 +5,7 @@ single ones, and leaves positions, recovery and commits to the table, which know
 """
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -18,17 +19,23 @@ from mode import Service
 from app.errors import GroupLost, InputGone
 from app.faust_host.chunk import Chunk, FetchedChunks
 from app.kafka.metadata.leave_group import leave_group
+from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patches import lenient_records
 from app.kafka.patches.heavy_batches import heavy
+from app.kafka.patches.leader_epochs import epochs
 from app.partition import pacing
 from app.process.deleted_records import note_deleted
 from app.process.fatal import end_process
+
+log = logging.getLogger(__name__)
 
 #: Records handed to the agent in one go.
 CHUNK = 2_000
 _IDLE_POLL_S, _BUSY_POLL_S = 0.25, 0.02
 #: How often it is looked how far partitions have been fetched, when none catches up.
 _REACHED_EVERY_S = 0.25
+#: What is waited for while it is asked whether a new leader has all that was read.
+_UNCUT_S = 5.0
 #: Chunks of one topic partition on their way: one at work, one to follow.
 _AHEAD = 2
 
@@ -167,7 +174,7 @@ class Consumer(driver.Consumer):
         """Return the next records by partition."""
         self._quiet.clear()
         try:
-            return await self._getmany(active_partitions=open_, timeout=poll_s)
+            found = await self._getmany(active_partitions=open_, timeout=poll_s)
         except self.consumer_stopped_errors:
             raise
         except aiokafka.errors.OffsetOutOfRangeError as error:
@@ -177,6 +184,25 @@ class Consumer(driver.Consumer):
             end_process(GroupLost(error))
         finally:
             self._quiet.set()
+        if epochs.risen:
+            await self._see_uncut()
+        return found
+
+    async def _see_uncut(self) -> None:
+        """End the process if what was fetched of a new leader does not follow what was read of the one before.
+
+        Then the log has lost its end, and has grown again beyond the position: records before it are unread.
+        """
+        while epochs.risen:
+            tp, (offset, last) = epochs.risen.popitem()
+            try:
+                async with asyncio.timeout(_UNCUT_S):
+                    before = await PartitionReader(self.app.engine.cluster, *tp, offset - 1).leader_epoch()
+            except (aiokafka.errors.OffsetOutOfRangeError, TimeoutError) as error:
+                log.warning("%s-%d has a new leader, and it is not known whether it has all records: %r", *tp, error)
+                continue
+            if before is not None and before > last:
+                end_process(InputGone([tp[0]]))
 
     async def _skip_deleted(self, places: Mapping[aiokafka.TopicPartition, int]) -> None:
         """Read partitions on from their first offset if what lies before was deleted, or end the process."""
@@ -192,6 +218,7 @@ class Consumer(driver.Consumer):
             if state is not None and state.position == offset:  # else it was given away, or sought anew, meanwhile
                 note_deleted(partition.topic, partition.partition, offset, begin)
                 consumer.seek(partition, begin)
+                epochs.forget((partition.topic, partition.partition))
 
     def _until_beat(self, began: float) -> float:
         """Return the seconds until the next look for records, after one that `began` then has found some."""

@@ -5,6 +5,8 @@ from typing import Any
 import aiokafka
 from faust.types import TP
 
+from app.kafka.patches.leader_epochs import epochs
+
 
 class GroupIntake:
     """Opens partitions of the group's consumer as they are ready."""
@@ -25,6 +27,7 @@ class GroupIntake:
         for (topic, number), offset in tps.items():
             partition = aiokafka.TopicPartition(topic, number)
             consumer.seek(partition, offset)
+            epochs.forget((topic, number))
             consumer.resume(partition)
 
     @property

@@ -14,6 +14,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.offsets import Asked
 from app.kafka.patches import lenient_records
+from app.kafka.patches.leader_epochs import epoch_of
 from app.process.foreign_records import passed_over
 from punctual import batches
 
@@ -151,7 +152,21 @@ class PartitionReader:
     def _pass_over(self, offset: int, error: batches.UnreadableError) -> None:
         passed_over(self._topic, self._partition, offset, error)
 
+    async def leader_epoch(self) -> int | None:
+        """Return the epoch of the leader that took the record at the position; None if it is not there or not known.
+
+        Raises aiokafka's OffsetOutOfRangeError.
+        """
+        _, raw = await self._fetch_raw()
+        part, batch = next(batches.batches(raw), None), MemoryRecords(raw).next_batch()
+        # Where nothing is left at the position, a fetch begins behind it.
+        return None if part is None or batch.base_offset > self._position else epoch_of(part)
+
     async def _fetch(self) -> None:
+        aborted, raw = await self._fetch_raw()
+        self._batches = self._readable(raw, aborted)
+
+    async def _fetch_raw(self) -> tuple[list[tuple[int, int]], bytes]:
         where = [(self._topic, [(self._partition, self._next_fetch, self._fetch_bytes)])]
         request = FetchRequest(_WAIT_MS, 1, self._fetch_bytes, _READ_COMMITTED, where)
         response = await self._ask(
@@ -159,7 +174,7 @@ class PartitionReader:
             lambda answer: answer.topics[0][1][0][1],
         )
         _, _, _, _, _, aborted, *_, raw = response.topics[0][1][0]
-        self._batches = self._readable(bytes(raw or b""), aborted or [])
+        return aborted or [], bytes(raw or b"")
 
     def _readable(self, raw: bytes, aborted: list[tuple[int, int]]) -> Iterator[tuple[Any, memoryview]]:
         """Yield the batches of a fetch, leaving out control batches and aborted transactions (KIP-98)."""

@@ -16,6 +16,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBa
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.kafka.patches.heavy_batches import AT_ONCE, heavy
+from app.kafka.patches.leader_epochs import epochs
 from punctual import batches
 from tables import compiled
 
@@ -106,13 +107,19 @@ class _Records(MemoryRecords):
     def __init__(self, raw: bytes) -> None:
         super().__init__(raw)
         self._batches = batches.batches(bytes(raw))
-        #: Whose they are.
+        #: Whose they are, and from which offset on they were fetched, until the first batch is read.
         self.tp = ("", 0)
+        self.fetched_from: int | None = None
 
     def next_batch(self) -> Any:
         """Return the next batch, whose records are read in one go."""
         batch = super().next_batch()
-        return None if batch is None else _Unpacked(batch, next(self._batches), *self.tp)
+        if batch is None:
+            return None
+        raw = next(self._batches)
+        epochs.note(self.tp, raw, self.fetched_from)
+        self.fetched_from = None
+        return _Unpacked(batch, raw, *self.tp)
 
 
 class _Run(NamedTuple):
@@ -205,6 +212,7 @@ class _PartitionRecords(fetcher.PartitionRecords):
         """Unpack the records of a topic's partition."""
         records.tp = tp
         super().__init__(tp, records, *rest)
+        records.fetched_from = self.next_fetch_offset
         self.next_fetch_offset: int
         #: What is left of the run that is being taken, and whether none follows.
         self._left: list[Any] = []
