@@ -1,0 +1,47 @@
+"""The pages are written for readers who see them for the first time."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs import prose
+from tests.harness.worker import ROOT
+
+#: Pages of users' documentation: not the decisions, which are for those who change the code.
+_GUIDES = ("README.md", "docs/tutorial.md", "docs/how-to/*.md", "docs/reference/*.md", "docs/explanation/*.md")
+_MOST_WORDS, _MOST_OUTSIDE_TABLES = 63_000, 45_000
+_README_LINES = 130
+
+
+@pytest.mark.parametrize("habit", prose.HABITS)
+def test_no_habit_is_frequent(habit: str) -> None:
+    pattern, goal = prose.HABITS[habit]
+    rate = prose.rates(ROOT)[habit]
+    found = [
+        f"{page.relative_to(ROOT)}:{number}: {line}"
+        for page in prose.pages(ROOT)
+        for number, line in prose.lines(page)
+        if re.search(pattern, line)
+    ]
+    assert rate <= goal, f"{habit}: {rate:.2f} per 1,000 words, {goal} at most\n" + "\n".join(found[:40])
+
+
+def test_guides_talk_to_their_reader() -> None:
+    assert prose.address(ROOT) >= 15
+
+
+def test_the_readme_and_the_documents_are_short() -> None:
+    pages = [page for pattern in _GUIDES for page in ROOT.glob(pattern)]
+    words = sum(prose.words(page) for page in pages)
+    outside_tables = sum(len(line.split()) for page in pages for _, line in prose.lines(page))
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= _README_LINES
+    assert (words <= _MOST_WORDS, outside_tables <= _MOST_OUTSIDE_TABLES) == (True, True), (words, outside_tables)
+
+
+def test_a_habit_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(
+        "What is due is sent, for it waits.\n\n```\nwhat is in a block\n```\n`what is`\n"
+    )
+    rates = prose.rates(tmp_path)
+    assert [rates[habit] > 0 for habit in list(prose.HABITS)[:3]] == [True, False, True]
