@@ -1,4 +1,4 @@
-"""What a row keeps of a recurring message (docs/reference/records.md#recurring-messages)."""
+"""What a row keeps of a recurring message (docs/reference/recurring-messages.md)."""
 
 import msgspec
 

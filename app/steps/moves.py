@@ -1,4 +1,4 @@
-"""What commands do to the due time of a message, and to the plan of a series (records.md#recurring-messages).
+"""What commands do to the due time of a message, and to the plan of a series (docs/reference/recurring-messages.md).
 
 All counts from the stamp of the command: a worker may read it much later. A pause and a resume leave the due time of an
 occurrence as it is, so the row of a series knows two orders: the one that has set the due time, and the one that holds

@@ -1,4 +1,4 @@
-"""Occurrences of recurring messages: which one comes next, and what one looks like (records.md#recurring-messages).
+"""Occurrences of recurring messages: which comes next, and what each looks like (docs/reference/recurring-messages.md).
 
 The row of a series is its next occurrence. Whatever ends that puts the one after it in the same step.
 """

@@ -1,4 +1,4 @@
-"""A series that is asked for again goes on with its schedule (records.md#recurring-messages).
+"""A series that is asked for again goes on with its schedule (docs/reference/recurring-messages.md).
 
 What is due or missed survives, and an interval counts from where it did.
 """

@@ -1,4 +1,4 @@
-"""Series that were planned by other rules of their zones are planned again (records.md#recurring-messages).
+"""Series that were planned by other rules of their zones are planned again (docs/reference/recurring-messages.md).
 
 An occurrence keeps its number. What clocks show at its planned time stays; if that is over by now, it was missed.
 """

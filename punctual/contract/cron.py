@@ -1,4 +1,4 @@
-"""Cron schedules in time zones (docs/reference/records.md#recurring-messages; docs/decisions/0015)."""
+"""Cron schedules in time zones (docs/reference/recurring-messages.md; docs/decisions/0015)."""
 
 from bisect import bisect_left
 from datetime import datetime
@@ -174,8 +174,8 @@ def _judge(text: str) -> _Verdict:
         # For CronSim a day that its months do not have is one that cannot be.
         if field == "day-of-month" and _is_possible([*fields[:-2], "*", fields[-1]]):
             return _Verdict("", _never(text))
-        sentence = f"{text[:64]!r} is no schedule: its {field} cannot be. See docs/reference/records.md"
-        return _Verdict("", f"{sentence}#recurring-messages")
+        page = "docs/reference/recurring-messages.md"
+        return _Verdict("", f"{text[:64]!r} is no schedule: its {field} cannot be. See {page}")
     return _Verdict(" ".join(fields))
 
 

@@ -44,7 +44,7 @@ REASON: Final = "delay-reason"
 ERROR: Final = "delay-error"
 
 RECURRENCE: Final = frozenset({EVERY, CRON, ZONE, UNTIL, COUNT, MISFIRE})
-"""What requests of recurring messages say of the series (records.md#recurring-messages)."""
+"""What requests of recurring messages say of the series (docs/reference/recurring-messages.md)."""
 
 REQUEST: Final = RECURRENCE | frozenset(
     {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, ASKED_AT, PARKED}

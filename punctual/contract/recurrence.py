@@ -1,4 +1,4 @@
-"""When a series of occurrences goes on, and what becomes of those missed (records.md#recurring-messages)."""
+"""When a series of occurrences goes on, and what becomes of those missed (docs/reference/recurring-messages.md)."""
 
 from typing import Final, Literal
 

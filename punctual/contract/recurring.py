@@ -1,4 +1,4 @@
-"""Recurring messages: what headers ask for, and how they ask for the rest (records.md#recurring-messages)."""
+"""Recurring messages: what headers ask for, and how they ask for the rest (docs/reference/recurring-messages.md)."""
 
 import re
 from collections.abc import Mapping

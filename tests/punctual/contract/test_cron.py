@@ -235,7 +235,7 @@ def test_schedules_are_five_or_six_fields_or_a_name(text: str, fields: str) -> N
         ("1," * 200 + "1 * * * *", "is no schedule. Write 5 fields"),
         (
             "60 * * * *",
-            "'60 * * * *' is no schedule: its minute cannot be. See docs/reference/records.md#recurring-messages",
+            "'60 * * * *' is no schedule: its minute cannot be. See docs/reference/recurring-messages.md",
         ),
         ("60 * * * * *", "is no schedule: its second cannot be"),
         ("0 24 * * *", "is no schedule: its hour cannot be"),
