@@ -152,7 +152,7 @@ class Provider:
                 if body is None:
                     raise ProviderFailed(f"the provider's answer is larger than {_LARGEST >> 10} KiB")
                 found = msgspec.json.decode(body)
-        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, RecursionError) as error:
             raise ProviderFailed(f"the provider does not answer as it should ({type(error).__name__})") from error
         if answer.status != 200 or not isinstance(found, dict):  # noqa: PLR2004 - OK
             why = found.get("error") if isinstance(found, dict) else ""

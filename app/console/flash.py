@@ -33,5 +33,5 @@ def read(request: web.Request) -> Flash | None:
     text = request.cookies.get(_NAME, "")
     try:
         return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Flash) if text else None
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, msgspec.MsgspecError, RecursionError):
         return None

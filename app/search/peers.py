@@ -109,7 +109,7 @@ class Peers:
                 if answer.status != HTTPStatus.OK:
                     raise PeerSilent(f"it answers {answer.status}{_said(body)}")
                 return msgspec.json.decode(body)
-        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, RecursionError) as error:
             raise PeerSilent(f"it does not answer ({type(error).__name__})") from error
 
 
@@ -120,5 +120,5 @@ class PeerSilent(Exception):
 def _said(body: bytes) -> str:
     try:
         return f": {msgspec.json.decode(body)['error']}"
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
         return ""

@@ -120,7 +120,7 @@ class Api:
             ) from error
         try:
             found = msgspec.json.decode(raw)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found = None
         if isinstance(found, dict):
             return Answer(response.status, found)

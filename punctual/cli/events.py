@@ -108,7 +108,7 @@ def event_of(record: Any) -> dict[str, Any]:
     """Return an event with its `offset`. Raises CommandError if the record is none."""
     try:
         event = msgspec.json.decode(record.value or b"", type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         place = f"{record.topic}-{record.partition}-{record.offset}"
         raise CommandError(f"the record {place} is no event ({error}): who else writes to that topic?") from error
     return {**event, "offset": f"{record.topic}-{record.partition}-{record.offset}"}

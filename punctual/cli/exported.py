@@ -72,7 +72,10 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def read(cls, line: bytes) -> Self:
         """Return the message in a line. Raises ValueError with what is wrong with it."""
-        return msgspec.json.decode(line, type=cls)
+        try:
+            return msgspec.json.decode(line, type=cls)
+        except RecursionError as error:
+            raise ValueError("it is JSON in too many layers") from error
 
 
 _AS_THEY_ARE = (

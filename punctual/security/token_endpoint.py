@@ -88,7 +88,7 @@ def _token(client: OAuthClient, said: bytes) -> Token:
         if not isinstance(text, str) or not _TOKEN.fullmatch(text):
             raise _error(client, "gives no token that a header can have")
         return Token(text, float(lasts) if lasts is not None else _lasts_s(text))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise _error(client, "answers no token (RFC 6749, section 5.1). Check its address") from None
 
 
@@ -100,7 +100,7 @@ def _lasts_s(token: str) -> float:
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
         return float(claims["exp"]) - float(claims["iat"])
-    except (ValueError, TypeError, KeyError, binascii.Error):
+    except (ValueError, TypeError, KeyError, binascii.Error, RecursionError):
         return _LASTS_S
 
 
@@ -108,7 +108,7 @@ def _refused(client: OAuthClient, status: int, body: bytes) -> TokenError:
     """Return the error of an endpoint that refuses; of its words the code alone is told (RFC 6749, section 5.2)."""
     try:
         code = json.loads(body)["error"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         code = ""
     word = f" {code}" if isinstance(code, str) and _ERROR.fullmatch(code) else ""
     return _error(client, f"answers {status}{word}. Check the client, its secret and its scope")

@@ -552,6 +552,19 @@ async def test_those_who_wait_for_a_provider_that_says_nothing_wait_together(mon
     assert took < 2.0
 
 
+async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:
+    async def deep(_: web.Request) -> web.Response:
+        return web.Response(text='{"issuer":' * 10_000, content_type="application/json")
+
+    web_app = web.Application()
+    web_app.router.add_get("/{path:.*}", deep)
+    async with TestServer(web_app) as server:
+        asked = Provider(str(server.make_url("")).rstrip("/"), "me", "", "openid")
+        with pytest.raises(ProviderFailed, match="does not answer as it should"):
+            await asked.address(Flow.begin("/", 0), ME)
+        await asked.close()
+
+
 async def test_a_provider_that_is_away_is_one_sentence() -> None:
     env = {"DELAY_WEB_OIDC_ISSUER": "http://127.0.0.1:1", "DELAY_WEB_OIDC_CLIENT_ID": "me",
            "DELAY_WEB_OIDC_ROLES": "*=viewer", "DELAY_WEB_SECRET": SECRET}  # fmt: skip

@@ -99,6 +99,14 @@ async def test_a_worker_without_an_answer_is_missing_from_what_is_found(
         assert not found.complete
 
 
+@pytest.mark.parametrize("status", [200, 503])
+async def test_json_in_too_many_layers_is_no_answer(search: Search, peer: Peer, status: int) -> None:
+    peer.status, peer.text = status, '{"error":' * 10_000
+    count = await search.count(Filter(), 1.0)
+    assert [missing.partitions for missing in count.missing] == [[1]]
+    await search.wake_others()
+
+
 @pytest.mark.parametrize(("status", "text"), NO_ANSWERS)
 async def test_a_job_has_begun_whatever_others_say_to_it(search: Search, peer: Peer, status: int, text: str) -> None:
     peer.status, peer.text = status, text

@@ -92,6 +92,8 @@ def test_a_token_that_does_not_say_how_long_it_lasts_says_it_inside_or_lasts_a_w
         (400, b'{"error": "<canary>"}', "answers 400. Check the client"),
         (200, b"canary", "answers no token"),
         (200, b'["canary"]', "answers no token"),
+        (200, b"[" * 10_000, "answers no token"),
+        (400, b'{"error":' * 10_000, "answers 400. Check the client"),
         (200, b'{"access_token": "ca\\u0001nary"}', "gives no token that a header can have"),
     ],
 )
