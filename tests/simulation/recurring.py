@@ -134,7 +134,8 @@ class Recurring:
         """See that all is there that was due when a series was asked for again, from one request or the other."""
         asks = sorted(self._evidence.by_id[ask.name], key=lambda one: max(self._stamps(one)))
         catches_up = ask.said("delay-misfire") == "catch-up" and len(ask.value or b"") < LARGEST
-        if not catches_up or len(asks) < 2 or ask is not asks[0] or any(one.headers != ask.headers for one in asks):
+        alike = all((one.headers, one.value) == (ask.headers, ask.value) for one in asks)
+        if not (catches_up and alike and len(asks) > 1 and ask is asks[0]):
             return
         copies = [copy for one in asks for copy in self._evidence.copies.get(one.source, [])]
         jitter_ms = int(ask.said("delay-jitter") or 0)
