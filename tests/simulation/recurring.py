@@ -131,7 +131,7 @@ class Recurring:
                 yield f"{ask.source}: the occurrence that was planned for {planned_ms} is missing"
 
     def _forgotten(self, ask: Ask) -> Iterator[str]:
-        """See that all is there that was due when a series was asked for again, from one request or the other."""
+        """See that a series that is asked for again has all that was due, from one request or the other."""
         asks = sorted(self._evidence.by_id[ask.name], key=lambda one: max(self._stamps(one)))
         catches_up = ask.said("delay-misfire") == "catch-up" and len(ask.value or b"") < LARGEST
         alike = all((one.headers, one.value) == (ask.headers, ask.value) for one in asks)
@@ -139,8 +139,13 @@ class Recurring:
             return
         copies = [copy for one in asks for copy in self._evidence.copies.get(one.source, [])]
         jitter_ms = int(ask.said("delay-jitter") or 0)
+        replaced = any(told["event"] == "replaced" and told["source"] == ask.source for told in self._evidence.events)
+        went_on = replaced and self._evidence.exact  # one that was over begins anew
         for planned_ms in self._planned(ask):
-            if not any(0 <= copy.due_ms - planned_ms <= jitter_ms for copy in copies):
+            sources = {copy.source for copy in copies if 0 <= copy.due_ms - planned_ms <= jitter_ms}
+            if went_on and len(sources) > 1:
+                yield f"{ask.name} was asked for again, and the occurrence that was planned for {planned_ms} came twice"
+            if not sources:
                 yield f"{ask.name} was asked for again, and the occurrence that was planned for {planned_ms} is missing"
 
     def _beyond(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
