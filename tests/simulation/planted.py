@@ -443,7 +443,7 @@ BUGS: dict[str, list[Bug]] = {
 BEGINS = {
     "messages do not wait for what is known to be unread": 490,
     "a batch of an aborted transaction keeps its numbers": 20,
-    "a command does not wait until it is known whether its message has arrived": 1_710,
+    "a command does not wait until it is known whether its message has arrived": 565,
     "a local time that was sent by other zone data comes again": 1_150,
     "a series stays planned by the zone data of another worker": 190,
     "a series that is asked for again loses what was due": 270,
