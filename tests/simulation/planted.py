@@ -37,7 +37,7 @@ from app.throttle.allowance import Allowance
 from app.throttle.controls import Controls
 from punctual.contract import forward, jitter, retry
 from punctual.contract.native import Copy
-from tables import Bound, Changes, Command, Entry, Order, PartitionStore, followed, keys
+from tables import Bound, Changes, Command, Entry, Order, PartitionStore, Series, followed, keys
 from tables.restore import StaleFilter
 from tables.row_writes import RowWrites
 from tests.simulation import planted_teams
@@ -275,6 +275,25 @@ def _when_read(moved: Any) -> Any:
     return planted
 
 
+def _planned_again(resumed: Any) -> Any:
+    def planted(entry: Entry, series: Series, due_ms: int, command: Command) -> moves.Moved:
+        found: moves.Moved = resumed(entry, series, due_ms, command)
+        if found.entry.series is None:
+            return found
+        again = moves.as_planned(found.entry.series)
+        due_ms = occurrences.due_of(occurrences.rule_of(again), entry.id, again.planned_ms)
+        return found._replace(due_ms=due_ms, entry=msgspec.structs.replace(found.entry, series=again))
+
+    return planted
+
+
+def _by_plan(_: Any) -> Any:
+    def planted(_: plan.Plan, _id: str, ms: int) -> int:
+        return ms
+
+    return planted
+
+
 def _counts_deliveries(_: Any) -> Any:
     def planted(rule: Any, _number: int) -> Any:
         return rule
@@ -421,6 +440,8 @@ BUGS: dict[str, list[Bug]] = {
     "a series that is resumed goes on from when that is read": [
         (of, "move", _when_read) for of in (commands, outcomes)
     ],
+    "a series that is resumed is due as planned, whatever had moved it": [(moves, "_resumed", _planned_again)],
+    "a pause skips by planned times, and not by due times": [(plan.Plan, "due_by", _by_plan)],
     "a series that is asked for again loses what was due": [(schedules, "goes_on", _forgetful)],
     "a count does not count what is skipped": [(plan, "less", _counts_deliveries)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],

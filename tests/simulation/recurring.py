@@ -1,9 +1,12 @@
 """Recurring messages: each occurrence at a time that was planned, none missing or doubled, whatever happened."""
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 from app.clock import FAST_MS, JUMP_MS
+from punctual.contract.jitter import spread
 from tests.harness.account import ENDINGS
 from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.workload import LARGEST, Ask
@@ -39,6 +42,10 @@ class Recurring:
             yield from self._missing(ask, lives, copies)
         else:
             yield from self._obeyed(ask, copies)
+            yield from self._accounted(ask, lives)
+            yield from self._held(ask, copies)
+            yield from self._early(ask, copies)
+            yield from self._one_more(ask, copies)
         yield from self._lost(ask, copies)
         yield from self._beyond(ask, copies)
         yield from self._forgotten(ask)
@@ -102,6 +109,74 @@ class Recurring:
         if len({copy.due_ms for copy in copies}) < delivered:
             yield f"{ask.source}: {delivered} occurrences are said to be delivered, fewer are there"
 
+    # what a command has left as it was, or has not -------------------------------------------------------------------
+    def _commands(self, ask: Ask, known: set[str]) -> dict[str, Ask] | None:
+        """Return the commands for a series by kind, if there is one of each at most, and no worker came too late.
+
+        None if there are others, or if it is not plain which of them came first.
+        """
+        others = [one for one in self._evidence.by_id[ask.name] if one is not ask]
+        found = {one.op: one for one in others}
+        if not others or len(found) < len(others) or not known.issuperset(found) or len(ask.value or b"") >= LARGEST:
+            return None
+        stamps = [self._stamps(one) for one in (ask, *sorted(others, key=lambda one: one.at_s))]
+        in_order = all(max(before) < min(after) for before, after in itertools.pairwise(stamps))
+        late = any(
+            event.get("by") in {one.source for one in others} for event in self._told("stale", "conflict", "unknown")
+        )
+        return found if in_order and not late and ("pause" not in found or "resume" in found) else None
+
+    def _told(self, *kinds: str) -> Iterator[dict[str, Any]]:
+        return (event for event in self._evidence.events if event["event"] in kinds)
+
+    def _had_to_know(self, copy: Copy, ask: Ask, command: Ask) -> bool:
+        """Return whether whoever sent a copy had to know a command."""
+        began = self._evidence.began(copy.sent, self._evidence.world.home(ask)) > command.at_s
+        return began or (self._evidence.calm and copy.sent.at_s > command.at_s + self._evidence.prompt_s)
+
+    def _accounted(self, ask: Ask, lives: dict[int, set[str]]) -> Iterator[str]:
+        """See that each planned time of a series that was moved or held has an occurrence, or an event."""
+        if self._commands(ask, {"reschedule", "pause", "resume"}) is None:
+            return
+        skipped: dict[tuple[Any, ...], set[int]] = defaultdict(set)
+        for event in self._told("skipped"):
+            if event["source"] == ask.source:
+                skipped[event.get("occurrence", 1), event["reason"], event["due"]].add(event["count"])
+        least, most = (len(lives) + sum(map(of, skipped.values())) for of in (min, max))
+        count = len(self._planned(ask))
+        if not least <= count <= most:
+            yield f"{ask.source} has come to {len(lives)} occurrences and {dict(skipped)} skipped, not {count}"
+
+    def _held(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
+        """See that nothing is delivered that was due while its series was paused."""
+        commands = self._commands(ask, {"pause", "resume"})
+        if commands is None or "pause" not in commands:
+            return
+        since_ms, until_ms = max(self._stamps(commands["pause"])), min(self._stamps(commands["resume"]))
+        for copy in copies:
+            if since_ms < copy.due_ms <= until_ms and self._had_to_know(copy, ask, commands["pause"]):
+                yield f"{copy} was due while it was paused"
+
+    def _early(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
+        """See that nothing is delivered before the due time that an occurrence was moved to."""
+        commands = self._commands(ask, {"reschedule", "pause", "resume"})
+        if commands is None or "reschedule" not in commands:
+            return
+        move = commands["reschedule"]
+        for copy in copies:
+            if copy.due_ms < int(move.said("delay-at") or "") and self._had_to_know(copy, ask, move):
+                yield f"{copy} is due before {move.said('delay-at')}, which it had been moved to"
+
+    def _one_more(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
+        """See that an occurrence that was run now is there, and the one that is planned after it."""
+        commands = self._commands(ask, {"deliver-now", "pause", "resume"})
+        if commands is None or "deliver-now" not in commands or ask.said("delay-misfire") != "catch-up":
+            return
+        now = commands["deliver-now"]
+        dues = {event["due"] for event in self._told("rescheduled") if event.get("by") == now.source}
+        if dues and dues <= self._stamps(now) and not dues & {copy.due_ms for copy in copies}:
+            yield f"{ask.source}: the occurrence that {now.source} has added is missing"
+
     def _skipped(self, ask: Ask) -> dict[int, set[int]]:
         """Return how many occurrences are said to be skipped after each: after a crash perhaps another number."""
         found: dict[int, set[int]] = defaultdict(set)
@@ -111,7 +186,7 @@ class Recurring:
         return found
 
     def _lost(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
-        """See that all is there that was planned before a series was paused and after it was resumed."""
+        """See that all is there that was due before a series was paused, or is due after it was resumed."""
         others = [one for one in self._evidence.by_id[ask.name] if one is not ask]
         known = {"deliver-now", "pause", "resume"}
         if ask.said("delay-misfire") != "catch-up" or not known.issuperset(one.op for one in others):
@@ -126,8 +201,9 @@ class Recurring:
         since_ms, until_ms = min(stamps["pause"], default=1 << 60), max(stamps["resume"], default=0)
         jitter_ms = int(ask.said("delay-jitter") or 0)
         for planned_ms in self._planned(ask):
-            due = any(0 <= copy.due_ms - planned_ms <= jitter_ms for copy in copies)
-            if not due and (planned_ms + jitter_ms <= since_ms or planned_ms > until_ms):
+            due_ms = spread(ask.name, planned_ms, jitter_ms)
+            there = any(0 <= copy.due_ms - due_ms <= 1 for copy in copies)  # the place of one more may be taken
+            if not there and (due_ms <= since_ms or due_ms > until_ms):
                 yield f"{ask.source}: the occurrence that was planned for {planned_ms} is missing"
 
     def _forgotten(self, ask: Ask) -> Iterator[str]:

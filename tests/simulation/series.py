@@ -18,6 +18,8 @@ _AGAIN = 0.3
 #: So many of those that begin at a time end at one.
 _ENDED = 0.3
 _OPS = ("cancel", "reschedule", "deliver-now", "pause")
+#: In so many runs there is one more, which is held, or only resumed, while its occurrence is not due as planned.
+_HELD = 0.2
 
 
 def series(seed: int, settings: Settings, span_s: float, destinations: dict[str, int]) -> list[Ask]:
@@ -46,6 +48,34 @@ def _end(asks: list[Ask], seed: int) -> None:
         if ask.recurs and first_ms is not None and rnd.random() < _ENDED:
             until_ms = int(first_ms) + rnd.randint(0, 4_000)
             ask.headers.append(("delay-until", b"%d" % until_ms))
+
+
+def held(seed: int, settings: Settings, span_s: float, destinations: dict[str, int]) -> list[Ask]:
+    """Make up a series whose occurrence is moved, or one more, or due later by its jitter, when it is held."""
+    rnd = random.Random(f"held {seed}")  # noqa: S311 - the same run for the same seed
+    if rnd.random() >= _HELD:
+        return []
+    id_, at_s, jitter_ms = "held-0", rnd.uniform(0, span_s), rnd.choice((0, 900))
+    said = {
+        "delay-to": rnd.choice(sorted(destinations)),
+        "delay-id": id_,
+        "delay-every": str(rnd.choice((1_000, 1_500))),
+        "delay-count": str(rnd.randint(2, 6)),
+        "delay-misfire": "catch-up",
+        **({"delay-jitter": str(jitter_ms)} if jitter_ms else {}),
+    }
+    headers: Headers = [("users", b"own"), *((name, text.encode()) for name, text in said.items())]
+    asks = [Ask(at_s, _place(rnd, settings, id_), "schedule", id_, None, headers, b"k", b"again")]
+    op, at_s = rnd.choice((None, "reschedule", "reschedule", "deliver-now")), at_s + rnd.uniform(0.05, 1.0)
+    if op is not None:
+        moved_ms = EPOCH_MS + round((at_s + rnd.uniform(-0.2, 4.0)) * 1_000)
+        asks.append(
+            _order(rnd, settings, id_, op, at_s, [("delay-at", b"%d" % moved_ms)] if op == "reschedule" else [])
+        )
+    for each in rnd.choice((("resume",), ("pause", "resume"), ("pause", "resume"))):
+        at_s += rnd.uniform(0.1, 1.5)
+        asks.append(_order(rnd, settings, id_, each, at_s, []))
+    return asks
 
 
 def _request(
@@ -78,19 +108,12 @@ def _command(rnd: random.Random, settings: Settings, id_: str, at_s: float, *, o
         resumed_s = max(0.0, at_s) + rnd.uniform(0.1, 2.0)
         asked_ms = EPOCH_MS + round(rnd.uniform(max(0.0, at_s) + 0.1, resumed_s) * 1_000)
         said.append(("resume", resumed_s, [("delay-asked-at", b"%d" % asked_ms)] if rnd.random() < 0.3 else []))
-    return [
-        Ask(
-            when_s,
-            _place(rnd, settings, id_),
-            each,
-            id_,
-            None,
-            [("delay-op", each.encode()), ("delay-id", id_.encode()), *others],
-            None,
-            None,
-        )
-        for each, when_s, others in said
-    ]
+    return [_order(rnd, settings, id_, each, when_s, others) for each, when_s, others in said]
+
+
+def _order(rnd: random.Random, settings: Settings, id_: str, op: str, at_s: float, more: Headers) -> Ask:
+    headers: Headers = [("delay-op", op.encode()), ("delay-id", id_.encode()), *more]
+    return Ask(at_s, _place(rnd, settings, id_), op, id_, None, headers, None, None)
 
 
 def _place(rnd: random.Random, settings: Settings, id_: str) -> int:
