@@ -89,6 +89,13 @@ def test_a_due_time_counts_from_when_the_message_came_however_late_kafka_gets_it
     assert (one.asked.due_ms, read_later(one).due_ms, header(one, "delay-after")) == (due_ms, due_ms, None)
 
 
+@pytest.mark.parametrize("rule", [{"every": "PT1H"}, {"cron": "0 9 * * *", "zone": "Europe/Berlin"}])
+def test_a_series_that_says_no_time_is_known_to_say_none(rule: dict[str, Any]) -> None:
+    assert read_later(short(**rule)).says_when is False
+    assert read_later(short(**rule, at=NOW_MS + 7)).says_when is True
+    assert read_later(short(**rule, after="P3D")).says_when is True
+
+
 def test_jitter_is_added_once() -> None:
     one = short(after="PT1M", jitter="PT10M", id="x")
     assert read_later(one).due_ms == one.asked.due_ms
