@@ -19,6 +19,8 @@ from tables.orders import OF_SERIES, Operation
 
 log = logging.getLogger(__name__)
 
+#: For so long after the occurrence that waits it is counted whether a series has ended: a century takes milliseconds.
+_COUNTED_MS: Final = 10 * 365 * 86_400_000
 #: So many planned times are looked at for one whose jitter makes it due at a time.
 _LOOKS: Final = 100
 
@@ -263,12 +265,16 @@ def _planned_for(rule: Recurrence, id_: str, due_ms: int) -> int | None:
 
 
 def _is_after_end(series: Series, planned_ms: int) -> bool:
-    """Return whether the rule of a series plans a time that comes after its last occurrence, by its count."""
+    """Return whether the rule of a series plans a time that comes after its last occurrence, by its count.
+
+    False as well if the last one is not within ten years: a command must not cost more the further ahead its time is.
+    """
     rule = rule_of(series)
     if rule.count is None or planned_ms <= series.planned_ms:
         return False
     left = max(0, rule.count - series.number)
-    return plan.between(rule, series.planned_ms, planned_ms, left + 1) > left
+    to_ms = min(planned_ms, series.planned_ms + _COUNTED_MS)
+    return plan.between(rule, series.planned_ms, to_ms, left + 1) > left
 
 
 def _rest(series: Series, due_ms: int) -> tuple[Plan, Passed | None]:

@@ -44,6 +44,7 @@ class Calendar:
         self._weekdays = list(_weekdays(parts.weekdays))
         self._both = parts.day_and
         self._masks: dict[tuple[int, int], int] = {}
+        self._years: dict[tuple[int, int], int] = {}
         self._months = [month for month in sorted(parts.months) if self._is_possible(month)]
         if not self._months:
             raise NeverMatches
@@ -70,30 +71,39 @@ class Calendar:
             return 0
         (first, begin), (last, end) = divmod(after, DAY_S), divmod(until, DAY_S)
         if first == last:
-            number = self._number_up_to(end) - self._number_up_to(begin)
-            return number if number and self._days_between(first, first + 1) else 0
+            return self._number_of_day(last, end) - self._number_of_day(first, begin)
         whole = self._days_between(first, last) * len(self._hours) * len(self._minutes) * len(self._seconds)
         return whole - self._number_of_day(first, begin) + self._number_of_day(last, end)
 
     def _days_between(self, first: int, end: int) -> int:
         """Return how many days of the expression there are from `first` up to, but not including, `end`."""
         begin, last = date.fromordinal(_EPOCH_DAY + first), date.fromordinal(_EPOCH_DAY + end)
+        whole = sum(map(self._days_of_year, range(begin.year, last.year)))
+        return whole + self._days_before(last) - self._days_before(begin)
+
+    def _days_before(self, day: date) -> int:
+        """Return how many days of the expression there are in a year before `day`."""
         found = 0
-        for year in range(begin.year, last.year + 1):
-            for month in self._months:
-                if (year, month) < (begin.year, begin.month) or (year, month) > (last.year, last.month):
-                    continue
-                mask = self._mask(_length(year, month), date(year, month, 1).weekday())
-                if (year, month) == (last.year, last.month):
-                    mask &= (1 << last.day) - 1
-                if (year, month) == (begin.year, begin.month):
-                    mask = mask >> begin.day << begin.day
-                found += mask.bit_count()
+        for month in self._months:
+            if month > day.month:
+                break
+            mask = self._mask_of(day.year, month)
+            found += (mask & (1 << day.day) - 1 if month == day.month else mask).bit_count()
         return found
+
+    def _days_of_year(self, year: int) -> int:
+        """Return how many days of the expression a year has: there are only 14 different calendars of a year."""
+        kind = date(year, 1, 1).weekday(), _length(year, _FEBRUARY)
+        kept = self._years.get(kind)
+        if kept is None:
+            kept = self._years[kind] = sum(self._mask_of(year, month).bit_count() for month in self._months)
+        return kept
 
     def _number_of_day(self, day: int, second: int) -> int:
         """Return how many times a day has up to its `second`."""
-        return self._number_up_to(second) if self._days_between(day, day + 1) else 0
+        on = date.fromordinal(_EPOCH_DAY + day)
+        has_times = on.month in self._months and self._mask_of(on.year, on.month) >> on.day & 1
+        return self._number_up_to(second) if has_times else 0
 
     def _number_up_to(self, second: int) -> int:
         """Return how many times a day that has any has up to its `second`."""
@@ -113,12 +123,11 @@ class Calendar:
             for month in self._months:
                 if year == begin.year and month < begin.month:
                     continue
-                first = date(year, month, 1)
-                mask = self._mask(_length(year, month), first.weekday())
+                mask = self._mask_of(year, month)
                 if year == begin.year and month == begin.month:
                     mask = mask >> begin.day << begin.day
                 if mask:
-                    return first.toordinal() - _EPOCH_DAY + (mask & -mask).bit_length() - 2
+                    return date(year, month, 1).toordinal() - _EPOCH_DAY + (mask & -mask).bit_length() - 2
         return None
 
     def _time_from(self, second: int) -> int | None:
@@ -143,6 +152,10 @@ class Calendar:
         """Return whether the expression has a day in this month of some year."""
         lengths = (28, 29) if month == _FEBRUARY else (_LENGTHS[month],)
         return any(self._mask(length, first) for length in lengths for first in range(7))
+
+    def _mask_of(self, year: int, month: int) -> int:
+        """Return the days that the expression has in a month of a year."""
+        return self._mask(_length(year, month), date(year, month, 1).weekday())
 
     def _mask(self, length: int, first: int) -> int:
         """Return the days that the expression has in a month of this length whose day 1 is the weekday `first`."""

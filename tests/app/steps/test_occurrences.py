@@ -1,5 +1,6 @@
 """Recurring messages: each ending of an occurrence puts the next one in its place, in the same step."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -609,6 +610,16 @@ def test_a_lock_on_a_series_does_not_hold_for_a_time_after_its_end(
     by = bench.command("cancel", "weekly", delay_if_due=str(NOW + MINUTE))
 
     assert bench.told()[-1][::2] == ("cancelled", by)
+
+
+@pytest.mark.parametrize("lock", [NOW // 60_000 * 60_000 + 6 * MINUTE, 249_999_999_960_000])
+def test_a_lock_costs_no_more_the_further_ahead_its_time_is(bench: Workbench, lock: int) -> None:
+    since = time.process_time()
+    bench.ask(delay_id="weekly", delay_to="orders", delay_cron="* * * * *", delay_zone="Europe/Berlin", delay_count="9")
+    for _ in range(20):
+        bench.command("pause", "weekly", delay_if_due=str(lock))
+
+    assert time.process_time() - since < 2  # some milliseconds; to count up to the year 9892 took 0.5 s each time
 
 
 @pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])

@@ -3,9 +3,11 @@
 import itertools
 import random
 import time
+from datetime import UTC, datetime
 
 import pytest
 
+from punctual.contract.calendar import Calendar
 from punctual.contract.counting import nth_after, planned_between
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.zones import stretch_at
@@ -63,3 +65,25 @@ def test_a_year_of_seconds_takes_no_longer_than_its_days() -> None:
 
     assert planned_between(rule, begin, begin + 365 * DAY_MS) == 365 * 86_400
     assert time.process_time() - since < 5  # some milliseconds
+
+
+@pytest.mark.parametrize("cron", ["* * * * * *", "0 0 29 2 *", "*/7 3 L * *", "0 9 * * 1-5"])
+def test_many_years_are_counted_as_their_years_are(cron: str) -> None:
+    rule = Recurrence(None, cron)
+    years = [int(datetime(year, 1, 1, tzinfo=UTC).timestamp() * 1_000) - 1 for year in range(1970, 2401)]
+    of_each = [planned_between(rule, begin, end) for begin, end in itertools.pairwise(years)]
+
+    assert planned_between(rule, years[0], years[-1]) == sum(of_each)
+
+
+def test_a_thousand_years_take_little_longer_than_one() -> None:
+    schedule = Calendar("* * * * * *")
+    schedule.number(0, 5_000 * 86_400)  # the calendars of a year are kept
+    took = []
+    for days in (365, 365_250):
+        since = time.process_time()
+        for _ in range(200):
+            schedule.number(0, days * 86_400)
+        took.append(time.process_time() - since)
+
+    assert took[1] < 100 * took[0]  # about 15 times; one that goes through the months takes 500 times as long
