@@ -476,9 +476,9 @@ BEGINS = {
     "forwards that are committed and not readable yet are not waited for": 45,
     "what ended an id is forgotten": 50,
     "what had arrived before is known by its id alone": 115,
-    "what had arrived before is sent again": 115,
+    "what had arrived before is sent again": 565,
     "what is sent does not count for its rate": 1_340,
-    "what a zombie has written counts": 1_260,
+    "what a zombie has written counts": 1_845,
     "what a zombie has written is not set right": 180,
     "what waits here takes no room": 230,
 }
