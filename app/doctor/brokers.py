@@ -98,7 +98,7 @@ def _each(cluster: ClusterFacts, subject: str, *, exactly_once: bool) -> Iterato
         found = release(versions)
         releases.add(found)
         if found is None:
-            sentence = f"broker {node} is older than Kafka 3.0, which is what has been tested. Upgrade it."
+            sentence = f"broker {node} is older than Kafka 3.0, which Punctual needs. Upgrade it."
             yield Finding("error", CHECK, f"broker {node}", sentence)
         elif exactly_once and versions.get(_ADD_PARTITIONS, (0, 0))[1] < _VERIFIES:
             sentence = (
