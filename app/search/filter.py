@@ -140,4 +140,4 @@ def moment(name: str, text: str, latest_ms: int) -> int:
     try:
         return min(parse_time(text), latest_ms)
     except ValueError as error:
-        raise FilterError(f"{name}={text!r} is no time: {error}") from error
+        raise FilterError(f"{name}={text!r} is not a time: {error}") from error

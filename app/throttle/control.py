@@ -70,7 +70,7 @@ def _time(said: int | str | None) -> int | None:
         return None
     until_ms = parse_time(said if isinstance(said, str) else str(said))
     if until_ms > _LARGEST_MS:
-        msg = f"until is {until_ms}, which is no time in epoch milliseconds"
+        msg = f"until is {until_ms}, which is not a time in epoch milliseconds"
         raise ValueError(msg)
     return until_ms
 

@@ -45,7 +45,7 @@ def due_ms(value: Column, kind: DataType, option: str) -> Column:
         at = F.upper(said).try_cast("timestamp")
         return F.when(said.rlike(_DIGITS), _plausible(said.try_cast("long"))).when(said.rlike(_TIME), _millis(at))
     raise SchemaMismatch(
-        f"{option} is of the type {kind.simpleString()}, which is no time. Give a timestamp, a date, epoch "
+        f"{option} is of the type {kind.simpleString()}, which is not a time. Give a timestamp, a date, epoch "
         f"milliseconds, or a text of one of these."
     )
 

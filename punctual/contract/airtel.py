@@ -117,7 +117,7 @@ def _due_ms(raw: msgspec.Raw) -> int | None:
             raise Refusal(Reason.MALFORMED, sentence)
         post_time = math.ceil(Fraction(found)) if found.adjusted() >= 0 else bool(found)
     if post_time in _SECONDS:
-        sentence = f"`$.postTime` is {post_time}, which looks like seconds: epoch milliseconds are needed."
+        sentence = f"`$.postTime` is {post_time}, which looks like seconds. Give epoch milliseconds."
         raise Refusal(Reason.MALFORMED, sentence)
     return post_time
 
@@ -125,6 +125,6 @@ def _due_ms(raw: msgspec.Raw) -> int | None:
 def _headers(given: dict[str, str | None] | None) -> Headers:
     for name in given or ():
         if name.startswith(names.PREFIX):
-            sentence = f"`$.headers` has {name[:64]!r}: headers of the record say what is for Punctual. Put it there."
+            sentence = f"`$.headers` has {name[:64]!r}, which is a header of Punctual. Set it on the record instead."
             raise Refusal(Reason.MALFORMED, sentence)
     return [(name, None if value is None else value.encode()) for name, value in (given or {}).items()]

@@ -44,10 +44,10 @@ def read(record: Record) -> tuple[dict[str, str], Headers]:
     """
     said, users = native.read(record)
     if names.PARKED in said:
-        sentence = f"{names.PARKED} is what the cold tier sends to the requests topic, and here is another input."
+        sentence = f"{names.PARKED} is only for the cold tier, which writes to the requests topic."
         raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
     if names.RETRY in said:
-        sentence = f"{names.RETRY} is for the requests topic, and here is another input. Send it there."
+        sentence = f"{names.RETRY} works only on the requests topic. Send the record there."
         raise Refusal(Reason.MALFORMED, sentence)
     if names.ID in said and names.OP not in said and any(name == names.DUE for name, _ in record.headers):
         del said[names.ID]
@@ -69,7 +69,7 @@ def request(
     if own.recurs:
         twice = next((name for name in sorted(names.RECURRENCE) if name in said), None)
         if twice is not None:
-            raise Refusal(Reason.MALFORMED, f"{words.due} and {twice} are both there. Leave one of them out.")
+            raise Refusal(Reason.MALFORMED, f"{words.due} and {twice} are both given. Leave one of them out.")
         said = {**said, **own.recurs}
     op = _op(said, words, own)
     source = f"{record.topic}-{record.partition}-{record.offset}"
@@ -113,20 +113,22 @@ def key_id(record: Record) -> str | None:
     try:
         id_ = (record.key or b"").decode()
     except UnicodeDecodeError as error:
-        raise Refusal(Reason.BAD_ID, "the record's key is its id, and it is not UTF-8.") from error
+        raise Refusal(
+            Reason.BAD_ID, "the record's key, which is the message's id, is not UTF-8. Use text as the key."
+        ) from error
     return id_ if id_.strip() else None
 
 
 def _op(said: dict[str, str], words: Words, own: Own) -> Op:
     op: Op = native.op_of(said) if names.OP in said else "cancel" if own.cancels else "schedule"
     if own.cancels and op != "cancel":
-        sentence = f"{own.cancels}, which cancels, and {names.OP} is {op}. Leave one of them out."
+        sentence = f"{own.cancels}, which cancels, but {names.OP} is {op}. Leave one of them out."
         raise Refusal(Reason.MALFORMED, sentence)
     if op != "schedule" and not own.cancels:
         # A new due time may be said in either way.
         there = words.to if own.to is not None else words.due if own.due_ms is not None and op != "reschedule" else ""
         if there:
-            sentence = f"{names.OP} is {op}, and {there} asks for a message. Leave one of them out."
+            sentence = f"{names.OP} is {op}, but {there} schedules a message. Leave one of them out."
             raise Refusal(Reason.MALFORMED, sentence)
     return op
 
@@ -136,11 +138,11 @@ def _id(said: dict[str, str], words: Words, own: Own, op: Op, source: str) -> st
     if id_ is None:
         if op == "schedule" and words.id == names.ID:
             return source
-        raise Refusal(Reason.BAD_ID, f"{words.id} is empty or missing, and it is the id of the message.")
+        raise Refusal(Reason.BAD_ID, f"{words.id} is empty or missing. Set it to the id of the message.")
     length = len(id_.encode())
     if not 0 < length <= ID_BYTES:
         called = names.ID if names.ID in said else words.id
-        raise Refusal(Reason.BAD_ID, f"{called} has {length} bytes, as an id it can have 1 to {ID_BYTES}.")
+        raise Refusal(Reason.BAD_ID, f"{called} has {length} bytes. As an id, it must have 1 to {ID_BYTES}.")
     return id_
 
 
@@ -151,9 +153,9 @@ def _due(said: dict[str, str], words: Words, own: Own, op: Op, stamp_ms: int) ->
             return native.due_of(said, [], stamp_ms)
         if own.at_once and op == "schedule":
             return stamp_ms
-        raise Refusal(Reason.MISSING_DUE, f"{words.due} is missing: when is it due?")
+        raise Refusal(Reason.MISSING_DUE, f"{words.due} is missing. Set it to the due time.")
     if given:
-        raise Refusal(Reason.AMBIGUOUS_DUE, f"{words.due} and {given[0]} are both there. Send one of them.")
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{words.due} and {given[0]} are both given. Send one of them.")
     return own.due_ms
 
 
@@ -163,6 +165,6 @@ def _once(name: str, given: T | None, own: T | None, called: str, written: Calla
     Raises Refusal if they are not the same, with a sentence that has both as they are `written`.
     """
     if own is not None and given is not None and own != given:
-        sentence = f"{called} is {written(own)[:64]!r}, and {name} {written(given)[:64]!r}. Leave one of them out."
+        sentence = f"{called} is {written(own)[:64]!r}, but {name} is {written(given)[:64]!r}. Leave one of them out."
         raise Refusal(Reason.MALFORMED, sentence)
     return given if own is None else own

@@ -47,7 +47,7 @@ def _span_ms(raw: msgspec.Raw) -> int | None:
     if seconds is None:
         return None
     if seconds < 0:
-        raise Refusal(Reason.MALFORMED, f"`$.countdown` is {seconds}, and it must not be negative.")
+        raise Refusal(Reason.MALFORMED, f"`$.countdown` is {seconds}. It must not be negative.")
     if seconds and seconds.adjusted() >= _MOST:
         raise Refusal(Reason.MALFORMED, f"`$.countdown` is {seconds}, more than 31,000 years: it is in seconds.")
     if seconds and seconds.adjusted() < _LEAST:

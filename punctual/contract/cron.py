@@ -161,7 +161,7 @@ def parse(text: str) -> str:
 @lru_cache(maxsize=2048)
 def _judge(text: str) -> _Verdict:
     if text.startswith("@") and text not in NAMED:
-        return _Verdict("", f"{text[:64]!r} is no name of a schedule. There are {', '.join(NAMED)}")
+        return _Verdict("", f"{text[:64]!r} is not the name of a schedule. Use one of {', '.join(NAMED)}")
     fields = NAMED.get(text, text).split()
     if len(fields) not in _FIELDS:
         return _Verdict("", _no_schedule(text))
@@ -175,7 +175,7 @@ def _judge(text: str) -> _Verdict:
         if field == "day-of-month" and _is_possible([*fields[:-2], "*", fields[-1]]):
             return _Verdict("", _never(text))
         page = "docs/reference/recurring-messages.md"
-        return _Verdict("", f"{text[:64]!r} is no schedule: its {field} cannot be. See {page}")
+        return _Verdict("", f"{text[:64]!r} is not a schedule: its {field} is invalid. See {page}")
     return _Verdict(" ".join(fields))
 
 
@@ -210,11 +210,11 @@ def _is_possible(fields: list[str]) -> bool:
 
 
 def _never(text: str) -> str:
-    return f"{text[:64]!r} has no occurrence: its months have no such day"
+    return f"{text[:64]!r} never occurs: none of its months has that day"
 
 
 def _no_schedule(text: str) -> str:
     return (
-        f"{text[:64]!r} is no schedule. Write 5 fields, minute, hour, day of month, month and day of week, or 6, with "
+        f"{text[:64]!r} is not a schedule. Use 5 fields (minute, hour, day of month, month, day of week), or 6 with "
         "the second before them: 30 2 * * *"
     )

@@ -31,4 +31,4 @@ def _due_ms(text: str) -> int:
             return parse_time(text)
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{DELIVER_AFTER}: {error}.") from error
-    raise Refusal(Reason.MALFORMED, f"{DELIVER_AFTER} is {text[:64]!r}, it must be epoch milliseconds in ASCII digits.")
+    raise Refusal(Reason.MALFORMED, f"{DELIVER_AFTER} is {text[:64]!r}. It must be epoch milliseconds in ASCII digits.")

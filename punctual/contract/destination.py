@@ -22,7 +22,7 @@ def destination(name: str) -> Destination:
         return None, origin.removesuffix(":443" if origin.startswith("https:") else ":80")
     cluster, slash, topic = name.rpartition("/")
     if not TOPIC_NAME.fullmatch(topic) or (slash and (not cluster or "/" in cluster)):
-        msg = f"{shown(name)[:300]!r} is no destination. Write a topic, cluster/topic, or a URL without a path: https://host"
+        msg = f"{shown(name)[:300]!r} is not a destination. Use a topic, cluster/topic, or a URL without a path: https://host"
         raise ValueError(msg)
     return cluster or None, topic
 

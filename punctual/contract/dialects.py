@@ -82,14 +82,14 @@ def dialect_of(text: str) -> Dialect:
     name, *given = text.split(":", 2)
     dialect = DIALECTS.get(name)
     if dialect is None:
-        msg = f"the dialects are {', '.join(DIALECTS)}"
+        msg = f"{name!r} is not a dialect; the dialects are {', '.join(DIALECTS)}"
         raise ValueError(msg)
     if len(given) > len(dialect.options):
         takes = " and ".join(dialect.options) or "nothing"
-        msg = f"{name} takes {takes} after its name"
+        msg = f"{name} takes {takes} after its name, not {len(given)} values"
         raise ValueError(msg)
     if "to" in dialect.options and not given:
-        msg = f"{name} needs the topic that its messages go to: {name}:orders"
+        msg = f"{name} needs a destination topic after its name: {name}:orders"
         raise ValueError(msg)
     if not given:
         return dialect
@@ -99,14 +99,14 @@ def dialect_of(text: str) -> Dialect:
 
 def _topic(text: str) -> str:
     if not TOPIC_NAME.fullmatch(text):
-        msg = f"no topic can have the name {text!r}: use letters, digits, dots, underscores, hyphens"
+        msg = f"{text!r} is not a valid topic name. Use letters, digits, dots, underscores and hyphens"
         raise ValueError(msg)
     return text
 
 
 def _header(text: str) -> str:
     if not text or text.startswith(names.PREFIX):
-        msg = f"a header's name is needed that does not begin with {names.PREFIX}, not {text!r}"
+        msg = f"{text!r} is not a header name of yours. Use one that does not begin with {names.PREFIX}"
         raise ValueError(msg)
     return text
 

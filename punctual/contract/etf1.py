@@ -42,8 +42,10 @@ def decode(record: Record, grace: int | None = None) -> Request:
     asked = beside.request(record, WORDS, said, own, _first(users, TARGET_KEY), record.value, [*users, *after])
     if grace is not None and asked.op == "schedule" and asked.due_ms < record.timestamp - grace:
         late_ms = record.timestamp - asked.due_ms
-        sentence = f"it was due {late_ms} ms before its record was written, DELAY_INPUTS allows {grace} on this input."
-        raise Refusal(Reason.TOO_LATE, f"{sentence} Send it earlier, or allow more.")
+        sentence = (
+            f"it was due {late_ms} ms before its record was written. DELAY_INPUTS allows {grace} ms on this input."
+        )
+        raise Refusal(Reason.TOO_LATE, f"{sentence} Send it earlier, or raise the limit.")
     return asked
 
 

@@ -20,7 +20,7 @@ def fields(users: Headers, prefix: str, due: str, fold: Callable[[str], str] = s
             continue
         if known in found:
             reason = Reason.AMBIGUOUS_DUE if known == due else Reason.MALFORMED
-            raise Refusal(reason, f"the header {name[:64]} is there twice. Send it once.")
+            raise Refusal(reason, f"the header {name[:64]} is given twice. Send it once.")
         found[known] = text_of(name, value)
     return found
 

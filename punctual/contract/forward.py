@@ -21,9 +21,9 @@ def decode(record: Record) -> Request:
         asked = request.decode(record.value or b"")
         possible = _is_possible(asked)
     except (msgspec.MsgspecError, ValueError) as error:
-        raise Refusal(Reason.MALFORMED, f"this is no forward of Punctual's: {error}.") from error
+        raise Refusal(Reason.MALFORMED, f"this is not a forward of Punctual: {error}.") from error
     if not possible:
-        raise Refusal(Reason.MALFORMED, "this is no forward of Punctual's: no partition asks for that.")
+        raise Refusal(Reason.MALFORMED, "this is not a forward of Punctual: no partition sends such a request.")
     return asked
 
 

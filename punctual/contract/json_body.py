@@ -48,9 +48,9 @@ class Reader(Generic[T]):
         """Return what a record's value says. Raises Refusal, with the path of what is wrong."""
         raw = record.value
         if raw is None:
-            raise Refusal(Reason.MALFORMED, "the value is null, and it must be a JSON object.")
+            raise Refusal(Reason.MALFORMED, "the value is null. It must be a JSON object.")
         if len(raw) > MAX_BYTES:
-            sentence = f"the value has {len(raw):,} bytes of JSON, and at most {MAX_BYTES:,} are read. Send less."
+            sentence = f"the value has {len(raw):,} bytes of JSON. The maximum is {MAX_BYTES:,}."
             raise Refusal(Reason.TOO_LARGE, sentence)
         try:
             raw.decode()  # what is passed over unread need not be UTF-8 for msgspec
@@ -59,11 +59,11 @@ class Reader(Generic[T]):
                 return self._read_field_by_field(raw)
             return self._decoder.decode(raw)
         except UnicodeDecodeError as error:
-            raise Refusal(Reason.MALFORMED, f"the value is not UTF-8, and it must be JSON: {error}.") from error
+            raise Refusal(Reason.MALFORMED, f"the value is not JSON in UTF-8: {error}.") from error
         except msgspec.MsgspecError as error:
             raise Refusal(Reason.MALFORMED, _in_words(error)) from error
         except RecursionError as error:
-            raise Refusal(Reason.MALFORMED, "the value is JSON in too many layers.") from error
+            raise Refusal(Reason.MALFORMED, "the value is JSON with too many levels of nesting.") from error
 
     def _read_field_by_field(self, raw: bytes) -> T:
         """Return the same as the decoder in one pass, which ends at too many fields.
@@ -74,7 +74,7 @@ class Reader(Generic[T]):
         for name in self._names:
             if name in repeated:
                 reason = Reason.AMBIGUOUS_DUE if name == self._due else Reason.MALFORMED
-                raise Refusal(reason, f"`$.{name}` is there twice. Send it once.")
+                raise Refusal(reason, f"`$.{name}` is given twice. Send it once.")
         small = {name: bytes(found[name]) for name in self._names if name in found and name not in self._raw}
         for name in self._objects:
             if small.get(name, b"").startswith(b"{"):
@@ -113,7 +113,7 @@ def number(raw: msgspec.Raw, path: str) -> Decimal | None:
     except InvalidOperation:
         found = None
     if found is None or not found.is_finite():
-        raise Refusal(Reason.MALFORMED, f"`{path}` is {text[:64]}, and it must be a number.")
+        raise Refusal(Reason.MALFORMED, f"`{path}` is {text[:64]}. It must be a number.")
     return found
 
 
@@ -125,11 +125,11 @@ def _in_words(error: msgspec.MsgspecError) -> str:
         expected, got, path = mismatch.groups()
         wanted = " or ".join(_TYPES.get(kind, kind) for kind in expected.split(" | "))
         what = "the value" if path is None else f"a part of `{path[:-5]}`" if path.endswith("[...]") else f"`{path}`"
-        return f"{what} is {_TYPES.get(got, got)}, and it must be {wanted}."
+        return f"{what} is {_TYPES.get(got, got)}. It must be {wanted}."
     if "truncated" in said:
         return "the value is not valid JSON: it ends too early."
     place = _BYTE.search(said)
-    return f"the value is not valid JSON{f': byte {place[1]} does not belong there' if place else ''}."
+    return f"the value is not valid JSON{f': unexpected byte at offset {place[1]}' if place else ''}."
 
 
 def content(raw: msgspec.Raw, path: str) -> bytes:
@@ -139,7 +139,7 @@ def content(raw: msgspec.Raw, path: str) -> bytes:
     """
     text = bytes(raw)
     if not text:
-        raise Refusal(Reason.MALFORMED, f"`{path}` is missing: what is to be delivered?")
+        raise Refusal(Reason.MALFORMED, f"`{path}` is missing. Set it to the content of the message.")
     try:
         # Not through float: that would change digits.
         return _text(text).encode() if text.startswith(b'"') else msgspec.json.format(text, indent=-1)

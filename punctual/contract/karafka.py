@@ -50,7 +50,7 @@ def decode(record: Record) -> Request:
         return beside.request(record, WORDS, said, own, None, None, [])
     if kind != "schedule":
         can = ", ".join(("schedule", *_CANCELS))
-        raise Refusal(Reason.MALFORMED, f"{TYPE} is {kind[:64]!r}, it can be {can}.")
+        raise Refusal(Reason.MALFORMED, f"{TYPE} is {kind[:64]!r}. It must be one of {can}.")
     own.to, own.due_ms, own.partition = given.get(TOPIC) or None, _due_ms(given), _partition(given)
     key = given[KEY].encode() if KEY in given else None
     place: dict[str, bytes | None] = {
@@ -68,7 +68,7 @@ def _check_version(given: dict[str, str]) -> None:
     version = given.get(VERSION, "")
     match = _SCHEMA.fullmatch(version)
     if match is None or int(match[1]) != _MAJOR:
-        sentence = f"{VERSION} is {version[:64]!r}, and versions {_MAJOR}.x.x are understood."
+        sentence = f"{VERSION} is {version[:64]!r}. Only versions {_MAJOR}.x.x are supported."
         raise Refusal(Reason.MALFORMED, sentence)
 
 
@@ -79,13 +79,13 @@ def _due_ms(given: dict[str, str]) -> int | None:
 def _partition(given: dict[str, str]) -> int | None:
     """Return the partition to deliver to; the key of a partition must be the message's own, which chooses it."""
     if PARTITION_KEY in given and given[PARTITION_KEY] != given.get(KEY):
-        sentence = f"{PARTITION_KEY} is not {KEY}, and no other key can choose the partition."
+        sentence = f"{PARTITION_KEY} is not {KEY}. Only that key can choose the partition."
         raise Refusal(Reason.MALFORMED, f"{sentence} Name the partition in {PARTITION} instead.")
     text = given.get(PARTITION)
     if text is None:
         return None
     if PARTITION_KEY in given:
-        raise Refusal(Reason.MALFORMED, f"{PARTITION} and {PARTITION_KEY} are both there. Send one of them.")
+        raise Refusal(Reason.MALFORMED, f"{PARTITION} and {PARTITION_KEY} are both given. Send one of them.")
     if not (text.isascii() and text.isdigit()) or len(text) > len("2147483647"):
-        raise Refusal(Reason.MALFORMED, f"{PARTITION} is {text[:64]!r}, it must be a whole number in ASCII digits.")
+        raise Refusal(Reason.MALFORMED, f"{PARTITION} is {text[:64]!r}. It must be a whole number in ASCII digits.")
     return int(text)

@@ -25,7 +25,7 @@ def with_namespace(dialect: Dialect, namespaces: Namespaces, namespace: str) -> 
 def _decode(decode: Callable[[Record], Request], full: Callable[[str], str], record: Record) -> Request:
     asked = decode(record)
     if asked.parked is not None:  # it says of an id what its partition remembers, and is believed
-        sentence = f"{names.PARKED} is what the cold tier sends to the requests topic, and this is a team's own input."
+        sentence = f"{names.PARKED} is only for the cold tier, which writes to the requests topic."
         raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
     asked.id = full(asked.id)
     return asked

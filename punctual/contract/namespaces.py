@@ -18,8 +18,8 @@ def namespace_name(text: str) -> str:
     """Return a namespace's name as it is. Raises ValueError if it cannot be one."""
     if not _NAME.fullmatch(text):
         msg = (
-            f"{text[:64]!r} is no name of a namespace: 1 to 63 small letters, digits, dots, underscores or hyphens are "
-            "needed, the first a letter or a digit"
+            f"{text[:64]!r} is not the name of a namespace. Use 1 to 63 lower-case letters, digits, dots, underscores "
+            "or hyphens, the first a letter or a digit"
         )
         raise ValueError(msg)
     return text
@@ -77,7 +77,9 @@ class Namespaces:
             return id_
         name = f"{namespace}{_MARK}{id_}"
         if (size := len(name.encode())) > ID_BYTES:
-            sentence = f"{names.ID} has {size} bytes with its namespace, {namespace}{_MARK}, it can have {ID_BYTES}."
+            sentence = (
+                f"{names.ID} has {size} bytes with its namespace ({namespace}{_MARK}). The maximum is {ID_BYTES}."
+            )
             raise Refusal(Reason.BAD_ID, sentence)
         return name
 
@@ -98,7 +100,7 @@ def parse_namespaces(text: str) -> Namespaces:
     for item in filter(None, (part.strip() for part in text.split(","))):
         topic, equals, name = item.rpartition("=")
         if equals and (not topic or topic in inputs):
-            msg = f"{item!r} names {'an input that has a namespace already' if topic else 'no input'}"
+            msg = f"{item!r} {'gives an input a second namespace' if topic else 'has no input before the ='}"
             raise ValueError(msg)
         if equals:
             inputs[topic] = namespace_name(name)

@@ -22,7 +22,7 @@ _OPS: dict[str, Op] = {
 }
 #: What may happen past the lateness that is allowed.
 LATE_POLICIES = ("deliver", "drop", "dead-letter")
-NOTHING = "delivers nothing, because each message is a little late: allow some milliseconds or seconds"
+NOTHING = "delivers nothing, because every message is a little late. Allow some milliseconds or seconds"
 #: What is looked up for each record.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
 _DUE, _SOURCE, _RETRY, _RECURRENCE = names.DUE, names.SOURCE, names.RETRY, names.RECURRENCE
@@ -173,7 +173,7 @@ def op_of(said: dict[str, str]) -> Op:
     """Return what `names.OP`, which is there, asks for. Raises Refusal."""
     op = _OPS.get(said[names.OP])
     if op is None:
-        raise Refusal(Reason.MALFORMED, f"{names.OP} is {said[names.OP][:64]!r}, it can be {', '.join(_OPS)}.")
+        raise Refusal(Reason.MALFORMED, f"{names.OP} is {said[names.OP][:64]!r}. It must be one of {', '.join(_OPS)}.")
     return op
 
 
@@ -187,7 +187,7 @@ def read(record: Record) -> tuple[dict[str, str], Headers]:
         if name in ours:
             if name in said:
                 reason = Reason.AMBIGUOUS_DUE if name in (_AT, _AFTER) else Reason.MALFORMED
-                raise Refusal(reason, f"the header {name} is there twice. Send it once.")
+                raise Refusal(reason, f"the header {name} is given twice. Send it once.")
             try:
                 said[name] = value.decode() if value is not None else ""
             except UnicodeDecodeError as error:
@@ -200,8 +200,8 @@ def read(record: Record) -> tuple[dict[str, str], Headers]:
         elif name not in names.IGNORED:
             raise Refusal(
                 Reason.MALFORMED,
-                f"there is no header {name[:64]!r}. Headers that begin with 'delay-' are Punctual's own: "
-                f"rename yours, or see docs/reference/records.md for the names.{_in_capitals([name], ours)}",
+                f"the header {name[:64]!r} is unknown. Names that begin with 'delay-' are reserved: rename "
+                f"yours, or see docs/reference/records.md for the names.{_in_capitals([name], ours)}",
             )
     return said, users
 
@@ -210,10 +210,10 @@ def _id(said: dict[str, str], op: str, source: str) -> str:
     id_ = said.get(_ID)
     if id_ is None:
         if op != "schedule":
-            raise Refusal(Reason.BAD_ID, f"{op} needs {names.ID}, the id of the message it is for.")
+            raise Refusal(Reason.BAD_ID, f"{op} needs {names.ID}: the id of the message to change.")
         return source
     if not id_ or (len(id_) > ID_BYTES // 4 and len(id_.encode()) > ID_BYTES):  # a character has at most 4 bytes
-        raise Refusal(Reason.BAD_ID, f"{names.ID} has {len(id_.encode())} bytes, it can have 1 to {ID_BYTES}.")
+        raise Refusal(Reason.BAD_ID, f"{names.ID} has {len(id_.encode())} bytes. It must have 1 to {ID_BYTES}.")
     return id_
 
 
@@ -246,11 +246,11 @@ def _options(request: Request, said: dict[str, str]) -> None:
     request.on_failure = said.get(names.ON_FAILURE)
     request.no_later_ms = _parsed(said, names.NO_LATER, parse_duration)
     if request.if_late is not None and request.if_late not in LATE_POLICIES:
-        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} can be {', '.join(LATE_POLICIES)}.")
+        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} must be one of {', '.join(LATE_POLICIES)}.")
     if request.if_late is not None and request.max_late_ms is None:
-        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: late by how much?")
+        raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: the maximum lateness.")
     if request.max_late_ms == 0 and request.if_late not in (None, "deliver") and request.parked is None:
-        raise Refusal(Reason.MALFORMED, f"{names.MAX_LATE} 0 beside {names.IF_LATE} {request.if_late} {NOTHING}.")
+        raise Refusal(Reason.MALFORMED, f"{names.MAX_LATE} 0 with {names.IF_LATE} {request.if_late} {NOTHING}.")
     if _RETRY not in said:
         retry.carry(request, said)
 
@@ -259,7 +259,7 @@ def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
     """Return when it is due, counted from `stamp_ms` where that is needed. Raises Refusal."""
     at, after = said.get(_AT), said.get(_AFTER)
     if at is not None and after is not None:
-        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both there. Send one of them.")
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both given. Send one of them.")
     try:
         if at is not None:
             return parse_time(at)
@@ -268,7 +268,7 @@ def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{names.AT if at is not None else names.AFTER}: {error}.") from error
     hint = _in_capitals([name for name, _ in users], {names.AT, names.AFTER, names.RETRY})
-    raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing: when is it due?{hint}")
+    raise Refusal(Reason.MISSING_DUE, f"{names.AT} or {names.AFTER} is missing. Set one of them.{hint}")
 
 
 def _in_capitals(given: Iterable[str], wanted: Container[str]) -> str:
@@ -290,7 +290,7 @@ def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
         return Parked(int(stamp), int(snapshot), source, int(first) or None)
     raise Refusal(
         Reason.MALFORMED,
-        f"{names.PARKED} is {said[names.PARKED][:64]!r}: only what the cold tier sends back has it, a schedule with "
+        f"{names.PARKED} is {said[names.PARKED][:64]!r}. It is only for the cold tier, on a schedule with "
         f"{names.ID}, {names.SOURCE} and two times. Leave it out.",
     )
 
@@ -304,7 +304,7 @@ def _number(said: dict[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not _is_number(text):
-        raise Refusal(Reason.MALFORMED, f"{name} is {text[:64]!r}, it must be a whole number in ASCII digits.")
+        raise Refusal(Reason.MALFORMED, f"{name} is {text[:64]!r}. It must be a whole number in ASCII digits.")
     return int(text)
 
 

@@ -39,11 +39,11 @@ _PART = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _LETTERS = 128
 _UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 #: What cannot be had here, and why.
-_IMPOSSIBLE = {SOURCE: "the last message of another subject cannot be looked up: send the body itself"}
+_IMPOSSIBLE = {SOURCE: "the last message of another subject is not available here; send the body itself"}
 #: And what only a schedule has that goes on.
 _RECURRING = {
-    ZONE: "it is for cron, and the time of @at has a zone of its own",
-    LIVES: "a message that is asked for once does not end by itself: cancel it instead",
+    ZONE: "it works only with cron; the time of @at has its own zone",
+    LIVES: "it works only with recurring messages; cancel this one instead",
 }
 
 
@@ -77,13 +77,15 @@ def _purge(given: dict[str, str]) -> Own:
     """Return what stops the schedule that a message names."""
     subject, then = _get(given, SCHEDULER), _get(given, NEXT)
     if then != PURGE or not subject:
-        raise Refusal(Reason.MALFORMED, f"{NEXT} can be {PURGE}, beside {SCHEDULER}: the subject of what is to stop.")
+        raise Refusal(
+            Reason.MALFORMED, f"{NEXT} must be {PURGE}, with the subject of the schedule to stop in {SCHEDULER}."
+        )
     if SCHEDULE.lower() in given:
-        sentence = f"{SCHEDULE} asks for a message, and {NEXT} stops one."
+        sentence = f"{SCHEDULE} schedules a message, but {NEXT} stops one."
         raise Refusal(Reason.MALFORMED, f"{sentence} Leave one of them out.")
     if any(name.startswith("nats-expected-") for name in given):
-        sentence = "Nats-Expected-*: sequences are not known here."
-        raise Refusal(Reason.MALFORMED, f"{sentence} Let the due time decide: delay-if-due.")
+        sentence = "Nats-Expected-*: there are no sequence numbers here."
+        raise Refusal(Reason.MALFORMED, f"{sentence} Use delay-if-due to compare the due time instead.")
     return Own(id=subject, cancels=f"{NEXT} is {PURGE}")
 
 
@@ -104,7 +106,7 @@ def _series(given: dict[str, str], stamp_ms: int) -> dict[str, str]:
         return {}
     if schedule.startswith("@every "):
         if ZONE.lower() in given:
-            raise Refusal(Reason.MALFORMED, f"{ZONE}: it is for cron. Leave it out.")
+            raise Refusal(Reason.MALFORMED, f"{ZONE}: it works only with cron. Leave it out.")
         asked = {names.EVERY: str(parsed(SCHEDULE, schedule.removeprefix("@every "), _span_ms))}
     else:
         asked = {names.CRON: nats_cron.native(schedule)}
@@ -120,7 +122,7 @@ def _span_ms(text: str) -> int:
     """Return the milliseconds of a duration as Go writes it, such as 1h30m. Raises ValueError with a sentence."""
     parts = _PART.findall(text) if len(text) <= _LETTERS else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        msg = f"{text[:64]!r} is no duration, such as 90s or 1h30m"
+        msg = f"{text[:64]!r} is not a duration. Use one such as 90s or 1h30m"
         raise ValueError(msg)
     return bounded(round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts)), text)
 
@@ -133,11 +135,11 @@ def _travelling(record: Record, given: dict[str, str], users: Headers, *, again:
     life, rollup = _get(given, TTL), _get(given, ROLLUP)
     if life is not None:
         if len(life) > _LETTERS or not _LIFE.fullmatch(life):
-            sentence = f"{TTL} is {life[:64]!r}, it can be seconds, a duration such as 5m, or never."
+            sentence = f"{TTL} is {life[:64]!r}. Use seconds, a duration such as 5m, or never."
             raise Refusal(Reason.MALFORMED, sentence)
         made.append((LIVES, life.encode()))
     if rollup is not None:
         if rollup != "sub":
-            raise Refusal(Reason.MALFORMED, f"{ROLLUP} is {rollup[:64]!r}, it can be sub.")
+            raise Refusal(Reason.MALFORMED, f"{ROLLUP} is {rollup[:64]!r}. It must be sub.")
         made.append((ROLLS_UP, b"sub"))
     return [*(header for header in users if not header[0].lower().startswith(_STRIPPED)), *made]

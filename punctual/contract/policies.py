@@ -37,18 +37,18 @@ def parse_policies(text: str) -> Policies:
     said = text.split()
     for name, *value in (said[place : place + 2] for place in range(0, len(said), 2)):
         if name not in _PARSERS:
-            msg = f"there is no policy {name!r}, they are {', '.join(_PARSERS)}"
+            msg = f"{name!r} is not a policy. Use {', '.join(_PARSERS)}"
             raise ValueError(msg)
         field, parse = _PARSERS[name]
         if not value or field in found:
-            msg = f"{name} is there twice" if value else f"{name} needs a value after it"
+            msg = f"{name} is given twice" if value else f"{name} needs a value after it"
             raise ValueError(msg)
         found[field] = parse(value[0])
     if not found:
-        msg = f"a policy and its value are needed, as in 'no-later PT10S'; they are {', '.join(_PARSERS)}"
+        msg = f"it has no policy. Write names and values, as in 'no-later PT10S'; the names are {', '.join(_PARSERS)}"
         raise ValueError(msg)
     if "if_late" in found and "max_late_ms" not in found:
-        msg = "if-late needs max-late: late by how much?"
+        msg = "if-late needs max-late: the maximum lateness."
         raise ValueError(msg)
     if found.get("max_late_ms") == 0 and found.get("if_late") in ("drop", "dead-letter"):
         msg = f"max-late 0 {NOTHING}"
@@ -105,7 +105,7 @@ def _add(asked: Request, policies: Policies) -> None:
 
 def _if_late(text: str) -> str:
     if text not in LATE_POLICIES:
-        msg = f"if-late can be {', '.join(LATE_POLICIES)}"
+        msg = f"if-late must be one of {', '.join(LATE_POLICIES)}"
         raise ValueError(msg)
     return text
 

@@ -34,7 +34,7 @@ def parse_rate(text: str) -> Rate:
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        msg = f"{text[:64]!r} is no rate. Write messages by second, minute or hour: 500/s, 20/m, 20/s burst 100"
+        msg = f"{text[:64]!r} is not a rate. Use messages per second, minute or hour: 500/s, 20/m, 20/s burst 100"
         raise ValueError(msg)
     count, unit, burst = match.groups()
     return rate_of(float(count) / _SECONDS[unit], int(burst or 0))
@@ -46,6 +46,9 @@ def rate_of(per_s: float, burst: int = 0) -> Rate:
     Raises ValueError with a sentence.
     """
     if not 0 < per_s <= _MOST_PER_S:
-        msg = f"a rate is above 0 and at most {_MOST_PER_S} messages a second; to hold all back, pause the destination"
+        msg = (
+            f"a rate must be above 0 and at most {_MOST_PER_S} messages per second. To stop all deliveries, pause the "
+            "destination"
+        )
         raise ValueError(msg)
     return Rate(per_s, burst)

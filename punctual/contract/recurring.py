@@ -34,9 +34,12 @@ def begin(request: Request, said: Mapping[str, str], at_ms: int | None) -> None:
     beside = next((name for name in _ALONE if name in said), None)
     if beside is not None:
         kind = names.CRON if names.CRON in said else names.EVERY
-        raise Refusal(Reason.MALFORMED, f"{beside} and {kind} cannot be there both. Leave one of them out.")
+        raise Refusal(Reason.MALFORMED, f"{beside} and {kind} cannot be combined. Leave one of them out.")
     if len(request.id.encode()) > ID_BYTES:
-        sentence = f"the id of a recurring message can have {ID_BYTES} bytes: each occurrence adds its due time to it."
+        sentence = (
+            f"the id of a recurring message can have at most {ID_BYTES} bytes, because each occurrence appends its due "
+            "time. Shorten it."
+        )
         raise Refusal(Reason.BAD_ID, sentence)
     request.recurrence, request.planned_ms = decode(said, request.stamp_ms, at_ms)
     request.due_ms = request.planned_ms
@@ -80,10 +83,12 @@ def decode(said: Mapping[str, str], stamp_ms: int, at_ms: int | None) -> tuple[R
     """
     every, schedule = said.get(names.EVERY), said.get(names.CRON)
     if every is not None and schedule is not None:
-        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.EVERY} and {names.CRON} are both there. Send one of them.")
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.EVERY} and {names.CRON} are both given. Send one of them.")
     if every is None and schedule is None:
         given = next(name for name in sorted(names.RECURRENCE) if name in said)
-        raise Refusal(Reason.MALFORMED, f"{given} needs {names.EVERY} or {names.CRON}: when does the message recur?")
+        raise Refusal(
+            Reason.MALFORMED, f"{given} needs {names.EVERY} or {names.CRON}, which says when the message recurs."
+        )
     every_ms = None if every is None else parsed(names.EVERY, every, _interval)
     anchor_ms = 0
     if every_ms is not None:
@@ -128,7 +133,7 @@ def write(recurrence: Recurrence, number: int = 1) -> list[tuple[str, str]]:
 def _interval(text: str) -> int:
     every_ms = parse_duration(text)
     if every_ms < SHORTEST_MS:
-        msg = f"{text[:64]!r} is less than a second, the shortest interval"
+        msg = f"{text[:64]!r} is less than a second, which is the minimum interval"
         raise ValueError(msg)
     return every_ms
 
@@ -137,7 +142,7 @@ def _zone(said: Mapping[str, str]) -> str | None:
     if names.ZONE not in said:
         return None
     if names.EVERY in said:
-        sentence = f"{names.ZONE} is for {names.CRON}: an interval is the same in every zone. Leave it out."
+        sentence = f"{names.ZONE} works only with {names.CRON}: an interval does not depend on the zone. Leave it out."
         raise Refusal(Reason.MALFORMED, sentence)
     zone = parsed(names.ZONE, said[names.ZONE], parse_zone)
     return None if zone == UTC else zone
@@ -145,7 +150,7 @@ def _zone(said: Mapping[str, str]) -> str | None:
 
 def _count(text: str) -> int:
     if not _COUNT.fullmatch(text):
-        msg = f"{text[:64]!r} is no count of occurrences. Write a whole number of 1 or more in ASCII digits"
+        msg = f"{text[:64]!r} is not a count of occurrences. Use a whole number, 1 or more, in ASCII digits"
         raise ValueError(msg)
     return int(text)
 
@@ -154,16 +159,16 @@ def _misfire(text: str) -> tuple[Misfire, int | None]:
     policy, *windows = text.split(" ", 1)
     if policy not in _MISFIRES:
         policies = ", ".join(_MISFIRES)
-        msg = f"{text[:64]!r} is no policy. Write one of {policies}, and how late is not too late, if that matters: "
+        msg = f"{text[:64]!r} is not a policy. Use one of {policies}, and optionally a maximum lateness after it: "
         raise ValueError(msg + "catch-up PT1H")
     window_ms = parse_duration(windows[0]) if windows else None
     if window_ms == 0:
-        msg = f"{text[:64]!r} delivers nothing, for all is a little late: write a longer window"
+        msg = f"{text[:64]!r} delivers nothing, because every message is a little late. Use a longer window"
         raise ValueError(msg)
     return _MISFIRES[policy], _SKIP_MS if window_ms is None and policy == "skip" else window_ms
 
 
 def _never(said: Mapping[str, str]) -> str:
     if names.UNTIL in said:
-        return f"{names.UNTIL}: {said[names.UNTIL][:64]!r} is before the first occurrence. Write a later time."
-    return f"{names.CRON}: {said[names.CRON][:64]!r} has no occurrence. Write a schedule that has one."
+        return f"{names.UNTIL}: {said[names.UNTIL][:64]!r} is before the first occurrence. Use a later time."
+    return f"{names.CRON}: {said[names.CRON][:64]!r} never occurs. Use a schedule that does."

@@ -67,11 +67,11 @@ def parse_backoff(text: str) -> Backoff:
     kind, *words = text[: _LETTERS + 1].split(" ")
     jitter = words[3:] == ["jitter"]
     if len(text) > _LETTERS or kind != "exponential" or len(words) != 3 + jitter or not _FACTOR.fullmatch(words[1]):
-        msg = f"{text[:64]!r} is no backoff. Write exponential, base, factor, max, and jitter or not: {EXAMPLE}"
+        msg = f"{text[:64]!r} is not a backoff. Use exponential, base, factor, maximum and optionally jitter: {EXAMPLE}"
         raise ValueError(msg)
     backoff = Backoff(parse_duration(words[0]), float(words[1]), parse_duration(words[2]), jitter)
     if backoff.factor < 1 or not 0 < backoff.base_ms <= backoff.max_ms:
-        msg = f"{text[:64]!r} must have a base above 0, a factor of 1 or more, and a max that is not below the base"
+        msg = f"{text[:64]!r} must have a base above 0, a factor of 1 or more, and a maximum that is not below the base"
         raise ValueError(msg)
     return backoff
 
@@ -118,7 +118,7 @@ def decode(request: Request, said: dict[str, str], headers: Iterable[tuple[str, 
     """
     twice = next((name for name in (names.AT, names.AFTER) if name in said), None)
     if twice is not None:
-        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.RETRY} and {twice} are both there. Send one of them.")
+        raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.RETRY} and {twice} are both given. Send one of them.")
     backoff = parsed(names.RETRY, said[names.RETRY], parse_backoff)
     most = _count(said, names.MAX_ATTEMPTS)
     known: dict[str, bytes | None] = {}
@@ -159,7 +159,7 @@ def carry(request: Request, said: dict[str, str]) -> None:
     Raises Refusal.
     """
     if names.MAX_ATTEMPTS in said:
-        raise Refusal(Reason.MALFORMED, f"{names.MAX_ATTEMPTS} needs {names.RETRY}: when is the next attempt?")
+        raise Refusal(Reason.MALFORMED, f"{names.MAX_ATTEMPTS} needs {names.RETRY}, which says when to try again.")
     count = _count(said, names.ATTEMPT)
     if count is not None:
         request.headers = [*request.headers, (names.ATTEMPT, b"%d" % count)]
@@ -172,7 +172,7 @@ def _count(said: dict[str, str], name: str) -> int | None:
 
 def _parse_count(text: str) -> int:
     if not _COUNT.fullmatch(text):
-        msg = f"{text[:64]!r} is no count of attempts. Write a whole number in ASCII digits"
+        msg = f"{text[:64]!r} is not a count of attempts. Use a whole number in ASCII digits"
         raise ValueError(msg)
     return int(text)
 
@@ -180,6 +180,6 @@ def _parse_count(text: str) -> int:
 def _exhausted(failed: int, most: int, error: bytes | None) -> str:
     why = f", the last with: {error.decode(errors='replace')[:2_000]}" if error else ""
     return (
-        f"{failed} attempts have failed and {names.MAX_ATTEMPTS} is {most}{why}. Put right what fails, then send it "
+        f"{failed} attempts have failed and {names.MAX_ATTEMPTS} is {most}{why}. Fix the cause, then send it "
         f"again without {names.ATTEMPT}."
     )

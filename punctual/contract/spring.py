@@ -33,10 +33,10 @@ def _due_ms(value: bytes | None) -> int | None:
     if value is None:
         return None
     if not value:
-        raise Refusal(Reason.MALFORMED, f"{BACKOFF} is empty, it must be epoch milliseconds: a big-endian number.")
+        raise Refusal(Reason.MALFORMED, f"{BACKOFF} is empty. It must be epoch milliseconds: a big-endian number.")
     if len(value) > _BINARY:
         return parsed(BACKOFF, text_of(BACKOFF, value), parse_time)
     due_ms = int.from_bytes(value, signed=True)
     if due_ms < 0:
-        raise Refusal(Reason.MALFORMED, f"{BACKOFF} is {due_ms}, it must not be negative.")
+        raise Refusal(Reason.MALFORMED, f"{BACKOFF} is {due_ms}. It must not be negative.")
     return due_ms

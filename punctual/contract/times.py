@@ -30,19 +30,19 @@ def parse_time(text: str) -> int:
     """
     if text.isdigit() and text.isascii():
         if len(text) < DIGITS_OF_SECONDS.stop and len(text) in DIGITS_OF_SECONDS:
-            msg = f"{text!r} looks like seconds, and epoch milliseconds are needed: write {text}000 if it is seconds"
+            msg = f"{text!r} looks like seconds, not epoch milliseconds. If it is seconds, use {text}000"
             raise ValueError(msg)
         return _digits(text)
     match = _RFC_3339.fullmatch(text)
     if match is None:
-        msg = f"{text[:64]!r} is no time. Write epoch milliseconds, or RFC 3339 with a zone: 2030-01-31T08:00:00Z"
+        msg = f"{text[:64]!r} is not a time. Use epoch milliseconds, or RFC 3339 with a zone: 2030-01-31T08:00:00Z"
         raise ValueError(msg)
     day, time, fraction, zone = match.groups()
     leap = time.endswith(":60")  # epoch time has no leap seconds
     try:
         moment = datetime.fromisoformat(f"{day}T{time[:-2]}59" if leap else f"{day}T{time}").replace(tzinfo=_zone(zone))
     except ValueError as error:
-        msg = f"{text[:64]!r} is no time: there is no such date, hour or zone"
+        msg = f"{text[:64]!r} is not a time: its date, hour or zone does not exist"
         raise ValueError(msg) from error
     seconds = (moment - _EPOCH) // timedelta(seconds=1) + leap
     if seconds < 0:
@@ -57,10 +57,10 @@ def parse_seconds(text: str) -> int:
     Raises ValueError with a sentence, also for what can only be milliseconds.
     """
     if not (text.isascii() and text.isdigit()):
-        msg = f"{text[:64]!r} is no time. Write epoch seconds in ASCII digits: 1893456000"
+        msg = f"{text[:64]!r} is not a time. Use epoch seconds in ASCII digits: 1893456000"
         raise ValueError(msg)
     if len(text) >= DIGITS_OF_SECONDS.stop:
-        msg = f"{text[:64]!r} looks like milliseconds or less, and epoch seconds are needed"
+        msg = f"{text[:64]!r} looks like milliseconds or a smaller unit. Use epoch seconds"
         raise ValueError(msg)
     return int(text) * 1000
 
@@ -68,7 +68,7 @@ def parse_seconds(text: str) -> int:
 def moment_of(at_ms: int) -> datetime:
     """Return the moment that epoch milliseconds say, exactly. Raises ValueError beyond the year 9999."""
     if not 0 <= at_ms < _END_MS:
-        msg = f"{at_ms} is no moment before the year 10000 in epoch milliseconds"
+        msg = f"{at_ms} is not a time before the year 10000 in epoch milliseconds"
         raise ValueError(msg)
     return datetime.fromtimestamp(at_ms // 1000, UTC).replace(microsecond=at_ms % 1000 * 1000)
 
@@ -91,8 +91,8 @@ def parse_duration(text: str) -> int:
     match = _DURATION.fullmatch(text) or _SHORT.fullmatch(text[: _MAX_LETTERS + 1])
     if match is None or not any(match.groups()):
         msg = (
-            f"{text[:64]!r} is no duration. Write 90s, 15m, 1h30m or 5d, milliseconds, or ISO 8601 without years and "
-            "months: PT15M, P30D"
+            f"{text[:64]!r} is not a duration. Use 90s, 15m, 1h30m or 5d, milliseconds, or ISO 8601 without years "
+            "and months: PT15M, P30D"
         )
         raise ValueError(msg)
     weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:5])
@@ -105,13 +105,13 @@ def bounded(length_ms: int, text: str) -> int:
     """Return the length of a duration that `text` says. Raises ValueError with a sentence if that is too long."""
     if length_ms < 10**MAX_DIGITS:
         return length_ms
-    msg = f"{text[:64]!r} is too long: durations are below 10^{MAX_DIGITS} milliseconds, 31,000 years"
+    msg = f"{text[:64]!r} is too long. Durations are below 10^{MAX_DIGITS} milliseconds (31,000 years)"
     raise ValueError(msg)
 
 
 def _digits(text: str) -> int:
     if len(text) > MAX_DIGITS:
-        msg = f"{text[:64]!r} has more than {MAX_DIGITS} digits: these are milliseconds, not smaller units"
+        msg = f"{text[:64]!r} has more than {MAX_DIGITS} digits. Give milliseconds, not a smaller unit"
         raise ValueError(msg)
     return int(text)
 

@@ -98,7 +98,7 @@ def parse_zone(text: str) -> str:
                 pass
         near = _near(text)
         hint = f"; the nearest is {near}" if near else ""
-    msg = f"{text[:64]!r} is no zone that is known{hint}. Write an IANA name such as Europe/Berlin, or UTC"
+    msg = f"{text[:64]!r} is not a known time zone{hint}. Use an IANA name such as Europe/Berlin, or UTC"
     raise ValueError(msg)
 
 

@@ -52,7 +52,7 @@ def test_the_command_makes_a_line_of_what_it_is_told() -> None:
         (["ann:x", "viewer"], "1 to 64 characters"),
         (["a b", "viewer"], "1 to 64 characters"),
         (["", "viewer"], "1 to 64 characters"),
-        (["ann", "viewer", "--namespaces", "team-a,"], "'' is no name of a namespace"),
+        (["ann", "viewer", "--namespaces", "team-a,"], "'' is not the name of a namespace"),
     ],
 )
 def test_a_name_or_a_role_that_is_none_is_refused(

@@ -86,7 +86,7 @@ PLACE = '[clusters.eu]\nbootstrap_servers = "h:1"\n'
             PLACE + 'security_protocol = "SASL_SSL"\nsasl_username = "u"\nsasl_password_file = "/not/there"',
             "sasl_password_file: it cannot be read: No such file",
         ),
-        (PLACE + 'rate = "fast"', "[clusters.eu] rate: 'fast' is no rate"),
+        (PLACE + 'rate = "fast"', "[clusters.eu] rate: 'fast' is not a rate"),
         ("[clusters.eu]\n", "[clusters.eu] needs bootstrap_servers"),
         ("[clusters]\neu = 'h:1'", "[clusters.eu] is needed"),
         ("[eu]\n", "has tables [clusters.NAME] and nothing else, not 'eu'"),

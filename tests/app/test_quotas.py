@@ -21,13 +21,13 @@ def test_a_quota_has_parts_that_may_be_left_out() -> None:
     ("text", "why"),
     [
         ("orders", "'orders' is not of the form name=value"),
-        ("Orders=messages:1", "'Orders' is no name of a namespace"),
+        ("Orders=messages:1", "'Orders' is not the name of a namespace"),
         ("orders=1000", "orders=1000: a quota is written as messages:1000000"),
         ("orders=rows:1000", "a quota is written as"),
         ("orders=messages:1|messages:2", "each once"),
         ("orders=messages:-1", "orders=messages:-1: a whole number from 0"),
         ("orders=messages:1,orders=rate:5/s", "orders is there twice"),
-        ("orders=rate:fast", "orders=rate:fast: 'fast' is no rate"),
+        ("orders=rate:fast", "orders=rate:fast: 'fast' is not a rate"),
     ],
 )
 def test_what_is_no_quota_is_said(text: str, why: str) -> None:

@@ -115,34 +115,37 @@ BAD = {
     "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER is needed"),
     "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
     "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
-    "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: there is no policy 'sooner', they are no-later"),
-    "DELAY_NAMESPACES": ("orders=Team", "'Team' is no name of a namespace: 1 to 63 small letters, digits"),
+    "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: 'sooner' is not a policy. Use no-later"),
+    "DELAY_NAMESPACES": (
+        "orders=Team",
+        "'Team' is not the name of a namespace. Use 1 to 63 lower-case letters, digits",
+    ),
     "DELAY_QUOTAS": ("orders=5", "orders=5: a quota is written as messages:1000000|bytes:1073741824|rate:500/s"),
     "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
     "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
     "DELAY_CALLBACKS": ("*.example.com", "'*.example.com' names no scheme"),
     "DELAY_HTTP_DESTINATIONS": ("hooks.example.com", "'hooks.example.com' names no scheme"),
-    "DELAY_HTTP_GIVE_UP": ("3 days", "'3 days' is no duration."),
+    "DELAY_HTTP_GIVE_UP": ("3 days", "'3 days' is not a duration."),
     "DELAY_HTTP_SECRETS_FILE": ("/no/such/file", "it cannot be read: No such file or directory"),
     "DELAY_CLUSTERS": ("=h:1", "'=h:1' is not of the form name=value"),
     "DELAY_LOG_FORMAT": ("xml", "one of text, json is needed"),
     "PUNCTUAL_KERNEL": ("on", "one of auto, off, require is needed"),
     "DELAY_GUARANTEE": ("twice", "one of at_least_once"),
-    "DELAY_MAX_DELAY": ("5y", "'5y' is no duration."),
+    "DELAY_MAX_DELAY": ("5y", "'5y' is not a duration."),
     "DELAY_EVENTS": ("yes", "one of on, off is needed"),
-    "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is no duration."),
-    "DELAY_MAX_DEDUPE": ("-1", "'-1' is no duration."),
+    "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is not a duration."),
+    "DELAY_MAX_DEDUPE": ("-1", "'-1' is not a duration."),
     "DELAY_MAX_MISSED": ("0", "a whole number from 1 to"),
-    "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is no duration."),
+    "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is not a duration."),
     "DELAY_ROW_VERSION": ("5", "a whole number from 0 to 4 is needed"),
     "DELAY_HORIZON": ("59999", "at least PT1M is needed, or 0 for none"),
-    "DELAY_CATCH_UP": ("soon", "'soon' is no duration."),
+    "DELAY_CATCH_UP": ("soon", "'soon' is not a duration."),
     "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
     "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
-    "DELAY_GIVE_UP": ("never", "'never' is no duration."),
-    "DELAY_RATES": ("emails=500", "'500' is no rate. Write messages by second, minute or hour: 500/s, 20/m"),
-    "DELAY_CATCH_UP_RATE": ("fast", "'fast' is no rate."),
+    "DELAY_GIVE_UP": ("never", "'never' is not a duration."),
+    "DELAY_RATES": ("emails=500", "'500' is not a rate. Use messages per second, minute or hour: 500/s, 20/m"),
+    "DELAY_CATCH_UP_RATE": ("fast", "'fast' is not a rate."),
     "DELAY_MIN_FREE_DISK": ("67108863", "a whole number from 67108864 to"),
     "DELAY_SESSION_TIMEOUT": ("PT5S", "at least 6 seconds are needed"),
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
@@ -265,11 +268,11 @@ def test_what_follows_a_dialects_name_is_bound_to_it() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a=spring", "spring needs the topic that its messages go to"),
+        ("a=spring", "spring needs a destination topic after its name"),
         ("a=spring:a", "a is an internal topic; deliver to yours"),
         ("a=spring:b,b=native", "b is an internal topic"),
         ("a=deliver-after:delay-events", "delay-events is an internal topic"),
-        ("a=etf1:later", "'later' is no duration"),
+        ("a=etf1:later", "'later' is not a duration"),
     ],
 )
 def test_what_no_input_can_be_stops_the_start(text: str, why: str) -> None:
@@ -296,7 +299,9 @@ def test_namespaces_are_those_of_inputs_but_of_the_requests_topic() -> None:
 
 
 def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: the dialects are native"):
+    with pytest.raises(
+        SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: 'klingon' is not a dialect; the dialects are native"
+    ):
         Settings.from_env({"DELAY_INPUTS": "orders=klingon"})
 
 

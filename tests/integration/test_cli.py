@@ -148,7 +148,7 @@ def test_a_forecast_says_how_many_are_due_when(cli: Cli, to: str) -> None:
 
 WRONG = [
     (("list", "--limit", "x"), "'x' should be a whole number, 0 or more"),
-    (("list", "--due-from", "soon"), "'soon' is no time"),
+    (("list", "--due-from", "soon"), "'soon' is not a time"),
     (("list", "--lim", "3"), "unrecognized arguments: --lim 3"),
     (("show",), "the following arguments are required: ID"),
     (("forecast", "--from", "now"), "--from and --until belong together"),
@@ -165,7 +165,7 @@ WRONG = [
     (("cancel", "--to", "a", "--if-due", "now"), "--if-due goes with ids"),
     (("reschedule", "id"), "one of the arguments --at --after is required"),
     (("jobs", "--stop"), "--stop needs the name of a job"),
-    (("rate", "a", "fast"), "'fast' is no rate"),
+    (("rate", "a", "fast"), "'fast' is not a rate"),
 ]
 
 

@@ -90,7 +90,7 @@ def test_a_message_that_recurs_is_sent_with_all_that_can_be_said_of_it(cli: Cli,
 WRONG = [
     (("send", "--to", "t", "v"), "when is it due? Give --at TIME"),
     (("send", "--at", "now", "v"), "the following arguments are required: --to"),
-    (("send", "--to", "t", "--at", "soon", "v"), "'soon' is no time"),
+    (("send", "--to", "t", "--at", "soon", "v"), "'soon' is not a time"),
     (("send", "--to", "t", "--at", "now", "--after", "1s", "v"), "not allowed with argument --at"),
     (("send", "--to", "no topic", "--at", "now", "v"), "'no topic' cannot be a topic"),
     (("send", "--to", "t", "--at", "now", "--header", "delay-to:x", "v"), "begins with delay-"),
@@ -308,7 +308,7 @@ def stamped(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 BAD = [
     ("no JSON", "JSON is malformed"),
     ('{"id": "a"}', "missing required field"),
-    ({"to": "no topic", "headers": [["delay-nothing", "x"]]}, "there is no header 'delay-nothing'"),
+    ({"to": "no topic", "headers": [["delay-nothing", "x"]]}, "the header 'delay-nothing' is unknown"),
     ({"id": ""}, "delay-id has 0 bytes"),
 ]
 

@@ -219,7 +219,7 @@ def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> No
         ({"act": "cancel", "filter": {"two": "orders"}, "confirm": 7}, 400, "filter should be an object"),
         ({"act": "reschedule", "filter": {}, "confirm": 7}, 400, "needs at or after"),
         ({"act": "cancel", "filter": {}, "confirm": 7, "after": 5}, 400, "nothing else takes them"),
-        ({"act": "cancel", "filter": {"due_to": "soon"}, "confirm": 7}, 400, "is no time"),
+        ({"act": "cancel", "filter": {"due_to": "soon"}, "confirm": 7}, 400, "is not a time"),
     ],
 )
 def test_a_job_that_makes_no_sense_is_refused(

@@ -36,5 +36,5 @@ def test_ids_of_a_teams_input_have_their_full_names() -> None:
 
 
 def test_nonsense_is_said_to_be_so() -> None:
-    with pytest.raises(OptionInvalid, match="--namespaces: 'Orders' is no name of a namespace"):
+    with pytest.raises(OptionInvalid, match="--namespaces: 'Orders' is not the name of a namespace"):
         other_inputs(options("", "orders-delays=Orders"))

@@ -184,7 +184,7 @@ def test_another_dialects_messages_are_judged_and_rescued_as_native_requests(
     said_so = capsys.readouterr().out
     assert "3 lost, 2 of them sent again\n1 are not: their ids have been scheduled or cancelled since" in said_so
     assert rescue.run(context, ledger) == 0, "all of it is settled"
-    with pytest.raises(OptionInvalid, match="--inputs a=klingon: the dialects are native"):
+    with pytest.raises(OptionInvalid, match="--inputs a=klingon: 'klingon' is not a dialect; the dialects are native"):
         rescue.run(context, options(str(tmp_path), "--inputs", "a=klingon"))
 
 

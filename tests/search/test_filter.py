@@ -127,7 +127,7 @@ def test_blanks_around_times_and_yes_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ({"due_from": "soon"}, "due_from='soon' is no time"),
+        ({"due_from": "soon"}, "due_from='soon' is not a time"),
         ({"to": "x" * 2_000}, "at most 1024"),
         ({"namespace": "shop"}, "there is no namespace 'shop'; they are billing, gateway, orders"),
         ({"namespace": "orders"}, "there is no namespace 'orders'; DELAY_NAMESPACES has none"),

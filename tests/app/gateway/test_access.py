@@ -172,7 +172,7 @@ async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: P
 async def test_an_id_that_is_too_long_with_its_namespace_is_said_to_be_so(site: Site, method: str) -> None:
     status, body = await site.ask(f"{method} /v1/messages/{'x' * 252}", SHOP, json={"after": "PT2H"})
     assert (status, body["type"]) == (422, "/problems/bad-id")
-    assert "delay-id has 257 bytes with its namespace, shop/" in body["detail"]
+    assert "delay-id has 257 bytes with its namespace (shop/)" in body["detail"]
 
 
 MESSAGE = {"after": "PT1H", "value": "x"}

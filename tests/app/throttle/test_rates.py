@@ -28,7 +28,7 @@ def test_a_rate_is_messages_by_a_unit_of_time(text: str, rate: Rate) -> None:
     "text", ["", "500", "/s", "500/d", "-1/s", "0/s", "5/s burst", "5/s burst x", "2000000/s", "5e3/s"]
 )
 def test_what_is_no_rate_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no rate\. Write|a rate is above 0"):
+    with pytest.raises(ValueError, match=r"is not a rate\. Use|a rate must be above 0"):
         parse_rate(text)
 
 
@@ -46,12 +46,12 @@ def test_destinations_have_rates() -> None:
     ("text", "why"),
     [
         ("emails", "is not of the form destination=rate"),
-        ("emails=", "is no rate"),
-        ("e mails=5/s", "is no destination"),
-        ("https://host/path=5/s", "is no destination"),
-        ("https://user@host=5/s", "is no destination"),
-        ("a/b/c=5/s", "is no destination"),
-        ("/b=5/s", "is no destination"),
+        ("emails=", "is not a rate"),
+        ("e mails=5/s", "is not a destination"),
+        ("https://host/path=5/s", "is not a destination"),
+        ("https://user@host=5/s", "is not a destination"),
+        ("a/b/c=5/s", "is not a destination"),
+        ("/b=5/s", "is not a destination"),
         ("emails=5/s,emails=6/s", "emails has two rates"),
     ],
 )

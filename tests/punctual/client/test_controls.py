@@ -28,12 +28,12 @@ def test_a_cap_may_be_lifted_and_all_taken_back() -> None:
 
 
 def test_what_workers_would_pass_over_is_refused() -> None:
-    with pytest.raises(InvalidDestinationError, match="is no destination"):
+    with pytest.raises(InvalidDestinationError, match="is not a destination"):
         control("https://host/path", paused=True)
-    with pytest.raises(InvalidDestinationError, match="is no destination"):
+    with pytest.raises(InvalidDestinationError, match="is not a destination"):
         no_control("a b")
     with pytest.raises(InvalidDueTimeError, match="no time zone"):
         control("orders", paused=True, until=datetime(2030, 1, 1))  # noqa: DTZ001 - on purpose
-    with pytest.raises(InvalidOptionError, match="is no rate"):
+    with pytest.raises(InvalidOptionError, match="is not a rate"):
         control("orders", paused=False, rate="fast")
     assert control("orders", paused=True, until=datetime(2030, 1, 1, tzinfo=UTC)).value

@@ -85,5 +85,7 @@ def test_ids_on_a_teams_input_go_home_by_their_full_names() -> None:
         *(b"orders/42", b"orders/42", b"orders-delays-3-7", b"orders-more-3-7")
     ]
     assert Connection("127.0.0.1:1", "delay-requests", (), timedelta(seconds=1), {}).full(b"42") == b"42"
-    with pytest.raises(InvalidIdError, match="delay-id has 257 bytes with its namespace, orders/, it can have 256"):
+    with pytest.raises(
+        InvalidIdError, match=r"delay-id has 257 bytes with its namespace \(orders/\). The maximum is 256"
+    ):
         team.full(b"x" * 250)

@@ -211,10 +211,10 @@ def test_a_series_is_asked_for_as_the_headers_say_it() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"every": timedelta(milliseconds=5)}, "the shortest interval"),
-        ({"cron": "30 25 * * *"}, "its hour cannot be"),
+        ({"every": timedelta(milliseconds=5)}, "the minimum interval"),
+        ({"cron": "30 25 * * *"}, "its hour is invalid"),
         ({"cron": "@daily", "zone": "Europe/Berln"}, "the nearest is Europe/Berlin"),
-        ({"zone": "UTC", "at": datetime(2030, 1, 1, tzinfo=UTC)}, "when does the message recur?"),
+        ({"zone": "UTC", "at": datetime(2030, 1, 1, tzinfo=UTC)}, "which says when the message recurs."),
     ],
 )
 def test_a_series_that_cannot_be_is_refused_in_the_workers_words(options: dict[str, Any], says: str) -> None:

@@ -228,30 +228,30 @@ def test_schedules_are_five_or_six_fields_or_a_name(text: str, fields: str) -> N
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is no schedule. Write 5 fields, minute, hour, day of month, month and day of week, or 6"),
-        ("* * * *", "is no schedule. Write 5 fields"),
-        ("* * * * * * *", "is no schedule. Write 5 fields"),
-        ("\u0661 * * * *", "is no schedule. Write 5 fields"),
-        ("1," * 200 + "1 * * * *", "is no schedule. Write 5 fields"),
+        ("", "is not a schedule. Use 5 fields (minute, hour, day of month, month, day of week), or 6"),
+        ("* * * *", "is not a schedule. Use 5 fields"),
+        ("* * * * * * *", "is not a schedule. Use 5 fields"),
+        ("\u0661 * * * *", "is not a schedule. Use 5 fields"),
+        ("1," * 200 + "1 * * * *", "is not a schedule. Use 5 fields"),
         (
             "60 * * * *",
-            "'60 * * * *' is no schedule: its minute cannot be. See docs/reference/recurring-messages.md",
+            "'60 * * * *' is not a schedule: its minute is invalid. See docs/reference/recurring-messages.md",
         ),
-        ("60 * * * * *", "is no schedule: its second cannot be"),
-        ("0 24 * * *", "is no schedule: its hour cannot be"),
-        ("0 0 32 * *", "is no schedule: its day-of-month cannot be"),
-        ("0 0 * 13 *", "is no schedule: its month cannot be"),
-        ("0 0 * * 8", "is no schedule: its day-of-week cannot be"),
-        ("0 0 ? * *", "is no schedule: its day-of-month cannot be"),
-        ("*/0 * * * *", "is no schedule: its minute cannot be"),
-        ("0 0 30 2 *", "'0 0 30 2 *' has no occurrence: its months have no such day"),
-        ("0 0 31 4,6 *", "has no occurrence: its months have no such day"),
-        ("@reboot", "'@reboot' is no name of a schedule. There are @hourly, @daily, @midnight"),
-        ("@Daily", "is no name of a schedule"),
+        ("60 * * * * *", "is not a schedule: its second is invalid"),
+        ("0 24 * * *", "is not a schedule: its hour is invalid"),
+        ("0 0 32 * *", "is not a schedule: its day-of-month is invalid"),
+        ("0 0 * 13 *", "is not a schedule: its month is invalid"),
+        ("0 0 * * 8", "is not a schedule: its day-of-week is invalid"),
+        ("0 0 ? * *", "is not a schedule: its day-of-month is invalid"),
+        ("*/0 * * * *", "is not a schedule: its minute is invalid"),
+        ("0 0 30 2 *", "'0 0 30 2 *' never occurs: none of its months has that day"),
+        ("0 0 31 4,6 *", "never occurs: none of its months has that day"),
+        ("@reboot", "'@reboot' is not the name of a schedule. Use one of @hourly, @daily, @midnight"),
+        ("@Daily", "is not the name of a schedule"),
     ],
 )
 def test_what_is_no_schedule_is_refused_with_a_sentence(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=r"schedule|occurrence") as raised:
+    with pytest.raises(ValueError, match=r"schedule|occurs") as raised:
         parse(text)
 
     assert says in str(raised.value)

@@ -56,12 +56,12 @@ def test_users_headers_come_first_in_a_delivery_and_are_told_to_a_callback(diale
         ("", "the dialects are native"),
         ("airtel:orders", "airtel takes nothing after its name"),
         ("etf1:PT1S:orders", "etf1 takes grace after its name"),
-        ("etf1:soon", "'soon' is no duration"),
-        ("spring", "spring needs the topic that its messages go to: spring:orders"),
-        ("spring:", "no topic can have the name ''"),
-        ("deliver-after:or ders", "no topic can have the name 'or ders'"),
-        ("publish-after:orders:", "a header's name is needed that does not begin with delay-, not ''"),
-        ("publish-after:orders:delay-at", "a header's name is needed that does not begin with delay-"),
+        ("etf1:soon", "'soon' is not a duration"),
+        ("spring", "spring needs a destination topic after its name: spring:orders"),
+        ("spring:", "'' is not a valid topic name"),
+        ("deliver-after:or ders", "'or ders' is not a valid topic name"),
+        ("publish-after:orders:", "'' is not a header name of yours. Use one that does not begin with delay-"),
+        ("publish-after:orders:delay-at", "is not a header name of yours. Use one that does not begin with delay-"),
     ],
 )
 def test_what_no_input_can_be_set_to_is_said_in_a_sentence(text: str, why: str) -> None:

@@ -55,7 +55,7 @@ def test_a_reschedule_has_its_own_and_other_commands_none() -> None:
 
 @pytest.mark.parametrize("name", ["delay_jitter", "delay_no_later"])
 def test_what_is_no_duration_is_refused_by_its_name(name: str) -> None:
-    with pytest.raises(Refusal, match=f"{name.replace('_', '-')}: '1sec' is no duration") as raised:
+    with pytest.raises(Refusal, match=f"{name.replace('_', '-')}: '1sec' is not a duration") as raised:
         native.decode(Log().record(delay_to="orders", delay_at=str(NOW), **{name: "1sec"}))
 
     assert raised.value.reason is Reason.MALFORMED

@@ -78,7 +78,7 @@ def test_json_of_more_bytes_than_are_read_is_too_large(dialect: str) -> None:
     refusal = refused(dialect, largest + b" ")
 
     assert refusal.reason is Reason.TOO_LARGE
-    assert "6,291,457 bytes of JSON, and at most 6,291,456 are read" in refusal.sentence
+    assert "6,291,457 bytes of JSON. The maximum is 6,291,456." in refusal.sentence
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_long_json_means_the_same_as_short_json(rest: str) -> None:
 
 def test_a_field_that_is_there_twice_is_found_however_it_is_written() -> None:
     refusal = refused("airtel", body("airtel", ',"\\u0074opic":"others"') + b" " * SHORT)
-    assert refusal.sentence == "`$.topic` is there twice. Send it once."
+    assert refusal.sentence == "`$.topic` is given twice. Send it once."
 
 
 def test_the_fields_of_an_object_are_its_last_values_and_the_names_that_come_again() -> None:

@@ -55,7 +55,7 @@ def test_a_name_inside_a_body_is_not_taken_for_a_field_that_is_there_twice() -> 
         body = f'{{"topic":"orders",{due}:["topic",{deep}]}}'
         assert decode(_name(base), replace(base, value=body.encode())).to == "orders"
         twice = body[:-1] + ',"topic":"others"}'
-        with pytest.raises(Refusal, match=r"`\$.topic` is there twice"):
+        with pytest.raises(Refusal, match=r"`\$.topic` is given twice"):
             decode(_name(base), replace(base, value=twice.encode()))
 
 

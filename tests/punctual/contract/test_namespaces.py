@@ -45,7 +45,9 @@ def test_what_is_shared_keeps_its_names() -> None:
 def test_a_full_name_is_no_longer_than_an_id_can_be() -> None:
     fits = "\u00e9" * 124
     assert _TEAMS.full("orders", fits) == f"orders/{fits}"
-    with pytest.raises(Refusal, match="delay-id has 257 bytes with its namespace, orders/, it can have 256") as refused:
+    with pytest.raises(
+        Refusal, match=r"delay-id has 257 bytes with its namespace \(orders/\). The maximum is 256"
+    ) as refused:
         _TEAMS.full("orders", f"{fits}xx")
     assert refused.value.reason is Reason.BAD_ID
 
@@ -60,12 +62,12 @@ def test_there_may_be_none() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a=Team", "'Team' is no name of a namespace"),
-        ("a=", "'' is no name of a namespace"),
-        ("-x", "'-x' is no name of a namespace"),
-        (f"a={'x' * 64}", "is no name of a namespace: 1 to 63 small letters"),
-        ("=x", "'=x' names no input"),
-        ("a=x,a=y", "'a=y' names an input that has a namespace already"),
+        ("a=Team", "'Team' is not the name of a namespace"),
+        ("a=", "'' is not the name of a namespace"),
+        ("-x", "'-x' is not the name of a namespace"),
+        (f"a={'x' * 64}", "is not the name of a namespace. Use 1 to 63 lower-case letters"),
+        ("=x", "'=x' has no input before the ="),
+        ("a=x,a=y", "'a=y' gives an input a second namespace"),
     ],
 )
 def test_what_names_no_namespace_is_said(text: str, why: str) -> None:

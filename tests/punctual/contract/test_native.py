@@ -225,7 +225,7 @@ def test_most_requests_are_read_in_one_pass() -> None:
 
 @pytest.mark.parametrize("policy", ["drop", "dead-letter"])
 def test_no_lateness_at_all_is_refused_where_it_would_deliver_nothing(policy: str) -> None:
-    with pytest.raises(Refusal, match=f"delay-max-late 0 beside delay-if-late {policy} delivers nothing"):
+    with pytest.raises(Refusal, match=f"delay-max-late 0 with delay-if-late {policy} delivers nothing"):
         decode(delay_to="orders", delay_at="1", delay_max_late="PT0S", delay_if_late=policy)
 
     assert decode(delay_to="orders", delay_at="1", delay_max_late="0").max_late_ms == 0

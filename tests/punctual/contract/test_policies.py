@@ -24,13 +24,13 @@ def test_each_policy_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("sooner 1", "there is no policy 'sooner', they are no-later, jitter, max-late, if-late, dedupe"),
+        ("sooner 1", "'sooner' is not a policy. Use no-later, jitter, max-late, if-late, dedupe"),
         ("jitter", "jitter needs a value after it"),
-        ("jitter 1 jitter 2", "jitter is there twice"),
-        ("jitter soon", "'soon' is no duration"),
-        ("if-late drop", "if-late needs max-late: late by how much?"),
-        ("max-late 1 if-late never", "if-late can be deliver, drop, dead-letter"),
-        (" ", "a policy and its value are needed, as in 'no-later PT10S'"),
+        ("jitter 1 jitter 2", "jitter is given twice"),
+        ("jitter soon", "'soon' is not a duration"),
+        ("if-late drop", "if-late needs max-late: the maximum lateness."),
+        ("max-late 1 if-late never", "if-late must be one of deliver, drop, dead-letter"),
+        (" ", "it has no policy. Write names and values, as in 'no-later PT10S'"),
     ],
 )
 def test_what_is_none_is_refused_with_a_sentence(text: str, why: str) -> None:

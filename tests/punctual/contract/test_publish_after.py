@@ -21,7 +21,7 @@ def test_the_headers_name_is_the_inputs_to_set() -> None:
 
     assert decode("publish-after:orders:after-ts", asked).due_ms == DUE
     refusal = refusal_of("publish-after:orders:after-ts", beside(asked, delay_after=b"1"))
-    assert refusal.sentence == "after-ts and delay-after are both there. Send one of them."
+    assert refusal.sentence == "after-ts and delay-after are both given. Send one of them."
 
 
 def test_the_last_header_counts_and_an_empty_one_says_nothing() -> None:

@@ -81,49 +81,55 @@ def test_utc_needs_no_zone() -> None:
 @pytest.mark.parametrize(
     ("said", "says"),
     [
-        ({"every": "PT1H", "cron": "@daily"}, "delay-every and delay-cron are both there. Send one of them."),
-        ({"count": "3"}, "delay-count needs delay-every or delay-cron: when does the message recur?"),
-        ({"zone": "UTC"}, "delay-zone needs delay-every or delay-cron: when does the message recur?"),
-        ({"every": "PT0.999S"}, "delay-every: 'PT0.999S' is less than a second, the shortest interval."),
-        ({"every": "0"}, "delay-every: '0' is less than a second, the shortest interval."),
+        ({"every": "PT1H", "cron": "@daily"}, "delay-every and delay-cron are both given. Send one of them."),
+        ({"count": "3"}, "delay-count needs delay-every or delay-cron, which says when the message recurs."),
+        ({"zone": "UTC"}, "delay-zone needs delay-every or delay-cron, which says when the message recurs."),
+        ({"every": "PT0.999S"}, "delay-every: 'PT0.999S' is less than a second, which is the minimum interval."),
+        ({"every": "0"}, "delay-every: '0' is less than a second, which is the minimum interval."),
         (
             {"every": "P1M"},
-            "delay-every: 'P1M' is no duration. Write 90s, 15m, 1h30m or 5d, milliseconds, or ISO",
+            "delay-every: 'P1M' is not a duration. Use 90s, 15m, 1h30m or 5d, milliseconds, or ISO",
         ),
         (
             {"every": "PT1H", "zone": "UTC"},
-            "delay-zone is for delay-cron: an interval is the same in every zone. Leave",
+            "delay-zone works only with delay-cron: an interval does not depend on the zone. Leave",
         ),
-        ({"cron": ""}, "delay-cron: '' is no schedule. Write 5 fields, minute, hour, day of month, month and day of"),
-        ({"cron": "0 25 * * *"}, "delay-cron: '0 25 * * *' is no schedule: its hour cannot be. See docs/reference/"),
-        ({"cron": "0 0 30 2 *"}, "delay-cron: '0 0 30 2 *' has no occurrence: its months have no such day."),
-        ({"cron": "@often"}, "delay-cron: '@often' is no name of a schedule. There are @hourly, @daily, "),
+        ({"cron": ""}, "delay-cron: '' is not a schedule. Use 5 fields (minute, hour, day of month, month, day of"),
+        (
+            {"cron": "0 25 * * *"},
+            "delay-cron: '0 25 * * *' is not a schedule: its hour is invalid. See docs/reference/",
+        ),
+        ({"cron": "0 0 30 2 *"}, "delay-cron: '0 0 30 2 *' never occurs: none of its months has that day."),
+        ({"cron": "@often"}, "delay-cron: '@often' is not the name of a schedule. Use one of @hourly, @daily, "),
         (
             {"cron": "@daily", "zone": "Europe/Berln"},
-            "delay-zone: 'Europe/Berln' is no zone that is known; the nearest is Europe/Berlin. Write an IANA name ",
+            "delay-zone: 'Europe/Berln' is not a known time zone; the nearest is Europe/Berlin. Use an IANA name ",
         ),
         (
             {"cron": "@daily", "zone": "+02:00"},
-            "delay-zone: '+02:00' is no zone that is known; the nearest is Etc/GMT-2, which is UTC+2. Write",
+            "delay-zone: '+02:00' is not a known time zone; the nearest is Etc/GMT-2, which is UTC+2. Use",
         ),
-        ({"cron": "@daily", "until": "soon"}, "delay-until: 'soon' is no time. Write epoch milliseconds, or RFC 3339"),
+        ({"cron": "@daily", "until": "soon"}, "delay-until: 'soon' is not a time. Use epoch milliseconds, or RFC 3339"),
         (
             {"cron": "@daily", "until": "2026-01-01T23:59:59Z"},
-            "delay-until: '2026-01-01T23:59:59Z' is before the first occurrence. Write a later time.",
+            "delay-until: '2026-01-01T23:59:59Z' is before the first occurrence. Use a later time.",
         ),
-        ({"every": "PT1H", "until": str(NOW)}, f"delay-until: '{NOW}' is before the first occurrence. Write a later"),
-        ({"every": "PT1H", "count": "0"}, "delay-count: '0' is no count of occurrences. Write a whole number of 1 or"),
-        ({"every": "PT1H", "count": "-1"}, "delay-count: '-1' is no count of occurrences."),
-        ({"every": "PT1H", "count": "1" * 10}, "delay-count: '1111111111' is no count of occurrences."),
+        ({"every": "PT1H", "until": str(NOW)}, f"delay-until: '{NOW}' is before the first occurrence. Use a later"),
+        ({"every": "PT1H", "count": "0"}, "delay-count: '0' is not a count of occurrences. Use a whole number, 1 or"),
+        ({"every": "PT1H", "count": "-1"}, "delay-count: '-1' is not a count of occurrences."),
+        ({"every": "PT1H", "count": "1" * 10}, "delay-count: '1111111111' is not a count of occurrences."),
         (
             {"every": "PT1H", "misfire": "drop"},
-            "delay-misfire: 'drop' is no policy. Write one of skip, catch-up, catch-up-last, and how late is not too ",
+            "delay-misfire: 'drop' is not a policy. Use one of skip, catch-up, catch-up-last, and optionally a maximum",
         ),
-        ({"every": "PT1H", "misfire": ""}, "delay-misfire: '' is no policy. Write one of skip, catch-up, "),
-        ({"every": "PT1H", "misfire": "skip "}, "delay-misfire: '' is no duration. Write 90s"),
-        ({"every": "PT1H", "misfire": "skip 1 h"}, "delay-misfire: '1 h' is no duration."),
-        ({"every": "PT1H", "misfire": "skip 0"}, "delay-misfire: 'skip 0' delivers nothing, for all is a little late"),
-        ({"every": "PT1H", "jitter": "1sec"}, "delay-jitter: '1sec' is no duration."),
+        ({"every": "PT1H", "misfire": ""}, "delay-misfire: '' is not a policy. Use one of skip, catch-up, "),
+        ({"every": "PT1H", "misfire": "skip "}, "delay-misfire: '' is not a duration. Use 90s"),
+        ({"every": "PT1H", "misfire": "skip 1 h"}, "delay-misfire: '1 h' is not a duration."),
+        (
+            {"every": "PT1H", "misfire": "skip 0"},
+            "delay-misfire: 'skip 0' delivers nothing, because every message is a little late",
+        ),
+        ({"every": "PT1H", "jitter": "1sec"}, "delay-jitter: '1sec' is not a duration."),
     ],
 )
 def test_what_is_wrong_is_refused_with_a_sentence(said: dict[str, str], says: str) -> None:
@@ -136,7 +142,7 @@ def test_what_is_wrong_is_refused_with_a_sentence(said: dict[str, str], says: st
 
 
 def test_a_first_time_beyond_all_calendars_is_refused() -> None:
-    with pytest.raises(Refusal, match="delay-cron: '@daily' has no occurrence"):
+    with pytest.raises(Refusal, match="delay-cron: '@daily' never occurs"):
         asked(10**15 - 1, cron="@daily")
 
 

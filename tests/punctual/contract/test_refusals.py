@@ -21,7 +21,7 @@ def refusal(*headers: tuple[str, bytes | None]) -> Refusal:
         ([AT], "missing-destination", "delay-to is missing: name the topic to deliver to."),
         ([AT, ("delay-to", b"")], "missing-destination", "delay-to is missing: name the topic to deliver to."),
         ([AT, ("delay-to", None)], "missing-destination", "delay-to is missing: name the topic to deliver to."),
-        ([TO], "missing-due", "delay-at or delay-after is missing: when is it due?"),
+        ([TO], "missing-due", "delay-at or delay-after is missing. Set one of them."),
         (
             [AT, ("Delay-To", b"orders")],
             "missing-destination",
@@ -37,67 +37,75 @@ def refusal(*headers: tuple[str, bytes | None]) -> Refusal:
         (
             [TO, AT, ("delay-after", b"1")],
             "ambiguous-due",
-            "delay-at and delay-after are both there. Send one of them.",
+            "delay-at and delay-after are both given. Send one of them.",
         ),
-        ([TO, AT, AT], "ambiguous-due", "the header delay-at is there twice. Send it once."),
+        ([TO, AT, AT], "ambiguous-due", "the header delay-at is given twice. Send it once."),
         (
             [TO, ("delay-after", b"1"), ("delay-after", b"1")],
             "ambiguous-due",
-            "the header delay-after is there twice. Send it once.",
+            "the header delay-after is given twice. Send it once.",
         ),
-        ([TO, TO, AT], "malformed", "the header delay-to is there twice. Send it once."),
+        ([TO, TO, AT], "malformed", "the header delay-to is given twice. Send it once."),
         (
             [TO, AT, ("delay-id", b"a"), ("delay-id", b"a")],
             "malformed",
-            "the header delay-id is there twice. Send it once.",
+            "the header delay-id is given twice. Send it once.",
         ),
         (
             [TO, ("delay-at", b"soon")],
             "malformed",
-            "delay-at: 'soon' is no time. Write epoch milliseconds, or RFC 3339 with a zone: 2030-01-31T08:00:00Z.",
+            "delay-at: 'soon' is not a time. Use epoch milliseconds, or RFC 3339 with a zone: 2030-01-31T08:00:00Z.",
         ),
         (
             [TO, ("delay-after", b"P1M")],
             "malformed",
-            "delay-after: 'P1M' is no duration. Write 90s, 15m, 1h30m or 5d, milliseconds, or ISO",
+            "delay-after: 'P1M' is not a duration. Use 90s, 15m, 1h30m or 5d, milliseconds, or ISO",
         ),
         ([TO, ("delay-at", b"1767225600000000")], "malformed", "more than 15 digits"),
-        ([TO, ("delay-at", None)], "malformed", "delay-at: '' is no time."),
+        ([TO, ("delay-at", None)], "malformed", "delay-at: '' is not a time."),
         ([TO, ("delay-at", b"\xff")], "malformed", "the header delay-at is not UTF-8."),
         ([("delay-to", b"\xff"), AT], "malformed", "the header delay-to is not UTF-8."),
         ([TO, AT, ("delay-id", b"\xff")], "bad-id", "the header delay-id is not UTF-8."),
-        ([TO, AT, ("delay-id", b"")], "bad-id", "delay-id has 0 bytes, it can have 1 to 256."),
-        ([TO, AT, ("delay-id", None)], "bad-id", "delay-id has 0 bytes, it can have 1 to 256."),
-        ([TO, AT, ("delay-id", b"x" * 257)], "bad-id", "delay-id has 257 bytes, it can have 1 to 256."),
-        ([TO, AT, ("delay-id", "ü".encode() * 129)], "bad-id", "delay-id has 258 bytes, it can have 1 to 256."),
-        ([("delay-op", b"cancel")], "bad-id", "cancel needs delay-id, the id of the message it is for."),
-        ([("delay-op", b"reschedule"), AT], "bad-id", "reschedule needs delay-id, the id of the message it is for."),
-        ([("delay-op", b"deliver-now")], "bad-id", "deliver-now needs delay-id, the id of the message it is for."),
-        ([("delay-op", b"reschedule"), ("delay-id", b"a")], "missing-due", "when is it due?"),
+        ([TO, AT, ("delay-id", b"")], "bad-id", "delay-id has 0 bytes. It must have 1 to 256."),
+        ([TO, AT, ("delay-id", None)], "bad-id", "delay-id has 0 bytes. It must have 1 to 256."),
+        ([TO, AT, ("delay-id", b"x" * 257)], "bad-id", "delay-id has 257 bytes. It must have 1 to 256."),
+        ([TO, AT, ("delay-id", "ü".encode() * 129)], "bad-id", "delay-id has 258 bytes. It must have 1 to 256."),
+        ([("delay-op", b"cancel")], "bad-id", "cancel needs delay-id: the id of the message to change."),
+        ([("delay-op", b"reschedule"), AT], "bad-id", "reschedule needs delay-id: the id of the message to change."),
+        ([("delay-op", b"deliver-now")], "bad-id", "deliver-now needs delay-id: the id of the message to change."),
+        (
+            [("delay-op", b"reschedule"), ("delay-id", b"a")],
+            "missing-due",
+            "delay-at or delay-after is missing. Set one of them.",
+        ),
         (
             [TO, AT, ("delay-op", b"replace")],
             "malformed",
-            "delay-op is 'replace', it can be schedule, cancel, reschedule, deliver-now, pause, resume.",
+            "delay-op is 'replace'. It must be one of schedule, cancel, reschedule, deliver-now, pause, resume.",
         ),
-        ([TO, AT, ("delay-op", b"")], "malformed", "delay-op is '', it can be"),
+        ([TO, AT, ("delay-op", b"")], "malformed", "delay-op is ''. It must be one of"),
         ([TO, AT, ("delay-to-partition", b"-1")], "malformed", "must be a whole number in ASCII digits."),
-        ([TO, AT, ("delay-to-partition", b"")], "malformed", "delay-to-partition is '', it must be a whole number"),
+        ([TO, AT, ("delay-to-partition", b"")], "malformed", "delay-to-partition is ''. It must be a whole number"),
         ([TO, AT, ("delay-to-partition", b"1" * 16)], "malformed", "must be a whole number in ASCII digits."),
         ([TO, AT, ("delay-to-partition", "٣".encode())], "malformed", "must be a whole number in ASCII digits."),
         (
             [("delay-op", b"cancel"), ("delay-id", b"a"), ("delay-if-due", b"2030-01-31T08:00:00Z")],
             "malformed",
-            "delay-if-due is '2030-01-31T08:00:00Z', it must be a whole number in ASCII digits.",
+            "delay-if-due is '2030-01-31T08:00:00Z'. It must be a whole number in ASCII digits.",
         ),
-        ([TO, AT, ("delay-max-late", b"a while")], "malformed", "delay-max-late: 'a while' is no duration."),
+        ([TO, AT, ("delay-max-late", b"a while")], "malformed", "delay-max-late: 'a while' is not a duration."),
         ([TO, AT, ("delay-max-late", b"P" + b"9" * 30 + b"D")], "malformed", "is too long"),
-        ([TO, AT, ("delay-dedupe", b"P1Y")], "malformed", "delay-dedupe: 'P1Y' is no duration."),
+        ([TO, AT, ("delay-dedupe", b"P1Y")], "malformed", "delay-dedupe: 'P1Y' is not a duration."),
         (
             [TO, AT, ("delay-max-late", b"1"), ("delay-if-late", b"shrug")],
             "malformed",
-            "delay-if-late can be deliver, drop, dead-letter.",
+            "delay-if-late must be one of deliver, drop, dead-letter.",
         ),
-        ([TO, AT, ("delay-if-late", b"drop")], "malformed", "delay-if-late needs delay-max-late: late by how much?"),
+        (
+            [TO, AT, ("delay-if-late", b"drop")],
+            "malformed",
+            "delay-if-late needs delay-max-late: the maximum lateness.",
+        ),
     ],
 )
 def test_what_is_wrong_has_a_code_and_a_sentence(
@@ -116,7 +124,7 @@ def test_an_unknown_delay_header_is_a_slip_of_the_pen_not_the_users(name: str) -
 
     assert refused.reason == "malformed"
     assert refused.sentence.startswith(
-        f"there is no header {name!r}. Headers that begin with 'delay-' are Punctual's own: rename yours, or see "
+        f"the header {name!r} is unknown. Names that begin with 'delay-' are reserved: rename yours, or see "
         "docs/reference/records.md for the names."
     )
 
@@ -160,5 +168,5 @@ def test_only_what_the_cold_tier_sends_back_is_marked_as_that(headers: list[tupl
     assert found.reason == "malformed"
     assert found.sentence.startswith("delay-parked is '")
     assert found.sentence.endswith(
-        "only what the cold tier sends back has it, a schedule with delay-id, delay-source and two times. Leave it out."
+        "It is only for the cold tier, on a schedule with delay-id, delay-source and two times. Leave it out."
     )

@@ -128,7 +128,7 @@ def test_the_last_attempt_is_the_last() -> None:
     refused = refusal(("delay-attempt", b"8"), ("delay-error", "HTTPError: 503 näh".encode()), *ASKS)
     assert refused.reason == "attempts-exhausted"
     assert refused.sentence == (
-        "8 attempts have failed and delay-max-attempts is 8, the last with: HTTPError: 503 näh. Put right what fails, "
+        "8 attempts have failed and delay-max-attempts is 8, the last with: HTTPError: 503 näh. Fix the cause, "
         "then send it again without delay-attempt."
     )
 
@@ -153,14 +153,14 @@ def test_a_retry_is_the_same_after_the_forwards_topic() -> None:
 @pytest.mark.parametrize(
     ("headers", "reason", "says"),
     [
-        ([*ASKS, ("delay-at", b"1")], "ambiguous-due", "delay-retry and delay-at are both there. Send one of them."),
-        ([*ASKS, ("delay-after", b"1")], "ambiguous-due", "delay-retry and delay-after are both there."),
+        ([*ASKS, ("delay-at", b"1")], "ambiguous-due", "delay-retry and delay-at are both given. Send one of them."),
+        ([*ASKS, ("delay-after", b"1")], "ambiguous-due", "delay-retry and delay-after are both given."),
         (ASKS[1:], "missing-destination", "delay-to is missing"),
         ([ASKS[0], ASKS[2], ("delay-after", b"1")], "malformed", "delay-max-attempts needs delay-retry"),
-        ([*ASKS, ("delay-attempt", b"-1")], "malformed", "delay-attempt: '-1' is no count of attempts."),
-        ([*ASKS[:2], ("delay-max-attempts", b"many")], "malformed", "delay-max-attempts: 'many' is no count"),
-        ([ASKS[0], ("delay-after", b"1"), ("delay-attempt", b"x")], "malformed", "delay-attempt: 'x' is no count"),
-        ([*ASKS, ASKS[1]], "malformed", "the header delay-retry is there twice."),
+        ([*ASKS, ("delay-attempt", b"-1")], "malformed", "delay-attempt: '-1' is not a count of attempts."),
+        ([*ASKS[:2], ("delay-max-attempts", b"many")], "malformed", "delay-max-attempts: 'many' is not a count"),
+        ([ASKS[0], ("delay-after", b"1"), ("delay-attempt", b"x")], "malformed", "delay-attempt: 'x' is not a count"),
+        ([*ASKS, ASKS[1]], "malformed", "the header delay-retry is given twice."),
         ([ASKS[0], ("Delay-Retry", b"")], "missing-due", "'Delay-Retry' is not 'delay-retry'"),
         *(
             ([ASKS[0], ("delay-retry", text)], "malformed", "delay-retry: ")
