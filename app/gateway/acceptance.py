@@ -120,7 +120,7 @@ class Acceptance:
         """Return the namespace of a caller's ids on an input. Raises Problem if the input is another's."""
         of_input = self._settings.namespaces.of_topic(topic)
         if caller.namespace and caller.namespace != of_input and (of_input or own_ids):
-            sentence = f"The input {topic} is not of the namespace {caller.namespace}, to which this token is bound."
+            sentence = f"This token is restricted to the namespace {caller.namespace}; the input {topic} is not in it."
             raise Problem("forbidden", sentence)
         return caller.namespace or of_input
 
@@ -134,7 +134,7 @@ class Acceptance:
         """Return a new id, that lives where its key does, or where the draft says. Raises Problem."""
         settings, asked = self._settings, draft.partition
         if asked is not None and asked >= settings.partitions:
-            sentence = f"partition_id is {asked}, and partitions are 0 to {settings.partitions - 1}."
+            sentence = f"partition_id is {asked}. Partitions are 0 to {settings.partitions - 1}."
             raise Problem("malformed", sentence, [Fault("#/partition_id", sentence)])
         wanted = asked
         if wanted is None and draft.key is not None:
@@ -166,7 +166,7 @@ def _without_id(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
 def _refuse_parked(headers: Headers) -> None:
     """Refuse what only the cold tier says. Raises Refusal."""
     if any(name == names.PARKED for name, _ in headers):
-        raise Refusal(Reason.MALFORMED, f"{names.PARKED} is what the cold tier says, and nobody else. Leave it out.")
+        raise Refusal(Reason.MALFORMED, f"{names.PARKED} is only for the cold tier. Leave it out.")
 
 
 def _asked_at(headers: Headers, now_ms: int) -> Headers:
@@ -183,7 +183,7 @@ def _check_size(draft: Draft, caller: Caller) -> None:
     """Refuse what is larger than a caller's messages may be. Raises Refusal."""
     size = len(draft.key or b"") + len(draft.value or b"")
     if caller.max_message_bytes and size > caller.max_message_bytes:
-        sentence = f"the message has {size} bytes, and those of {caller.name} may have {caller.max_message_bytes}."
+        sentence = f"the message has {size} bytes. The maximum for {caller.name} is {caller.max_message_bytes}."
         raise Refusal(Reason.TOO_LARGE, sentence)
 
 

@@ -57,7 +57,7 @@ class Admission:
         name = self._namespace(one)
         if one.asked.op != "schedule" or name not in full:
             return None
-        sentence = f"As much of the namespace {name} waits as may, by DELAY_QUOTAS. Send it again when some has gone."
+        sentence = f"The namespace {name} has used up its quota in DELAY_QUOTAS. Send it again later."
         return Problem("quota", sentence, headers=_LATER)
 
     def _judged(self, one: Accepted) -> Problem | None:
@@ -78,7 +78,9 @@ class Admission:
         if changelog is None or asked.to in (*rules.get(asked.input, ()), *rules.get("*", ())):
             return
         if self._own.neighbours.there(changelog):
-            sentence = f"{asked.to!r} is an internal topic of the installation with {changelog}. Deliver to yours."
+            sentence = (
+                f"{asked.to!r} is an internal topic of the installation with {changelog}. Use a topic of your own."
+            )
             raise Refusal(Reason.NOT_ALLOWED, sentence)
 
 

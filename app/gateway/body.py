@@ -14,7 +14,7 @@ JSON: Final = ("application/json",)
 def check_type(request: web.Request, types: Collection[str] = JSON) -> None:
     """Refuse a body of another media type, or of none: browsers let pages of other sites send such. Raises Problem."""
     if "Content-Type" not in request.headers or request.content_type not in types:
-        sentence = f"The body should be {' or '.join(types)}, not {request.content_type:.64}."
+        sentence = f"The body must be {' or '.join(types)}, not {request.content_type:.64}."
         raise Problem("unsupported-media-type", sentence, headers={"Accept": ", ".join(types)})
 
 

@@ -22,7 +22,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
 @web.middleware
 async def _no_strangers(request: web.Request, handler: Handler) -> web.StreamResponse:
     if request.method not in SAFE and from_elsewhere(request):
-        raise Problem("forbidden", "This comes from a page of another site, by its reader's browser.")
+        raise Problem("forbidden", "The request comes from a web page of another site, which is not allowed.")
     return await handler(request)
 
 
@@ -38,7 +38,7 @@ def _only_under(settings: Settings) -> Middleware:
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not is_under(request, names):
             sentence = (
-                "Nothing is served here under this name. Add it to DELAY_WEB_HOSTS if it is right, or set tokens."
+                "The gateway does not accept this host name. Add it to DELAY_WEB_HOSTS if it is yours, or set tokens."
             )
             raise Problem("misdirected", sentence)
         return await handler(request)

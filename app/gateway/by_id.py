@@ -107,7 +107,7 @@ class View:
             id_.encode()
             return self._settings.namespaces.full(caller_of(request).namespace, id_)
         except UnicodeEncodeError as error:
-            raise Problem("unknown-message", "An id is UTF-8, and this one is not.") from error
+            raise Problem("unknown-message", "The ID is not UTF-8.") from error
         except Refusal as refusal:
             raise Problem(refusal.reason.value, refusal.sentence) from refusal
 
@@ -163,7 +163,7 @@ def _if_due(request: web.Request) -> bytes | None:
         return None
     match = _TAG.fullmatch(said[0].strip()) if len(said) == 1 else None
     if match is None:
-        sentence = "If-Match should be one entity tag, as ETag had it: the due time in epoch milliseconds, in quotes."
+        sentence = "If-Match must be one entity tag, as in ETag: the due time in epoch milliseconds, in quotes."
         raise Problem("changed" if len(said) == 1 and "," not in said[0] else "bad-request", sentence)
     return match[1].encode()
 
@@ -171,11 +171,14 @@ def _if_due(request: web.Request) -> bytes | None:
 def _unheard(done: Done, events: str = "on") -> web.Response:
     """Answer with an order of which it is not known yet what comes of it."""
     if done.taken.spooled:
-        outcome, sentence = "spooled", "It is on this gateway's disk, and holds from when it came: Kafka is away."
+        outcome, sentence = (
+            "spooled",
+            "It is on this gateway's disk, because Kafka is down. It takes effect as of its arrival.",
+        )
     elif events == "off":
-        outcome, sentence = "sent", "It is sent. What comes of it nobody tells: events are switched off."
+        outcome, sentence = "sent", "It is sent. Its outcome is not reported, because events are off (DELAY_EVENTS)."
     else:
-        outcome, sentence = "pending", "It is sent, and holds. What has come of it nobody has told in time."
+        outcome, sentence = "pending", "It is sent and takes effect. Its outcome was not reported in time."
     return as_json(Order(id=done.id, outcome=outcome, sentence=sentence, source=done.source), 202)
 
 

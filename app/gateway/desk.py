@@ -112,5 +112,5 @@ class Desk:
 
 def spool_full(error: SpoolFull) -> Problem:
     """Return the problem that a full spool is."""
-    sentence = f"Kafka does not take it, and {error}. Send it again later, under the same id or key."
+    sentence = f"Kafka does not accept it, and {error}. Send it again later, with the same ID or key."
     return Problem("spool-full", sentence, headers={"Retry-After": str(error.retry_after_s)})

@@ -31,7 +31,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         raise
     except Exception:
         log.exception("%s %s has failed", request.method, request.path)
-        return _answer(request, Problem("internal", "The gateway has failed; its log says why."))
+        return _answer(request, Problem("internal", "The gateway failed; see its log."))
 
 
 def register(web_app: web.Application, _parts: object) -> None:
@@ -50,4 +50,4 @@ def of_status(error: web.HTTPException, asked: str) -> Problem:
     """Return the problem that an error of aiohttp's is."""
     kind = OF_STATUS.get(error.status, OF_STATUS[HTTPStatus.BAD_REQUEST])
     headers = {name: value for name, value in error.headers.items() if name == "Allow"}
-    return Problem(kind.name, f"{asked}: {error.reason}. GET /openapi.json says what there is.", headers=headers)
+    return Problem(kind.name, f"{asked}: {error.reason}. See GET /openapi.json.", headers=headers)

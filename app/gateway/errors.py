@@ -22,8 +22,9 @@ class GatewayPortUnusable(PunctualError):
     def __init__(self, host: str, port: int, error: OSError) -> None:
         """Name the address and what the system says."""
         super().__init__(
-            f"the gateway cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Give it a "
-            "DELAY_GATEWAY_PORT that is free and a HOST that is this machine's, or stop what listens there."
+            f"the gateway cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Set "
+            "DELAY_GATEWAY_PORT to a free port and HOST to an address of this machine, or stop the process that "
+            "listens there."
         )
 
 
@@ -33,7 +34,7 @@ class TokensMissing(PunctualError):
     def __init__(self, host: str) -> None:
         """Name the address that it would listen on."""
         super().__init__(
-            f"HOST={host}: others than this machine would reach the gateway, and nobody has to show a token. Set "
+            f"HOST={host}: other machines could reach the gateway without a token. Set "
             "DELAY_GATEWAY_TOKENS_FILE (docs/how-to/gateway-tokens.md), or keep HOST at 127.0.0.1."
         )
 
@@ -55,9 +56,9 @@ class SpoolForeign(PunctualError):
     def __init__(self, path: object, theirs: str, ours: str) -> None:
         """Name the directory, the installation that it belongs to and the one that is served here."""
         super().__init__(
-            f"the gateway's data directory {path} belongs to {theirs}, this gateway serves {ours}. What is in it was "
-            "acknowledged and waits for that installation: start a gateway for that one with it, and give this one a "
-            "directory of its own (DELAY_GATEWAY_DATADIR)."
+            f"the gateway's data directory {path} belongs to {theirs}, but this gateway serves {ours}. The "
+            "directory contains acknowledged messages for that installation: start a gateway of that installation with "
+            "it, and give this gateway its own directory (DELAY_GATEWAY_DATADIR)."
         )
 
 
@@ -67,9 +68,9 @@ class SpoolUnusable(PunctualError):
     def __init__(self, path: object, error: object) -> None:
         """Name the directory and what is wrong with it."""
         super().__init__(
-            f"the gateway's spool in {path} cannot be used: {error}. See that its disk is there, has room and can be "
-            "written (DELAY_GATEWAY_DATADIR says where it is). If it is damaged, keep a copy: what it holds was "
-            "acknowledged and is nowhere else. Then start the gateway with an empty directory."
+            f"the gateway's spool in {path} cannot be used: {error}. Check that its disk is mounted, has free space "
+            "and is writable (DELAY_GATEWAY_DATADIR is its directory). If the spool is damaged, keep a copy, because "
+            "its messages were acknowledged and exist nowhere else. Then start the gateway with an empty directory."
         )
 
 

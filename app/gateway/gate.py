@@ -33,7 +33,7 @@ class Gate:
         place = place_of(request)
         need: Need | None = "caller" if place is None else NEEDS.get(place)
         if need is None:
-            raise Problem("forbidden", f"Nobody is known to be allowed {place}, so nobody is.")
+            raise Problem("forbidden", f"No permission is configured for {place}, so it is refused.")
         if need == "open" or (need == "metrics" and self._metrics_open):
             return await handler(request)
         caller = self._caller(request)
@@ -48,7 +48,7 @@ class Gate:
         headers = self._rates.headers(caller, now_s)
         if wait_s:
             sentence = (
-                f"{caller.name} may send {caller.rate:g} requests a second to this gateway, {caller.burst} at once. "
+                f"{caller.name} may send {caller.rate:g} requests per second to this gateway, {caller.burst} at once. "
                 "Send them more slowly, or more messages in each."
             )
             raise Problem("rate", sentence, headers={**headers, "Retry-After": str(math.ceil(wait_s))})
@@ -68,15 +68,15 @@ class Gate:
         lines = request.headers.getall("Authorization", [])
         scheme, _, shown = lines[0].partition(" ") if lines else ("", "", "")
         if not lines:
-            raise _refused("This needs a token: Authorization: Bearer <token>.")
+            raise _refused("This needs a token. Send the header Authorization: Bearer <token>.")
         if len(lines) > 1 or scheme.lower() != "bearer":
-            raise _refused("This needs one header Authorization, with a bearer token.", "invalid_request")
+            raise _refused("This needs one Authorization header, with a bearer token.", "invalid_request")
         shown = shown.strip()
         found = None
         if len(shown) <= _LONGEST:
             found = self._tokens.caller(shown, asyncio.get_running_loop().time(), Clock.wall_ms())
         if found is None:
-            raise _refused("The token is none that is known here, or it has expired.", "invalid_token")
+            raise _refused("The token is unknown or has expired.", "invalid_token")
         return found
 
 

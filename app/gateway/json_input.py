@@ -43,7 +43,7 @@ def _decoded(read: Callable[[bytes], T], raw: bytes) -> T:
     except msgspec.DecodeError as error:
         raise Problem("bad-json", f"The body is not JSON: {error}.") from error
     except RecursionError as error:
-        raise Problem("bad-json", "The body is JSON in too many layers.") from error
+        raise Problem("bad-json", "The body is JSON with too many levels of nesting.") from error
 
 
 def check_text(raw: bytes) -> None:
@@ -51,7 +51,7 @@ def check_text(raw: bytes) -> None:
     try:
         raw.decode()
     except UnicodeDecodeError as error:
-        raise Problem("bad-json", f"The body is not UTF-8, and JSON is: {error}.") from error
+        raise Problem("bad-json", f"The body is not JSON in UTF-8: {error}.") from error
 
 
 def check_json(raw: bytes) -> None:
@@ -86,7 +86,7 @@ class Once:
         _, repeated = _decoded(json_fields.fields, raw)
         for name in self._names:
             if name in repeated:
-                sentence = f"{name} is there twice. Send it once."
+                sentence = f"{name} is given twice. Send it once."
                 raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
 
 

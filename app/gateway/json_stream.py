@@ -84,7 +84,7 @@ class Splitter:
         if not self._depth:
             self._check_between(place)
             if mark != b"{":
-                raise NotJson("Records are JSON objects, one after another, not in an array.")
+                raise NotJson("Send records as JSON objects, one after another, not in an array.")
 
     def _check_depth(self, place: int) -> None:
         if not self._depth:
@@ -92,4 +92,4 @@ class Splitter:
 
     def _check_between(self, end: int) -> None:
         if bytes(self._buffer[:end]).strip(SPACE):
-            raise NotJson("There is something else than JSON objects.")
+            raise NotJson("There is something other than JSON objects.")

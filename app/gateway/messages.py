@@ -60,7 +60,7 @@ class View:
             return answer(one)
         entries = json_input.decode(_ARRAY, raw)
         if len(entries) > self._most:
-            sentence = f"The batch has {len(entries)} messages, it can have {self._most}. Send it in parts."
+            sentence = f"The batch has {len(entries)} messages. The maximum is {self._most}. Split it."
             raise Problem("too-many-messages", sentence)
         results = await self._desk.hand_in(request, len(entries), lambda number: self._draft(bytes(entries[number])))
         return _batch(request, results)

@@ -67,6 +67,6 @@ async def _meaning(request: web.Request) -> web.Response:
     name = request.match_info["name"]
     kind = TYPES.get(name)
     if kind is None:
-        raise Problem("not-found", f"There is no type {name[:64]!r}; docs/reference/problems.md has all.")
+        raise Problem("not-found", f"There is no type {name[:64]!r}. See docs/reference/problems.md.")
     body = msgspec.json.encode(Meaning(kind.uri, kind.title, kind.status))
     return web.Response(body=body, content_type="application/json")

@@ -95,9 +95,7 @@ def _users(said: ShortForm) -> Headers:
     for place, (name, value) in enumerate(pairs):
         if name.startswith(names.PREFIX):
             where = pointer("headers", name if isinstance(said.headers, dict) else place)
-            sentence = (
-                f"The header {name} begins with {names.PREFIX}: what Punctual is told has fields of its own here."
-            )
+            sentence = f"The header {name} begins with {names.PREFIX}. Use the field for it instead."
             raise Problem("malformed", sentence, [Fault(where, sentence)])
         found.append((name, _bytes(value)))
     return found
@@ -118,7 +116,7 @@ def _value(raw: msgspec.Raw) -> bytes | None:
         try:
             return _base64.decode(text).base64
         except msgspec.DecodeError as error:
-            sentence = 'The value is {"base64": …}, but not with text that is base64 (RFC 4648, with its padding).'
+            sentence = 'The value is {"base64": …}, but its text is not base64 (RFC 4648, with padding).'
             raise Problem("malformed", sentence, [Fault(pointer("value", "base64"), sentence)]) from error
     try:
         return content(raw, "value")

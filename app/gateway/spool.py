@@ -89,7 +89,9 @@ class Spool:
         for sender in {self._sender(one) for one in batch}:
             if self._of[sender] >= self._most_bytes - self.bytes:
                 whose = sender or "messages without a namespace"
-                sentence = f"{whose} has its share of the spool's {self._most_bytes} bytes (DELAY_GATEWAY_SPOOL_BYTES)"
+                sentence = (
+                    f"the share of {whose} in the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)"
+                )
                 raise SpoolFull(sentence, _RETRY_AFTER_S)
 
     def _sender(self, submission: Submission) -> str:
@@ -99,9 +101,11 @@ class Spool:
     def check(self, size: int = 1) -> None:
         """Raise SpoolFull if records of so many bytes cannot be taken now."""
         if self.bytes + size > self._most_bytes:
-            raise SpoolFull(f"the spool has its {self._most_bytes} bytes (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S)
+            raise SpoolFull(
+                f"the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S
+            )
         if self.age_s * 1000 > self._most_age_ms:
-            raise SpoolFull("what waits in the spool is too old already (DELAY_GATEWAY_SPOOL_AGE)", _RETRY_AFTER_S)
+            raise SpoolFull("the oldest record in the spool is too old (DELAY_GATEWAY_SPOOL_AGE)", _RETRY_AFTER_S)
         if not self._room.enough():
             raise SpoolFull("the disk is full (DELAY_GATEWAY_MIN_FREE_DISK)", _RETRY_AFTER_S)
 
@@ -152,7 +156,7 @@ class Spool:
             self._count(place, -len(write.records), -write.size, None)
             self._share(write.sizes, -1)
             if not write.written.done():
-                write.written.set_exception(SpoolFull(f"the disk does not take it: {error}", _RETRY_AFTER_S))
+                write.written.set_exception(SpoolFull(f"the disk cannot store it: {error}", _RETRY_AFTER_S))
 
     # out -------------------------------------------------------------------------------------------------------------
     async def read(self, place: Place) -> list[Held]:

@@ -82,7 +82,9 @@ class SpoolStore:
         if known in (None, _FORMAT):
             return database
         database.close()
-        raise SpoolUnusable(self._path, f"its format is {known!r}, of another version; this one reads {_FORMAT!r}")
+        raise SpoolUnusable(
+            self._path, f"its format is {known!r}, from another version; this version reads {_FORMAT!r}"
+        )
 
     def shelves(self) -> dict[Place, Shelf]:
         """Return what there is of each place."""

@@ -44,13 +44,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Write a new token to stdout, and lines for DELAY_GATEWAY_TOKENS_FILE to stderr."""
     parser = argparse.ArgumentParser(
         prog="python -m app.gateway.token",
-        description="Makes a token for the gateway: the token goes to stdout and is kept nowhere, what belongs into "
-        "DELAY_GATEWAY_TOKENS_FILE goes to stderr.",
+        description="Make a token for the gateway. The token is printed to stdout and not stored; the lines for "
+        "DELAY_GATEWAY_TOKENS_FILE are printed to stderr.",
     )
     parser.add_argument("name", help="name of the user of the token: letters, digits, - and _")
     given = parser.parse_args(arguments)
     if not NAME.fullmatch(given.name):
-        parser.error("a name has 1 to 64 letters, digits, hyphens or underscores, the first a letter or a digit")
+        parser.error("use 1 to 64 letters, digits, hyphens or underscores, the first a letter or a digit")
     token = new_token()
     sys.stderr.write(
         f"[{given.name}]\n"

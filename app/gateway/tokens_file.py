@@ -84,13 +84,13 @@ def _entries(lines: list[Line]) -> list[Entry]:
     tables = _tables(lines)
     entries = [entry for name, table in tables.items() for entry in _of(name, table)]
     if not entries:
-        raise ValueError("it has no token: `python -m app.gateway.token NAME` makes one")
+        raise ValueError("it has no token. Make one with `python -m app.gateway.token NAME`")
     if len(entries) > _MOST:
-        raise ValueError(f"it has {len(entries)} tokens, there can be {_MOST}")
+        raise ValueError(f"it has {len(entries)} tokens. The maximum is {_MOST}")
     digests = [entry.digest for entry in entries]
     if len(set(digests)) < len(digests):
         twice = next(entry.caller.name for place, entry in enumerate(entries) if entry.digest in digests[:place])
-        raise ValueError(f"[{twice}]: one of its tokens is there twice")
+        raise ValueError(f"[{twice}]: one of its tokens is given twice")
     return entries
 
 
@@ -101,11 +101,11 @@ def _tables(lines: list[Line]) -> dict[str, _Table]:
     try:
         read = tomllib.loads("\n".join(text))
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"it is no TOML: {error}") from None
+        raise ValueError(f"it is not TOML: {error}") from None
     tables = {}
     for name, table in read.items():
         if not NAME.fullmatch(name):
-            raise ValueError(f"[{name[:64]}]: a name has 1 to 64 letters, digits, hyphens or underscores")
+            raise ValueError(f"[{name[:64]}]: use 1 to 64 letters, digits, hyphens or underscores as the name")
         try:
             tables[name] = msgspec.convert(table, _Table)
         except msgspec.ValidationError as error:
@@ -131,8 +131,10 @@ def _of(name: str, table: _Table) -> list[Entry]:
 
 def _entry(name: str, caller: Caller, token: _Token) -> Entry:
     if is_token(token.sha256):
-        raise ValueError(f"[{name}]: a token itself is in the file, where its sha256 should be: make another one")
+        raise ValueError(f"[{name}]: the file contains a token instead of its sha256. Make a new token")
     if not DIGEST.fullmatch(token.sha256):
-        raise ValueError(f"[{name}]: a sha256 is 64 digits from 0 to f; `python -m app.gateway.token {name}` makes one")
+        raise ValueError(
+            f"[{name}]: a sha256 has 64 digits from 0 to f. Make one with `python -m app.gateway.token {name}`"
+        )
     expires_ms = None if token.expires is None else int(token.expires.timestamp() * 1000)
     return Entry(bytes.fromhex(token.sha256), caller, expires_ms)

@@ -46,12 +46,12 @@ class Workers:
         home = home_partition(id_, self._settings.inputs, self._settings.partitions)
         report = self._reader.reports.get(home)
         if report is None:
-            sentence = f"No worker has reported partition {home} yet, where this id lives. Ask again."
+            sentence = f"No worker has reported partition {home} of this ID yet. Try again."
             raise Problem("unreachable", sentence, headers=_RETRY)
         owner = report.progress.worker
         try:
             found: Any = await self._peers.ask(owner, f"{LOCAL}/message", {"id": id_, "whole": "1"})
         except PeerSilent as error:
-            sentence = f"{owner} serves partition {home}, where this id lives, but {error}. Ask again."
+            sentence = f"{owner} serves partition {home} of this ID, but {error}. Try again."
             raise Problem("unreachable", sentence, headers=_RETRY) from error
         return None if found is None else msgspec.convert(found, Row)

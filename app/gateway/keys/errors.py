@@ -27,7 +27,7 @@ class KeyReused(KeyRefused):
 
     def __init__(self) -> None:
         """Say what to do."""
-        super().__init__("this Idempotency-Key came with another request within the last day: use a new key for it")
+        super().__init__("this Idempotency-Key was used for another request within the last day; use a new key")
 
 
 class KeyInProgress(KeyRefused):
@@ -37,7 +37,7 @@ class KeyInProgress(KeyRefused):
 
     def __init__(self, retry_after_s: int) -> None:
         """Say when its answer should be there."""
-        super().__init__("the first request with this Idempotency-Key is being carried out: ask again for its answer")
+        super().__init__("the first request with this Idempotency-Key is still in progress; try again for its answer")
         self.retry_after_s = retry_after_s
 
 
@@ -48,7 +48,7 @@ class KeysUnread(KeyRefused):
 
     def __init__(self, retry_after_s: int) -> None:
         """Say when to come again."""
-        super().__init__("this gateway has not read yet which keys there have been: ask again, or another gateway")
+        super().__init__("this gateway has not read all idempotency keys yet; try again, or use another gateway")
         self.retry_after_s = retry_after_s
 
 
@@ -60,4 +60,4 @@ class KeysUnwritable(KeyRefused):
 
     def __init__(self, why: object) -> None:
         """Say why it does not."""
-        super().__init__(f"the gateway cannot keep keys on its disk ({why}): ask again, or another gateway")
+        super().__init__(f"the gateway cannot store keys on its disk ({why}); try again, or use another gateway")

@@ -27,11 +27,11 @@ def key_of(lines: Sequence[str]) -> str | None:
     if not lines:
         return None
     if len(lines) > 1:
-        raise KeyMalformed(f"there are {len(lines)} headers {HEADER}: send one")
+        raise KeyMalformed(f"there are {len(lines)} {HEADER} headers; send one")
     found = _ITEM.fullmatch(lines[0])
     if found is None:
-        raise KeyMalformed(f'{HEADER} is a string in double quotes, of printable ASCII: {HEADER}: "8e03978e-40d5"')
+        raise KeyMalformed(f'{HEADER} must be a string of printable ASCII in double quotes: {HEADER}: "8e03978e-40d5"')
     key = _ESCAPED.sub(r"\1", found[1])
     if not 1 <= len(key) <= LONGEST:
-        raise KeyMalformed(f"{HEADER} has {len(key)} characters, it can have 1 to {LONGEST}")
+        raise KeyMalformed(f"{HEADER} has {len(key)} characters. It must have 1 to {LONGEST}")
     return key

@@ -54,14 +54,14 @@ class Keys:
         """Return why keys cannot be judged yet; None if they can, or if Kafka is down and they are judged without."""
         follower = self._follower
         down = follower.begun.is_set() and not follower.connected
-        return None if follower.caught_up.is_set() or down else "the gateway reads which keys there have been"
+        return None if follower.caught_up.is_set() or down else "the gateway is still reading its idempotency keys"
 
     def unwritable(self) -> str | None:
         """Return why the disk takes no key; None if it does."""
         if not self._room.enough():
-            return "less of the disk is free than DELAY_GATEWAY_MIN_FREE_DISK: no Idempotency-Key is taken"
+            return "less disk is free than DELAY_GATEWAY_MIN_FREE_DISK: requests with an Idempotency-Key are refused"
         failed = self._store.failed
-        return f"the disk takes no Idempotency-Key: {failed}" if failed else None
+        return f"the disk cannot store idempotency keys: {failed}" if failed else None
 
     def connected(self, writer: ReceiptWriter) -> None:
         """Write to the topic by a writer from now on."""

@@ -54,7 +54,10 @@ class Once:
         if HEADER not in request.headers or request.method in SAFE:
             return await handler(request)
         if place_of(request) not in _PLACES:
-            raise Problem("idempotency-key", f"{request.path} takes no {HEADER}. Give each record a header delay-id.")
+            raise Problem(
+                "idempotency-key",
+                f"{request.path} does not support {HEADER}. Give each record a delay-id header instead.",
+            )
         try:
             return await self._once(request, handler)
         except KeyRefused as refused:

@@ -301,12 +301,12 @@ async def test_one_team_leaves_room_in_the_spool_for_others(open_intake: Open, k
 
     for team, most in (("a", 16), ("b", 8)):
         before = intake.spool_records
-        with pytest.raises(SpoolFull, match=f"{team} has its share of the spool's 1048576 bytes"):
+        with pytest.raises(SpoolFull, match=f"the share of {team} in the spool of 1048576 bytes is full"):
             await fill(team)
         assert intake.spool_records - before == most
     await intake.close()
     intake = open_intake(**TEAMS)
-    with pytest.raises(SpoolFull, match="a has its share"):
+    with pytest.raises(SpoolFull, match="the share of a in the spool"):
         await intake.submit([message("a/more")])
     assert await intake.submit([message("c")]) == [Taken(spooled=True)]
     kafka.come_back()

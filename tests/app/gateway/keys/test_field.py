@@ -53,5 +53,5 @@ def test_anything_else_is_refused_without_showing_it(line: str) -> None:
 
 
 def test_two_keys_are_refused() -> None:
-    with pytest.raises(KeyMalformed, match="2 headers"):
+    with pytest.raises(KeyMalformed, match="2 Idempotency-Key headers"):
         key_of(['"a"', '"a"'])
