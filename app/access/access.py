@@ -64,7 +64,7 @@ def _oidc(settings: Settings) -> Oidc | None:
         why = f"it needs the extra 'oidc': {install_command('punctual-kafka-worker[oidc]')}"
         raise SettingInvalid("DELAY_WEB_OIDC_ISSUER", settings.web_oidc_issuer, why)
     if not settings.web_oidc_client_id:
-        raise SettingInvalid("DELAY_WEB_OIDC_CLIENT_ID", "''", "DELAY_WEB_OIDC_ISSUER needs the id of its client")
+        raise SettingInvalid("DELAY_WEB_OIDC_CLIENT_ID", "''", "DELAY_WEB_OIDC_ISSUER also needs a client ID")
     file = settings.web_oidc_client_secret_file
     if file and not os.access(file, os.R_OK):
         why = "there is no such file, or it cannot be read"

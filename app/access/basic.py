@@ -33,7 +33,7 @@ class TooManyFailures(Exception):
 
     def __init__(self, wait_s: float) -> None:
         """Say how long."""
-        super().__init__(f"too many failures to sign in: wait {wait_s:.0f} s")
+        super().__init__(f"too many failed logins; wait {wait_s:.0f} s")
         self.wait_s = wait_s
 
 

@@ -29,13 +29,15 @@ class RoleRules(msgspec.Struct, frozen=True):
             value, equals, said = pair.rpartition("=")
             role, at, within = said.strip().partition("@")
             if not equals or role not in ROLES:
-                raise ValueError(f"{pair!r} is not of the form value=role, the role one of {', '.join(ROLES)}")
+                raise ValueError(f"{pair!r} is not of the form value=role. The roles are {', '.join(ROLES)}")
             bound = namespaces_of(within, "+", namespaces) if at else None
             grants.setdefault(value.strip(), []).append(Grant(role, bound))
         if not grants:
-            raise ValueError("without it nobody may do anything: 'groups:sre=admin,support=operator,*=viewer'")
+            raise ValueError(
+                "without it, no user has a role. For example: 'groups:sre=admin,support=operator,*=viewer'"
+            )
         if not claim and set(grants) != {_EVERYBODY}:
-            raise ValueError("the claim is missing: 'groups:sre=admin'")
+            raise ValueError("it has no claim, as in 'groups:sre=admin'")
         return cls(claim, grants)
 
     def grant(self, claims: Mapping[str, Any]) -> Grant | None:
@@ -61,11 +63,11 @@ def _parted(text: str) -> tuple[str, str]:
     if text.startswith("["):
         claim, closed, pairs = text[1:].partition("]:")
         if not closed:
-            raise ValueError("']:' is missing after the claim: '[cognito:groups]:sre=admin'")
+            raise ValueError("']:' is missing after the claim, as in '[cognito:groups]:sre=admin'")
         return claim.strip(), pairs
     head = text.partition("=")[0]
     if head.count(":") > 1:
-        raise ValueError(f"{head!r} has more than one colon: put the claim in brackets, '[cognito:groups]:sre=admin'")
+        raise ValueError(f"{head!r} has more than one colon. Put the claim in brackets: '[cognito:groups]:sre=admin'")
     claim, _, pairs = text.partition(":") if ":" in head else ("", "", text)
     return claim.strip(), pairs
 

@@ -42,7 +42,7 @@ class Gate:
         need: Need | None = "viewer" if place is None else self._needs.get(place)
         match need:
             case None:
-                return refused(request, 403, f"no role is known to be enough for {place}, so nobody may do it")
+                return refused(request, 403, f"no role is configured for {place}, so it is refused")
             case "open" | "workers":
                 return await self._unnamed(request, handler, need)
             case role:
@@ -57,13 +57,13 @@ class Gate:
         if asker is None:
             return self._challenge(request, place)
         if asker.session and request.method not in SAFE and not told_whence(request):
-            return refused(request, 403, "a session acts from a browser alone; programs show a token or a password")
+            return refused(request, 403, "a session works only in a browser; programs need a token or a password")
         if not enough(asker.role, need):
             return refused(request, 403, f"this needs the role {need}, and {asker.name} is {asker.role}")
         if asker.bound and place is not None and place not in WITHIN:
             sentence = (
-                f"this is about the whole installation, and {asker.name} is bound to namespaces: "
-                "/api/v1/namespaces has what there is for them"
+                f"this concerns the whole installation, but {asker.name} is restricted to namespaces. "
+                "See /api/v1/namespaces for what is available"
             )
             return refused(request, 403, sentence)
         request[HOLDS] = self._holds(request, asker)
@@ -76,7 +76,7 @@ class Gate:
     async def _unnamed(self, request: web.Request, handler: Handler, need: Need) -> web.StreamResponse:
         """Answer everybody, or a worker, whose secret is looked at in app/search/between.py."""
         if need == "workers" and (self._basic or self._oidc) and not self._between:
-            sentence = "this is for the installation's workers: give all of them the same DELAY_WEB_SECRET"
+            sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
             return refused(request, 401, sentence)
         return await handler(request)
 
@@ -114,7 +114,7 @@ class Gate:
         ways = ["a user's name and password"] if self._basic else []
         ways += ["a bearer token of the provider", f"a session ({SIGN_IN})"] if self._oidc else []
         challenge = CHALLENGE if self._basic and (self._oidc is None or place == _PASSWORD or not api) else "Bearer"
-        sentence = f"this needs {' or '.join(ways)}; what was shown is missing, over or wrong"
+        sentence = f"this needs {' or '.join(ways)}. The login is missing, expired or wrong"
         return refused(request, 401, sentence, {"WWW-Authenticate": challenge})
 
 

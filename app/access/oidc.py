@@ -77,7 +77,7 @@ class Oidc:
         """Answer GET /sign-in/done: the provider has sent the browser back."""
         flow, query = self._flows.open(request.cookies.get(self._cookie, ""), Flow), request.query
         if flow is None or not self._belongs(flow, query):
-            return self._forgotten(_failed("again", "it does not belong to a sign-in that this browser has begun"))
+            return self._forgotten(_failed("again", "it does not belong to a login that this browser started"))
         if "error" in query:
             return self._forgotten(_failed("refused", f"the provider says {query['error']!r:.100}"))
         try:

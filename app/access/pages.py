@@ -12,10 +12,10 @@ from app.access.refusals import see
 #: What may be said, by the words that addresses have: nothing of an address is ever shown.
 _SAID: Final = {
     "out": "You have signed out.",
-    "again": "That sign-in was begun elsewhere, is over, or took too long. Sign in once more.",
-    "refused": "The provider has not let you in.",
-    "provider": "The provider does not answer as it should. The worker's log says why.",
-    "no-role": "You are known, but have no role here. Ask whoever runs this to give you one (DELAY_WEB_OIDC_ROLES).",
+    "again": "That login was started elsewhere, is already complete, or took too long. Sign in again.",
+    "refused": "The provider refused the login.",
+    "provider": "The provider did not respond as expected. See the worker's log.",
+    "no-role": "You are signed in, but have no role here. Ask your administrator for one (DELAY_WEB_OIDC_ROLES).",
 }
 
 

@@ -40,10 +40,12 @@ class Hash(msgspec.Struct, frozen=True, kw_only=True):
         """Read a hash. Raises ValueError with a sentence, which does not show it."""
         found = _FORM.fullmatch(text)
         if found is None:
-            raise ValueError("the hash is none that `python -m app.access.password` makes ($scrypt$ln=…)")
+            raise ValueError("the hash was not made by `python -m app.access.password` ($scrypt$ln=…)")
         ln, r, p = (int(part) for part in found.groups()[:3])
         if not (1 <= ln <= _MOST_LN and 1 <= r <= _MOST_R and 1 <= p <= _MOST_P):
-            raise ValueError(f"the hash takes more than a worker has: at most ln={_MOST_LN},r={_MOST_R},p={_MOST_P}")
+            raise ValueError(
+                f"the hash is too expensive for a worker. The maximum is ln={_MOST_LN},r={_MOST_R},p={_MOST_P}"
+            )
         return cls(ln=ln, r=r, p=p, salt=_bytes(found[4]), digest=_bytes(found[5]))
 
     @classmethod
@@ -82,9 +84,9 @@ def _asked() -> str:
     typed = sys.stdin.isatty()
     password = getpass.getpass("Password: ") if typed else sys.stdin.readline().rstrip("\n")
     if typed and getpass.getpass("Once more: ") != password:
-        raise ValueError("these are two different passwords; nothing was written")
+        raise ValueError("the two passwords differ; nothing was written")
     if len(password) < _LEAST:
-        raise ValueError(f"a password has at least {_LEAST} characters")
+        raise ValueError(f"a password needs at least {_LEAST} characters")
     return password
 
 
@@ -100,7 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--namespaces", metavar="NAME[,NAME…]", default="", help=said)
     given = parser.parse_args(arguments)
     if not re.fullmatch(r"[^\s:#]{1,64}", given.name) or not given.name.isprintable():
-        parser.error("a name has 1 to 64 characters, none of them a space, ':' or '#'")
+        parser.error("a name must have 1 to 64 characters without space, ':' or '#'")
     try:
         within = ",".join(map(namespace_name, given.namespaces.split(","))) if given.namespaces else ""
         password = _asked()

@@ -77,7 +77,7 @@ class Provider:
         answer = await self._ask("POST", metadata["token_endpoint"], data=form, headers=headers)
         token = answer.get("id_token")
         if not isinstance(token, str):
-            raise ProviderFailed("the provider gives no ID token: is `openid` among its client's scopes?")
+            raise ProviderFailed("the provider returned no ID token. Add `openid` to the scopes of its client")
         access = answer.get("access_token")
         return await self.verified(token, nonce=flow.nonce, access_token=access if isinstance(access, str) else "")
 
@@ -128,7 +128,7 @@ class Provider:
         """Return what the provider says of itself."""
         found = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         if found.get("issuer") != self._issuer:
-            raise ProviderFailed(f"the provider calls itself {found.get('issuer')!r:.200}, not {self._issuer!r}")
+            raise ProviderFailed(f"the provider's issuer is {found.get('issuer')!r:.200}, not {self._issuer!r}")
         for name in _ENDPOINTS:
             if not is_private(str(found.get(name))):
                 raise ProviderFailed(f"the provider's {name} is {found.get(name)!r:.200}")
@@ -150,11 +150,11 @@ class Provider:
             async with self._session.request(method, url, allow_redirects=False, **given) as answer:
                 body = await whole(answer.content, _LARGEST)
                 if body is None:
-                    raise ProviderFailed(f"the provider's answer is larger than {_LARGEST >> 10} KiB")
+                    raise ProviderFailed(f"the provider's response is larger than {_LARGEST >> 10} KiB")
                 found = msgspec.json.decode(body)
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, RecursionError) as error:
-            raise ProviderFailed(f"the provider does not answer as it should ({type(error).__name__})") from error
+            raise ProviderFailed(f"the provider did not respond as expected ({type(error).__name__})") from error
         if answer.status != 200 or not isinstance(found, dict):  # noqa: PLR2004 - OK
             why = found.get("error") if isinstance(found, dict) else ""
-            raise ProviderFailed(f"the provider answers {answer.status} {why!r:.100}")
+            raise ProviderFailed(f"the provider returned {answer.status} {why!r:.100}")
         return found

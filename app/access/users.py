@@ -68,7 +68,7 @@ def _users(namespaces: Collection[str], lines: list[Line]) -> dict[str, User]:
             raise ValueError(f"line {number} names {user.name} a second time")
         users[user.name] = user
     if not users:
-        raise ValueError("it has no user: `python -m app.access.password NAME ROLE` makes a line")
+        raise ValueError("it has no user. Make a line with `python -m app.access.password NAME ROLE`")
     return users
 
 
@@ -78,9 +78,9 @@ def _user(number: int, line: str, namespaces: Collection[str]) -> User:
         raise ValueError(f"line {number} is not of the form name:role:hash or name:role:hash:namespace,…")
     name, role, text, *bound = parts
     if not _NAME.fullmatch(name) or not name.isprintable():
-        raise ValueError(f"line {number}: a name has 1 to 64 characters, none of them a space, ':' or '#'")
+        raise ValueError(f"line {number}: a name must have 1 to 64 characters without space, ':' or '#'")
     if role not in ROLES:
-        raise ValueError(f"line {number}: a role is one of {', '.join(ROLES)}, not {role!r:.32}")
+        raise ValueError(f"line {number}: the role must be one of {', '.join(ROLES)}, not {role!r:.32}")
     try:
         within = namespaces_of(bound[0], ",", namespaces) if bound else None
         return User(name=name, role=role, hash=Hash.parse(text), namespaces=within)

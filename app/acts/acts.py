@@ -53,7 +53,7 @@ class Acts:
         Raises NotAudited or NotGiven with a sentence if nothing was done.
         """
         if request.id is None:  # so that what comes of it can be found
-            raise ValueError("an order from here needs an id")
+            raise ValueError("a request from here needs an ID")
         target = request.id.decode()
         within = self._within(self._engine.settings.namespaces.of_id(target))
         return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request, topic), within)
@@ -85,7 +85,7 @@ class Acts:
         """
         until = changes.get("until")
         if until is not None and epoch_ms(until) <= self._engine.now_ms():
-            raise ValueError(f"until is {until:%Y-%m-%dT%H:%M:%SZ}, which is past: such a pause holds nothing back")
+            raise ValueError(f"until is {until:%Y-%m-%dT%H:%M:%SZ}, which is in the past: the pause would do nothing")
         known = await self._known(to)
         holds: dict[str, Any] = {"paused": False, "rate": None}
         if known is not None:
@@ -106,7 +106,9 @@ class Acts:
             async with asyncio.timeout(PATIENCE_S):
                 await self._engine.controls.read()
         except (TimeoutError, KafkaError) as error:
-            raise NotGiven("the brokers do not say what holds for it so far: nothing was sent") from error
+            raise NotGiven(
+                "the brokers did not return the current controls of the destination; nothing was sent"
+            ) from error
         return self._engine.controls.known.get(destination(to))
 
     async def _check_exists(self, to: str) -> None:
@@ -115,7 +117,7 @@ class Acts:
             async with asyncio.timeout(PATIENCE_S):
                 await check_exists(self._engine, destination(to))
         except (TimeoutError, KafkaError) as error:
-            raise NotGiven("no broker says whether the destination exists: nothing was sent") from error
+            raise NotGiven("the brokers did not say whether the destination exists; nothing was sent") from error
 
     @staticmethod
     def _within(namespace: str) -> tuple[str, ...]:

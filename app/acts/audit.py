@@ -94,7 +94,9 @@ class Audit:
                 await self._write_in(begun)
         except (SendError, aiokafka.errors.KafkaError, TimeoutError, PunctualError) as error:
             why = str(error) or "the brokers do not answer"
-            raise NotAudited(f"nothing was done, since it cannot be written to {self._topic}: {why}") from error
+            raise NotAudited(
+                f"nothing was done, because the action cannot be recorded in {self._topic}: {why}"
+            ) from error
         return begun
 
     async def _write_in(self, act: Act) -> None:
@@ -130,7 +132,7 @@ class Audit:
             async with asyncio.timeout(PATIENCE_S):
                 return await self._last(limit, within)
         except (aiokafka.errors.KafkaError, TimeoutError) as error:
-            raise Unreadable("the brokers do not give the audit at the moment: ask again when they do") from error
+            raise Unreadable("the brokers do not return the audit at the moment; try again later") from error
 
     async def _last(self, limit: int, within: Collection[str] | None) -> list[Act]:
         cluster = self._engine.cluster

@@ -27,22 +27,22 @@ async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, An
     if raw is None:
         raise BadBody(f"the body is larger than {BODY_BYTES >> 20} MiB")
     if has_too_many_parts(raw):
-        raise BadBody(f"the body has more than {JSON_PARTS:,} commas and brackets; a value may be sent in base64")
+        raise BadBody(f"the body has more than {JSON_PARTS:,} commas and brackets. Send the value in base64")
     try:
         body = msgspec.json.decode(raw) if raw.strip() else {}
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadBody(f"the body is no JSON: {error}") from error
+        raise BadBody(f"the body is not JSON: {error}") from error
     except RecursionError as error:
-        raise BadBody("the body is JSON in too many layers") from error
+        raise BadBody("the body is JSON with too many levels of nesting") from error
     if not isinstance(body, dict):
-        raise BadBody("the body should be a JSON object")
+        raise BadBody("the body must be a JSON object")
     unknown = sorted(set(body) - set(fields))
     if unknown:
         known = ", ".join(fields) or "none at all"
-        raise BadBody(f"there is no field {unknown[0]!r} here; there are {known}")
+        raise BadBody(f"there is no field {unknown[0]!r}. The fields are {known}")
     headers = body.get("headers")
     if isinstance(headers, dict | list) and len(headers) > MAX_HEADERS:
-        raise BadBody(f"headers has {len(headers):,} entries, and a message has at most {MAX_HEADERS:,} headers")
+        raise BadBody(f"headers has {len(headers):,} entries. The maximum is {MAX_HEADERS:,}")
     return body
 
 
@@ -73,7 +73,7 @@ def text(body: dict[str, Any], name: str) -> str | None:
     said = body.get(name)
     if said is None or isinstance(said, str):
         return said
-    raise BadBody(f"{name} should be text, not {said!r:.64}")
+    raise BadBody(f"{name} must be text, not {said!r:.64}")
 
 
 def raw(body: dict[str, Any], name: str) -> bytes | None:
@@ -88,4 +88,4 @@ def raw(body: dict[str, Any], name: str) -> bytes | None:
             return msgspec.convert(said["base64"], bytes)
         except msgspec.ValidationError as error:
             raise BadBody(f"{name}: {error}") from error
-    raise BadBody(f'{name} should be text, or {{"base64": "…"}}')
+    raise BadBody(f'{name} must be text, or {{"base64": "…"}}')

@@ -31,13 +31,13 @@ class Bounds:
         if not asker.bound:
             return self._settings.requests
         if not isinstance(to, str):
-            raise BadBody("to should be a topic, or a URL")
+            raise BadBody("to must be a topic or a URL")
         namespace = self._settings.namespaces.of_id(id_)
         inputs = inputs_of(self._settings, namespace)
         why = {topic: self._policy.forbids(topic, to, cluster) for topic in inputs or [_ANY]}
         may = [topic for topic, forbidden in why.items() if not forbidden]
         if not may:
-            raise Outside(f"namespace {namespace} may not have messages delivered there: {next(iter(why.values()))}")
+            raise Outside(f"namespace {namespace} has no permission to deliver there: {next(iter(why.values()))}")
         return next((one for one in may if self._settings.inputs.get(one) == NATIVE.name), self._settings.requests)
 
     def check_resend(self, asker: Asker, again: Resend) -> None:
@@ -49,11 +49,9 @@ class Bounds:
             return
         asked = again.asked
         if asked is None or asked.parked is not None:
-            raise Outside(
-                f"as it is, {again.topic} would not take it for one of your namespaces: put its headers right"
-            )
+            raise Outside(f"{again.topic} would not accept it for one of your namespaces as it is: correct its headers")
         if not self._is_theirs(asker, self._settings.namespaces.of_id(asked.id)):
-            raise Outside(f"its id would be {asked.id[:256]!r}, which is in none of your namespaces")
+            raise Outside(f"its ID would be {asked.id[:256]!r}, which is outside your namespaces")
         if asked.op == "schedule":
             self.input_for(asker, asked.id, asked.to, asked.cluster)
 

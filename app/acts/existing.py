@@ -32,6 +32,6 @@ async def check_exists(engine: Engine, to: Destination) -> None:
     if target.cluster.partitions(topic) or not await target.cluster.refresh([topic]):
         return
     raise NotThere(
-        f"there is no topic {topic}, and no message waits for it. A recurring message is paused and resumed by its id: "
-        "`punctual pause --id ID`"
+        f"there is no topic {topic}, and no pending message for it. To pause or resume a recurring message, use its "
+        "ID: `punctual pause --id ID`"
     )

@@ -142,7 +142,7 @@ def order(job: Job, row: Row) -> Request:
 
     A series is not due as was seen once an occurrence has gone out, but is still the one that was asked for.
     """
-    assert job.act != RESEND, "that is done to dead letters"
+    assert job.act != RESEND, "this action applies only to dead letters"
     at = None if job.due_ms is None else moment_of(job.due_ms)
     if_due = None if row.series is not None else moment_of(row.due_ms)
     request = command(job.act, row.id, at=at, if_due=if_due, asked_at=moment_of(job.at_ms))

@@ -91,14 +91,14 @@ class Jobs:
         try:
             job = await self._log.begin(job)
         except TimeoutError as error:
-            why = f"the brokers have not confirmed it: job {job.job_id} may have begun, so look before you repeat"
+            why = f"the brokers have not confirmed job {job.job_id}: it may have started. Check before you try again"
             await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
             raise NotGiven(why) from error
         except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
             why = str(error) or "the brokers do not answer"
             await self._audit.end(begun, Outcome(outcome="failed", sentence=why, source=""))
-            raise NotGiven(f"the job has not begun: {why}") from error
-        await self._audit.end(begun, Outcome(outcome=SENT, sentence="The job has begun.", source=""))
+            raise NotGiven(f"the job has not started: {why}") from error
+        await self._audit.end(begun, Outcome(outcome=SENT, sentence="The job has started.", source=""))
         self._wake.set()
         await self._search.wake_others()
         return self._standing(job)
@@ -112,7 +112,9 @@ class Jobs:
             async with asyncio.timeout(PATIENCE_S):
                 found = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise NotGiven("the job has not begun: the brokers do not say where the requests end") from error
+            raise NotGiven(
+                "the job has not started: the brokers do not return the end of the requests topic"
+            ) from error
         return [{topic: next(found) for topic in topics} for _ in partitions]
 
     async def stop(self, actor: Actor, job_id: str) -> Standing | None:
@@ -125,13 +127,13 @@ class Jobs:
         try:
             await self._log.stop(job)
         except TimeoutError as error:
-            why = "the brokers have not confirmed it: the job may be stopped later, so look before you repeat"
+            why = "the brokers have not confirmed it: the job may still stop. Check before you try again"
             await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
             raise NotGiven(why) from error
         except (SendError, aiokafka.errors.KafkaError) as error:
             await self._audit.end(begun, Outcome(outcome="failed", sentence=f"It goes on: {error}", source=""))
-            raise NotGiven(f"the job goes on: {error}") from error
-        await self._audit.end(begun, Outcome(outcome=SENT, sentence="It goes no further.", source=""))
+            raise NotGiven(f"the job continues: {error}") from error
+        await self._audit.end(begun, Outcome(outcome=SENT, sentence="It is stopped.", source=""))
         await self._search.wake_others()
         return self._standing(self._log.jobs[job_id])
 

@@ -79,7 +79,7 @@ class Orders:
         readers = await self._events(None if request.id is None else partition)
         source = await self.send(request, topic, partition)
         if readers is None:
-            sentence = "It is sent. What comes of it nobody tells: events are switched off."
+            sentence = "It is sent. Its outcome is not reported, because events are off (DELAY_EVENTS)."
             return Outcome(outcome=SENT, sentence=sentence, source=source)
         home = home_at(int(source.rpartition("-")[2]))
         try:
@@ -88,8 +88,8 @@ class Orders:
             ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
         except (TimeoutError, aiokafka.errors.KafkaError):
             sentence = (
-                f"It is sent, and holds, but partition {home} has not taken it up within {PATIENCE_S:g} s: "
-                "the page of the workers says who serves it."
+                f"It is sent and takes effect, but partition {home} has not processed it within {PATIENCE_S:g} s. "
+                "See which worker serves the partition (Workers in the console)."
             )
             return Outcome(outcome=PENDING, sentence=sentence, source=source)
         await self._applied(topic, partition, source)
@@ -113,11 +113,11 @@ class Orders:
             async with asyncio.timeout(PATIENCE_S):
                 ack = await write(self._engine, topic, partition, request.key, request.value, list(request.headers))
         except SendError as error:
-            raise NotGiven(f"Kafka does not take it: {error}") from error
+            raise NotGiven(f"Kafka does not accept it: {error}") from error
         except TimeoutError as error:
             why = self._engine.sender.trouble(topic, partition) or "it does not answer"
             raise NotGiven(
-                f"Kafka has not confirmed it ({why}): it may take it yet, so look before you repeat"
+                f"Kafka has not confirmed it ({why}): it may still be stored. Check before you try again"
             ) from error
         return f"{topic}-{partition}-{ack.offset}"
 

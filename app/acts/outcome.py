@@ -15,7 +15,7 @@ _EXACT_MS: Final = 10_000
 #: Acts that move a message, of which the due time is not what matters.
 _MOVED: Final = {
     "deliver-now": "It is delivered now.",
-    "pause": "It is paused: nothing of the series comes until it is resumed.",
+    "pause": "It is paused: no occurrence is delivered until it is resumed.",
 }
 
 
@@ -62,11 +62,11 @@ def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | Non
         "accepted": f"It is accepted, and due at {at}.",
         "cancelled": "It is cancelled: it will not be delivered.",
         "rescheduled": _MOVED.get(act, f"It is due at {at} now."),
-        "stale": "Nothing has changed: something that was asked for later holds.",
-        "dropped": "The series is over: the last of its occurrences was planned while it was paused.",
+        "stale": "Nothing has changed: a later request or command applies.",
+        "dropped": "The series has ended: its last occurrence was planned while it was paused.",
         "duplicate": "Nothing has changed: the same message has been delivered already.",
-        "deferred": "It is not pending here: the order has gone on to the cold tier.",
-        "refused": f"It is refused ({event.get('reason', 'no reason')}); the dead letters say why.",
+        "deferred": "It is not pending here: the command was forwarded to the cold tier.",
+        "refused": f"It is refused ({event.get('reason', 'no reason')}); see its dead letter.",
     }
     if kind in ("conflict", "unknown"):
         return _too_late(act, kind, event, ended)
@@ -75,13 +75,13 @@ def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | Non
 
 def _too_late(act: str, kind: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
     if ended is not None and ended["event"] == "delivered":
-        return f"It came too late: the message was delivered {_ago(event['at'] - ended['at'])} before."
+        return f"It came too late: the message was delivered {_ago(event['at'] - ended['at'])} earlier."
     if ended is not None:
-        return f"It is not pending any more: it was {ended['event']} {_ago(event['at'] - ended['at'])} before."
+        return f"It is not pending any more: it was {ended['event']} {_ago(event['at'] - ended['at'])} earlier."
     if kind == "conflict" and act in ("pause", "resume"):
-        return "Nothing has changed: it does not recur, or is due at another time than you have seen."
+        return "Nothing has changed: it does not recur, or is due at another time now."
     if kind == "conflict":
-        return "Nothing has changed: it is being delivered, or due at another time than you have seen."
+        return "Nothing has changed: it is being delivered, or is due at another time now."
     return "No message with this id is pending."
 
 

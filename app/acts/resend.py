@@ -64,7 +64,7 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     correction = correction or Correction()
     if one.incomplete and not correction.replaces:
         raise Incomplete(
-            f"dead letter {one.place} was too large to keep its value: give one, or send the original again"
+            f"dead letter {one.place} was too large to keep its value. Give a value, or send the original again"
         )
     headers = _corrected(one.own_headers, correction.headers)
     if one.reason == Reason.UNKNOWN_TOPIC:  # a worker refuses it at once then, if the topic is still not there

@@ -27,8 +27,8 @@ _FETCH_BYTES: Final = 256 * 1024
 #: So many letters of a partition may be refused, beside which the part goes on.
 _MOST_REFUSED: Final = 1_000
 _TOO_MANY: Final = (
-    f"more than {_MOST_REFUSED:,} dead letters are outside of the namespaces of whoever gave the job: "
-    "stop it, and give one whose filter leaves them out"
+    f"more than {_MOST_REFUSED:,} dead letters are outside the namespaces of the job's creator. "
+    "Stop it, and start a job whose filter excludes them"
 )
 #: What is wrong with a record, and not with all of its topic's; or with one before it.
 _OF_A_RECORD: Final = (TooLarge, BatchRejected, Recalled)

@@ -121,7 +121,7 @@ class View:
         body, asker = await body_of(request, _CONTENT), request[ASKER]
         said = text(body, "id")
         if said == "":
-            raise BadBody("id is empty: give 1 to 256 bytes, or leave it out to get an automatic one")
+            raise BadBody("id is empty. Use 1 to 256 bytes, or leave it out for an automatic ID")
         id_ = self._id(request, uuid.uuid4().hex if said is None else said)
         with warnings.catch_warnings(action="ignore"):  # the answer has it
             order = message_of(body, id_)
@@ -189,7 +189,7 @@ class View:
             return as_json({"error": GONE}, 404)
         headers = body.get("headers") or {}
         if not isinstance(headers, dict):
-            raise BadBody("headers should be an object of names and values; null takes one out")
+            raise BadBody("headers must be an object of names and values; null removes a header")
         changes = {name: raw(headers, name) for name in headers}
         correction = Correction(changes, replaces="value" in body, value=raw(body, "value"))
         return _answer(await self._acts.resend(request[ASKER], one, correction))
@@ -207,16 +207,16 @@ class View:
         body = await body_of(request, ("act", "filter", "confirm", "at", "after"))
         act, confirm, given = body.get("act"), body.get("confirm"), body.get("filter") or {}
         if act not in (*ACTS, RESEND):
-            raise BadBody(f"act should be one of {', '.join((*ACTS, RESEND))}")
+            raise BadBody(f"act must be one of {', '.join((*ACTS, RESEND))}")
         if not isinstance(confirm, int) or isinstance(confirm, bool) or confirm < 1:
-            raise BadBody("confirm should be the number of messages that the job may act on at most")
+            raise BadBody("confirm must be the maximum number of messages that the job may change")
         names = OF_DEAD_LETTERS if act == RESEND else NAMES
         if not isinstance(given, dict) or set(given) - set(names):
-            raise BadBody(f"filter should be an object with some of {', '.join(names)}")
+            raise BadBody(f"filter must be an object with some of {', '.join(names)}")
         query = {name: str(said) for name, said in given.items()}
         at, after = moment(body, "at"), span(body, "after")
         if (act == "reschedule") != (at is not None or after is not None):
-            raise BadBody("a reschedule needs at or after, and nothing else takes them")
+            raise BadBody("a reschedule needs at or after; other actions do not accept them")
         if act == RESEND:
             wanted = dead_letter_filter_of(query, self._dead_letters.namespaces, request[ASKER])
             return as_json(await self._jobs.resend(actor_of(request), wanted, confirm), 202)
@@ -280,7 +280,7 @@ def message_of(body: dict[str, Any], id_: str) -> Request:
     """
     headers = body.get("headers") or {}
     if not isinstance(headers, dict):
-        raise BadBody("headers should be an object of names and values")
+        raise BadBody("headers must be an object of names and values")
     return schedule(
         body.get("to"),
         raw(body, "value"),
@@ -313,5 +313,5 @@ def _answer(outcome: Outcome) -> web.Response:
 
 def _found(standing: Standing | None, asker: Asker) -> web.Response:
     if standing is None:
-        return as_json({"error": "there is no such job; they are kept for 30 days"}, 404)
+        return as_json({"error": "there is no such job. Jobs are kept for 30 days"}, 404)
     return as_json(job_shown(standing, asker))

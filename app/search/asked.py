@@ -15,8 +15,8 @@ from punctual.contract.request import Refusal
 
 #: What stands for what is not shown.
 MASKED: Final = "masked"
-_GUESSED: Final = "{what} is masked for viewers (DELAY_WEB_PAYLOADS), and only operators search by it"
-_HIDDEN: Final = "the path of a URL may be a secret, and only operators search by it: give the URL up to the host"
+_GUESSED: Final = "{what} is masked for viewers (DELAY_WEB_PAYLOADS). Only operators can search by it"
+_HIDDEN: Final = "the path of a URL may be secret, so only operators can search by it. Give the URL without its path"
 
 
 def own_of(namespaces: Namespaces, asker: Asker) -> Namespaces:

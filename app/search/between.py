@@ -22,7 +22,7 @@ def only_workers(secret: str) -> Any:
         shown = request.headers.get("Authorization", "").encode(errors="surrogateescape")
         if hmac.compare_digest(shown, wanted):
             return await handler(request)
-        sentence = "this is for the installation's workers: give all of them the same DELAY_WEB_SECRET"
+        sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
         return web.json_response({"error": sentence}, status=web.HTTPUnauthorized.status_code)
 
     return check

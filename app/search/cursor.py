@@ -55,10 +55,10 @@ def numbers(text: str) -> list[int]:
     for run in text.split(","):
         first, _, last = run.partition("-")
         if not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in (first, last or first)):
-            msg = f"{run[:64]!r} is no part of a cursor; take it from `next` or `missed` of an answer"
+            msg = f"{run[:64]!r} is not part of a cursor. Use `next` or `missed` of a response"
             raise ValueError(msg)
         if int(last or first) - int(first) > _LONGEST:
-            msg = f"{run[:64]!r} names more partitions than there can be"
+            msg = f"{run[:64]!r} names more partitions than possible"
             raise ValueError(msg)
         found += range(int(first), int(last or first) + 1)
     return found

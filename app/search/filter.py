@@ -50,7 +50,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         given = given_in(query, NAMES)
         since, until = given.pop("due_from"), given.pop("due_to")
         if given["recurring"] not in ("", _YES):
-            raise FilterError(f"recurring={given['recurring'][:64]!r} should be {_YES}, or be left out")
+            raise FilterError(f"recurring={given['recurring'][:64]!r} must be {_YES}, or be left out")
         return cls(
             within=part_of(namespaces, given.pop("namespace")),
             due_from_ms=moment("due_from", since, keys.MAX_DUE_MS) if since else 0,
@@ -131,7 +131,7 @@ def given_in(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     given = {name: query[name] if text and name in _COMPARED else text for name, text in stripped.items()}
     for name, text in given.items():
         if len(text) > _LONGEST:
-            raise FilterError(f"{name} has {len(text)} characters; a filter takes at most {_LONGEST}")
+            raise FilterError(f"{name} has {len(text)} characters. The maximum of a filter is {_LONGEST}")
     return given
 
 

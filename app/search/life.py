@@ -54,7 +54,7 @@ class Lives:
         except TimeoutError:
             pass  # what was found is worth showing
         except aiokafka.errors.KafkaError as error:
-            raise PeerSilent(f"the brokers do not tell the events: {error}") from error
+            raise PeerSilent(f"the brokers do not return the events: {error}") from error
         return Life(found, looked_back_ms)
 
     async def _part(self, id_: str, home: int, start: int, end: int) -> tuple[list[dict[str, Any]], int | None]:

@@ -85,7 +85,7 @@ class Peers:
         try:
             return msgspec.convert(await self.ask(url, path, query, seconds), kind)
         except msgspec.ValidationError as error:
-            raise PeerSilent("it has no answer to this") from error
+            raise PeerSilent("it cannot answer this request") from error
 
     async def tell_all(self, path: str, query: Mapping[str, str]) -> None:
         """Tell every other worker something; whether one has heard it nobody learns."""

@@ -173,12 +173,12 @@ def _spans(query: Mapping[str, str], at_ms: int) -> Spans:
     since, until, step = (query.get(name, "") for name in ("from", "to", "step"))
     if not since and not until:
         if step:
-            raise FilterError("step needs from and to, the times (epoch ms or RFC 3339) between which to divide")
+            raise FilterError("step needs from and to: the start and end time (epoch ms or RFC 3339)")
         return Spans.usual(at_ms)
     if not since or not until:
-        raise FilterError("from and to, epoch ms or RFC 3339, belong together: give both, or neither")
+        raise FilterError("give both from and to (epoch ms or RFC 3339), or neither")
     if step and not (step.isascii() and step.isdigit() and len(step) < _DIGITS):
-        raise FilterError(f"step={step[:64]!r} should be whole milliseconds")
+        raise FilterError(f"step={step[:64]!r} must be whole milliseconds")
     return Spans.between(parse_time(since), parse_time(until), int(step) if step else None, at_ms)
 
 
@@ -194,7 +194,7 @@ def number(query: Mapping[str, str], name: str, usual: float, most: float) -> fl
     except ValueError:
         number = -1.0
     if not 0 < number <= most:
-        raise FilterError(f"{name}={text[:64]!r} should be a number above 0, at most {most:g}")
+        raise FilterError(f"{name}={text[:64]!r} must be a number above 0, at most {most:g}")
     return number
 
 
@@ -202,7 +202,7 @@ def whole(query: Mapping[str, str], name: str, usual: int, most: int) -> int:
     """Return a parameter that is a whole number of 1 or more, at most `most`. Raises FilterError."""
     text = query.get(name) or str(usual)
     if not (text.isascii() and text.isdigit() and len(text) < _DIGITS and 1 <= int(text) <= most):
-        raise FilterError(f"{name}={text[:64]!r} should be a whole number from 1 to {most}")
+        raise FilterError(f"{name}={text[:64]!r} must be a whole number from 1 to {most}")
     return int(text)
 
 

@@ -41,7 +41,7 @@ class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
     def parse(cls, text: str) -> "Place":
         """Read a cursor; ValueError if it is none."""
         key, dot, partition = text.partition(".")
-        msg = f"{text[:64]!r} is no cursor; take it from `next` of an answer"
+        msg = f"{text[:64]!r} is not a cursor. Use `next` of a response"
         if not dot or len(text) > 2 * keys.ROW_SIZE + 8:
             raise ValueError(msg)
         found = cls(bytes.fromhex(key), int(partition))

@@ -58,9 +58,9 @@ class Scans:
                 answer = await self._answer(question)
         except NoPlace:
             waiting = len(self._places) - 1
-            raise ScanFailed(f"{waiting} searches wait for this worker already; ask again in a moment") from None
+            raise ScanFailed(f"{waiting} searches are already waiting for this worker; try again in a moment") from None
         if answer.found is None:
-            raise ScanFailed(f"the databases cannot be read now ({answer.error}); ask again in a moment")
+            raise ScanFailed(f"the databases cannot be read now ({answer.error}); try again in a moment")
         return answer.found
 
     async def _answer(self, question: Question) -> Answer:
@@ -76,7 +76,7 @@ class Scans:
                 await self._kill()
                 if isinstance(error, asyncio.CancelledError):
                     raise
-                raise ScanFailed(f"the scan has ended early ({type(error).__name__}); ask again") from error
+                raise ScanFailed(f"the scan ended early ({type(error).__name__}); try again") from error
             finally:
                 self._leave_later()
 

@@ -171,11 +171,11 @@ class Search:
             return self.own_message(id_, whole=whole)
         owner = self._owners().get(home)
         if owner in (None, self._engine.settings.url):
-            raise PeerSilent(f"nobody serves partition {home} at the moment, where this id lives")
+            raise PeerSilent(f"no worker serves partition {home} of this ID at the moment")
         try:
             found: Any = await self._peers.ask(str(owner), f"{LOCAL}/message", {"id": id_, "whole": str(int(whole))})
         except PeerSilent as error:
-            raise PeerSilent(f"{owner} serves partition {home}, where this id lives, but {error}") from error
+            raise PeerSilent(f"{owner} serves partition {home} of this ID, but {error}") from error
         return None if found is None else msgspec.convert(found, Row)
 
     async def life(self, id_: str) -> Life:

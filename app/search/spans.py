@@ -44,13 +44,13 @@ class Spans(msgspec.Struct, frozen=True):
         """
         to_ms = min(to_ms, keys.MAX_DUE_MS + 1)
         if from_ms >= to_ms:
-            msg = f"from={from_ms} should be before to={to_ms}"
+            msg = f"from={from_ms} must be before to={to_ms}"
             raise ValueError(msg)
         length = to_ms - from_ms
         if step_ms is None:
             step_ms = next((step for step in _STEPS_MS if step * USUAL >= length), -(-length // USUAL))
         if step_ms < 1 or length > step_ms * MOST:
-            msg = f"step={step_ms} should divide {length} ms into at most {MOST}: at least {-(-length // MOST)}"
+            msg = f"step={step_ms} divides {length} ms into more than {MOST} steps. Use at least {-(-length // MOST)}"
             raise ValueError(msg)
         return cls([*range(from_ms, to_ms, step_ms), to_ms], now_ms - now_ms % MINUTE_MS)
 

@@ -92,7 +92,7 @@ class Timelines:
         key = (tuple(spans.edges), tuple(served), None if within is None else within.names)
         if key not in self._known:
             if sum(not task.done() for _, task in self._known.values()) >= _MOST:
-                raise ScanFailed(f"{_MOST} timelines are being looked for here already; ask again in a moment")
+                raise ScanFailed(f"{_MOST} timelines are already being counted on this worker; try again in a moment")
             task = asyncio.create_task(self._part(spans, served, within))
             self._known[key] = now, task  # until it is done: its time runs from then on
             task.add_done_callback(lambda done: self._keep(key, now, done))

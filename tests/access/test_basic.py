@@ -86,7 +86,7 @@ async def test_guessing_is_slowed_down_and_who_is_known_goes_on(client: Client) 
     answers = [await client.get("/api/v1/overview", headers=guess("admin")) for _ in range(7)]
     assert [answer.status for answer in answers] == [401] * 5 + [429] * 2
     assert answers[-1].headers["Retry-After"] == "1"
-    assert "too many failures" in (await answers[-1].json())["error"]
+    assert "too many failed logins" in (await answers[-1].json())["error"]
     assert (await client.get("/", headers=shown("admin"))).status == 429
     assert (await client.get("/", headers=shown("viewer"))).status == 200
 

@@ -67,10 +67,10 @@ def test_a_claim_whose_name_has_a_colon_stands_in_brackets(text: str, claim: str
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("cognito:groups:sre=admin", "'cognito:groups:sre' has more than one colon: put the claim in brackets"),
-        ("https://x/roles:sre=admin", "'https://x/roles:sre' has more than one colon: put the claim in brackets"),
+        ("cognito:groups:sre=admin", "'cognito:groups:sre' has more than one colon. Put the claim in brackets"),
+        ("https://x/roles:sre=admin", "'https://x/roles:sre' has more than one colon. Put the claim in brackets"),
         ("[cognito:groups:sre=admin", "']:' is missing after the claim"),
-        ("[]:sre=admin", "the claim is missing"),
+        ("[]:sre=admin", "it has no claim"),
         ("groups:ops=operator@team-d", "there is no namespace 'team-d'; DELAY_NAMESPACES has team-a, team-b, team-c"),
         ("groups:ops=operator@", "there is no namespace ''"),
         ("groups:ops=operator@team-a@team-b", "there is no namespace 'team-a@team-b'"),

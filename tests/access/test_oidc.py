@@ -560,7 +560,7 @@ async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:
     web_app.router.add_get("/{path:.*}", deep)
     async with TestServer(web_app) as server:
         asked = Provider(str(server.make_url("")).rstrip("/"), "me", "", "openid")
-        with pytest.raises(ProviderFailed, match="does not answer as it should"):
+        with pytest.raises(ProviderFailed, match="did not respond as expected"):
             await asked.address(Flow.begin("/", 0), ME)
         await asked.close()
 
@@ -570,7 +570,7 @@ async def test_a_provider_that_is_away_is_one_sentence() -> None:
            "DELAY_WEB_OIDC_ROLES": "*=viewer", "DELAY_WEB_SECRET": SECRET}  # fmt: skip
     async with served(**env) as client:
         answer = await client.get("/sign-in/begin")
-        assert "does not answer as it should" in await answer.text()
+        assert "did not respond as expected" in await answer.text()
         assert await who(client, Authorization="Bearer a.b.c") == "401"
 
 

@@ -152,7 +152,7 @@ WRONG = [
     (("list", "--lim", "3"), "unrecognized arguments: --lim 3"),
     (("show",), "the following arguments are required: ID"),
     (("forecast", "--from", "now"), "--from and --until belong together"),
-    (("forecast", "--from", "2h", "--until", "1h"), "should be before to="),
+    (("forecast", "--from", "2h", "--until", "1h"), "must be before to="),
     (("lists",), "there is no command 'lists', perhaps you mean list"),
     (("pending", "--url", "localhost:6066"), "is no address of a worker"),
     (("pending", "--watch", "0"), "should be seconds, 0.1 or more"),
@@ -217,7 +217,7 @@ def test_a_message_gets_another_due_time_if_it_is_due_as_was_seen_and_is_deliver
     [row] = cli("show", id_, "--format", "json").rows
     due = times.written(row["due_ms"] + HOUR_MS)
     said = cli("reschedule", id_, "--at", due, "--if-due", str(row["due_ms"] - 1))
-    changed = "Nothing has changed: it is being delivered, or due at another time than you have seen."
+    changed = "Nothing has changed: it is being delivered, or its due time has changed."
     assert said == (Exit.TOO_LATE, "", f"{id_}: {changed}\n")
     said = cli("reschedule", id_, "--at", due, "--if-due", times.written(row["due_ms"]))
     assert said == (Exit.DONE, f"{id_}: It is due at {write_time(row['due_ms'] + HOUR_MS)} now.\n", "")

@@ -213,12 +213,12 @@ def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> No
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
-        ({"act": "cancel", "filter": {}, "confirm": 0}, 400, "confirm should be the number"),
-        ({"act": "forget", "filter": {}, "confirm": 7}, 400, "act should be one of"),
-        ({"act": "cancel", "filter": {}}, 400, "confirm should be the number"),
-        ({"act": "cancel", "filter": {"two": "orders"}, "confirm": 7}, 400, "filter should be an object"),
+        ({"act": "cancel", "filter": {}, "confirm": 0}, 400, "confirm must be the maximum number"),
+        ({"act": "forget", "filter": {}, "confirm": 7}, 400, "act must be one of"),
+        ({"act": "cancel", "filter": {}}, 400, "confirm must be the maximum number"),
+        ({"act": "cancel", "filter": {"two": "orders"}, "confirm": 7}, 400, "filter must be an object"),
         ({"act": "reschedule", "filter": {}, "confirm": 7}, 400, "needs at or after"),
-        ({"act": "cancel", "filter": {}, "confirm": 7, "after": 5}, 400, "nothing else takes them"),
+        ({"act": "cancel", "filter": {}, "confirm": 7, "after": 5}, 400, "other actions do not accept them"),
         ({"act": "cancel", "filter": {"due_to": "soon"}, "confirm": 7}, 400, "is not a time"),
     ],
 )

@@ -131,7 +131,7 @@ def test_blanks_around_times_and_yes_do_not_count() -> None:
         ({"to": "x" * 2_000}, "at most 1024"),
         ({"namespace": "shop"}, "there is no namespace 'shop'; they are billing, gateway, orders"),
         ({"namespace": "orders"}, "there is no namespace 'orders'; DELAY_NAMESPACES has none"),
-        ({"recurring": "no"}, "should be yes"),
+        ({"recurring": "no"}, "must be yes"),
     ],
 )
 def test_nonsense_is_said_to_be_so(query: dict[str, str], says: str) -> None:

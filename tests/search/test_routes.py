@@ -9,12 +9,12 @@ from tests.access.world import World
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ("messages?limit=0.5", "limit='0.5' should be a whole number from 1 to 1000"),
-        ("messages?limit=0", "limit='0' should be"),
-        ("messages?limit=1001", "limit='1001' should be"),
-        ("dead-letters?limit=0.5", "limit='0.5' should be"),
-        ("messages?cursor=00.999999999999999999999999999999", "take it from `next` of an answer"),
-        ("messages?cursor=00.-2", "take it from `next` of an answer"),
+        ("messages?limit=0.5", "limit='0.5' must be a whole number from 1 to 1000"),
+        ("messages?limit=0", "limit='0' must be"),
+        ("messages?limit=1001", "limit='1001' must be"),
+        ("dead-letters?limit=0.5", "limit='0.5' must be"),
+        ("messages?cursor=00.999999999999999999999999999999", "Use `next` of a response"),
+        ("messages?cursor=00.-2", "Use `next` of a response"),
     ],
 )
 async def test_nonsense_is_answered_in_a_sentence(asked: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -183,7 +183,7 @@ async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_tur
     await asyncio.sleep(0.01)
     refused = [one for one in asked if one.done()]
     assert len(refused) == 1_000 - 33
-    with pytest.raises(ScanFailed, match="32 searches wait for this worker already; ask again"):
+    with pytest.raises(ScanFailed, match="32 searches are already waiting for this worker; try again"):
         await refused[0]
     assert all(isinstance(one.exception(), ScanFailed) for one in refused)
 

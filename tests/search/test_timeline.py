@@ -161,4 +161,4 @@ def test_of_a_thousand_spans_so_many_are_looked_for_and_the_others_are_refused()
     assert slow.scanned == 24 + 1
     refused = [one for one in told if isinstance(one, ScanFailed)]
     assert len(refused) == 1_000 - 24
-    assert "ask again" in str(refused[0])
+    assert "try again in a moment" in str(refused[0])

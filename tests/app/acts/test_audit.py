@@ -19,5 +19,5 @@ async def test_brokers_that_are_away_are_told_of(error: Exception) -> None:
         cluster=SimpleNamespace(partitions=lambda _: 0, refresh=refresh), settings=SimpleNamespace(audit="delay-audit")
     )
 
-    with pytest.raises(Unreadable, match="ask again"):
+    with pytest.raises(Unreadable, match="do not return the audit at the moment; try again"):
         await Audit(engine).last(10)
