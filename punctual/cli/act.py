@@ -47,18 +47,18 @@ def run_act(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
     """Act, with what else the API wants to know of it, and tell what came of it."""
     wanted = filter_of(options)
     if bool(options.ids or options.literal) == bool(wanted):
-        both = "say either ids or a filter, not both" if wanted else "say which messages: by their ids, or by a filter"
+        both = "give either IDs or a filter, not both" if wanted else "give the messages: either IDs or a filter"
         raise WrongUse(f"{both}: `punctual {act} --help` shows how")
     with Api.of(options) as api:
         if wanted:
             if options.if_due is not None:
-                raise WrongUse("--if-due goes with ids: a filter has --due-from and --due-to")
+                raise WrongUse("--if-due works only with IDs; with a filter, use --due-from and --due-to")
             return give_job(api, options, act, wanted, body)
         if options.dry_run or options.no_wait or options.at_most is not None:
-            raise WrongUse("--dry-run, --at-most and --no-wait go with a filter")
+            raise WrongUse("--dry-run, --at-most and --no-wait work only with a filter")
         ids = (_ids(options.ids) if options.ids else []) + options.literal
         if not all(ids):
-            raise WrongUse("an id is empty")
+            raise WrongUse("an ID is empty")
         return give_orders(api, act, ids, {**body, "if_due": options.if_due}, options.format)
 
 
@@ -66,7 +66,7 @@ def _ids(given: list[str]) -> list[str]:
     if "-" not in given:
         return given
     if len(given) > 1:
-        raise WrongUse("- reads ids from stdin: give no others, and the id - by --id")
+        raise WrongUse("- reads IDs from stdin and cannot be combined with other IDs. For the ID -, use --id")
     return _read()
 
 
@@ -74,10 +74,10 @@ def _read() -> list[str]:
     try:
         lines = sys.stdin.buffer.read().decode().split("\n")  # ids have all other characters that end lines
     except UnicodeDecodeError as error:
-        raise WrongUse(f"stdin is no text in UTF-8: {error}") from error
+        raise WrongUse(f"stdin is not UTF-8 text: {error}") from error
     ids = [_id_in(line.removesuffix("\r")) for line in lines if line.strip()]
     if not ids:
-        raise WrongUse("there is no id on stdin: write one a line")
+        raise WrongUse("there is no ID on stdin; write one per line")
     return ids
 
 

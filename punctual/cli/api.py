@@ -46,9 +46,9 @@ class Api:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError as error:
-            raise WrongUse(f"--url {url!r} is no address of a worker ({error}): write {_ADDRESSES}") from error
+            raise WrongUse(f"--url {url!r} is not the address of a worker ({error}): use {_ADDRESSES}") from error
         if parts.scheme not in ("http", "https") or not host:
-            raise WrongUse(f"--url {url!r} is no address of a worker: write {_ADDRESSES}")
+            raise WrongUse(f"--url {url!r} is not the address of a worker: use {_ADDRESSES}")
         self.url = url.rstrip("/")
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         self._connection = kind(host, port, timeout=_PATIENCE_S)
@@ -116,7 +116,8 @@ class Api:
             self._connection.close()
             why = str(error) or type(error).__name__
             raise Unreachable(
-                f"cannot reach {self.url} ({why}): start a worker there, or name another by --url or PUNCTUAL_URL"
+                f"cannot reach {self.url} ({why}): start a worker there, or give another address with --url or "
+                "PUNCTUAL_URL"
             ) from error
         try:
             found = msgspec.json.decode(raw)
@@ -125,10 +126,10 @@ class Api:
         if isinstance(found, dict):
             return Answer(response.status, found)
         if response.status in (401, 403) or response.status in range(300, 400):
-            return Answer(401, {"error": "it wants you to sign in"})
+            return Answer(401, {"error": "it requires a login"})
         raise CommandError(
-            f"what answers at {self.url} is no worker of Punctual ({response.status} {response.reason}): "
-            "name one by --url or PUNCTUAL_URL"
+            f"the server at {self.url} is not a Punctual worker ({response.status} {response.reason}): "
+            "give the address of a worker with --url or PUNCTUAL_URL"
         )
 
     def _exchange(
@@ -158,16 +159,16 @@ class Api:
         said = answer.error
         match answer.status:
             case 401:
-                sentence = f"{self.url} does not know you ({said}): give --user NAME, or a token in PUNCTUAL_TOKEN"
+                sentence = f"{self.url} rejected the login ({said}): give --user NAME, or a token in PUNCTUAL_TOKEN"
                 return NotAllowed(sentence)
             case 403 | 421:
-                return NotAllowed(f"{self.url} does not allow it: {said}")
+                return NotAllowed(f"{self.url} refused it: {said}")
             case 400:
                 return WrongUse(said)
             case 404:
                 return NotFound(said)
             case 502 | 503 | 504:
-                return Unreachable(f"{self.url} cannot answer at the moment: {said}. Ask again, or another worker")
+                return Unreachable(f"{self.url} cannot answer at the moment: {said}. Try again, or use another worker")
             case _:
                 return CommandError(f"{self.url}: {said}")
 
@@ -192,22 +193,24 @@ def missing(told: Mapping[str, Any]) -> Incomplete | None:
     numbers = sorted(number for one in found for number in one["partitions"])
     why = "; ".join(sorted({f"{one['worker'] or 'no worker'}: {one['why']}" for one in found}))
     named = ", ".join(map(str, numbers))
-    return Incomplete(f"nothing is known of {len(numbers)} partitions ({named}): {why}. Ask again when they are served")
+    return Incomplete(f"no data from {len(numbers)} partitions ({named}): {why}. Try again when a worker serves them")
 
 
 def _authorization(user: str | None) -> str | None:
     token = os.environ.get("PUNCTUAL_TOKEN", "").strip()  # files of secrets often end with a newline
     if user is None:
         if not all(" " < char < "\x7f" for char in token):
-            raise WrongUse("PUNCTUAL_TOKEN is no token: it has a character that is no printable ASCII. Copy it anew")
+            raise WrongUse(
+                "PUNCTUAL_TOKEN is not a token: it contains a character that is not printable ASCII. Copy it again"
+            )
         return f"Bearer {token}" if token else None
     password = os.environ.get("PUNCTUAL_PASSWORD")
     if password is None:
         if not can_ask():
-            raise WrongUse("--user needs a password, and there is no terminal to ask at: put it into PUNCTUAL_PASSWORD")
+            raise WrongUse("--user needs a password, and there is no terminal to ask for it: set PUNCTUAL_PASSWORD")
         from getpass import getpass  # noqa: PLC0415 - few are asked
 
         password = getpass(f"Password of {user}: ")
     elif token:
-        say("PUNCTUAL_TOKEN is left alone, since --user is given")
+        say("PUNCTUAL_TOKEN is ignored, because --user is given")
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -61,7 +61,7 @@ def filter_of(options: Options) -> dict[str, str]:
     found = {name: str(value) for name, value in given.items() if value is not None}
     for name, said in found.items():
         if not said.strip():
-            raise WrongUse(f"--{name.replace('_', '-')} is empty: say what to look for, or leave it out")
+            raise WrongUse(f"--{name.replace('_', '-')} is empty: give a value, or leave the option out")
     return found
 
 
@@ -70,7 +70,7 @@ def count_of(least: int) -> Callable[[str], int]:
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit()) or int(text) < least:
-            raise ArgumentTypeError(f"{text[:64]!r} should be a whole number, {least} or more")
+            raise ArgumentTypeError(f"{text[:64]!r} is not a whole number of {least} or more")
         return int(text)
 
     return read

@@ -77,7 +77,7 @@ class _Orders:
             path, query = message_at(id_, f"/{self._act}")
             answer = api.post(path, self._body, query)
         except Unreachable as error:
-            return Unreachable(f"{id_}: {error}. It may have been done: `punctual show` tells")
+            return Unreachable(f"{id_}: {error}. It may have been done: check with `punctual show`")
         except CommandError as error:
             return error
         return answer if "outcome" in answer.body else api.failure(answer)

@@ -46,7 +46,7 @@ def run(options: Options) -> Exit:
     if options.raw and options.place is None:
         raise WrongUse("--raw needs one dead letter: give its PARTITION-OFFSET")
     if options.place is not None and not _is_place(options.place):
-        raise WrongUse(f"{options.place[:64]!r} should be PARTITION-OFFSET, as the list has it: 3-1042")
+        raise WrongUse(f"{options.place[:64]!r} is not a PARTITION-OFFSET. Use one of the list, such as 3-1042")
     with Api.of(options) as api:
         show = _list if options.place is None else _show
         return shown(options, lambda options: show(api, options))
@@ -70,9 +70,9 @@ def _list(api: Api, options: Options) -> Exit:
         if cursor is None:
             break
     if not found:
-        say("there is no dead letter" if not any(wanted.values()) else "no dead letter matches")
+        say("there are no dead letters" if not any(wanted.values()) else "no dead letter matches")
     elif cursor is not None:
-        say(f"these are the newest {found:,}: --limit shows more, a filter others")
+        say(f"these are the newest {found:,}: show more with --limit, or others with a filter")
     return Exit.DONE
 
 
@@ -91,11 +91,11 @@ def _show(api: Api, options: Options) -> Exit:
     told = api.get(f"/dead-letters/{options.place}")
     if options.raw:
         if told["masked"]:
-            raise NotAllowed("values are masked for you here (DELAY_WEB_PAYLOADS)")
+            raise NotAllowed("values are masked for you (DELAY_WEB_PAYLOADS)")
         if told["incomplete"]:
             asked = f"the request {told['source']}" if told["source"] else "its request"
             raise CommandError(
-                f"the value of {options.place} was too large for a dead letter and has been left out: {asked} has it, "
+                f"the value of {options.place} was too large for a dead letter and was left out: {asked} has it, "
                 "as long as Kafka keeps that"
             )
         show_bytes(base64.b64decode(told["value"] or ""))

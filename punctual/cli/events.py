@@ -68,7 +68,9 @@ def _sentences(servers: str, topic: str) -> Iterator[None]:
     try:
         yield
     except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
-        raise NotAllowed(f"this user may not read {topic}: allow it READ and DESCRIBE on the topic") from error
+        raise NotAllowed(
+            f"this user has no permission to read {topic}: grant it READ and DESCRIBE on the topic"
+        ) from error
     except (errors.KafkaError, OSError) as error:
         raise Unreachable(f"no broker answers at {servers} ({error}): check --bootstrap and KAFKA_…") from error
 
@@ -77,15 +79,15 @@ async def _places(consumer: Any, topic: str) -> list[Any]:
     """Return the partitions of a topic, which is not created by asking. Raises NotFound."""
     if topic not in await consumer.topics():
         raise NotFound(
-            f"the topic {topic} does not exist, or this user may not see it: name the installation by --app-id; one "
-            "with DELAY_EVENTS=off has no events"
+            f"the topic {topic} does not exist, or this user has no permission to see it: give the "
+            "--app-id of the installation; one with DELAY_EVENTS=off has no events"
         )
     consumer.subscribe([topic])
     for _ in range(_LOOKS):
         if consumer.assignment():
             return sorted(consumer.assignment())
         await asyncio.sleep(_LOOK_S)
-    raise Unreachable(f"the brokers do not tell the partitions of {topic}: ask again")
+    raise Unreachable(f"the brokers do not return the partitions of {topic}: try again")
 
 
 async def _begin(consumer: Any, places: Collection[Any], since_ms: int | None) -> None:
@@ -110,5 +112,7 @@ def event_of(record: Any) -> dict[str, Any]:
         event = msgspec.json.decode(record.value or b"", type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         place = f"{record.topic}-{record.partition}-{record.offset}"
-        raise CommandError(f"the record {place} is no event ({error}): who else writes to that topic?") from error
+        raise CommandError(
+            f"the record {place} is not an event ({error}): check which other programs write to that topic"
+        ) from error
     return {**event, "offset": f"{record.topic}-{record.partition}-{record.offset}"}

@@ -60,9 +60,11 @@ def _exported(row: dict[str, Any], told: dict[str, Any]) -> Exported:
     """Return a row as it is exported. Raises a CommandError if it does not say all that is needed."""
     if row["masked"]:
         raise NotAllowed(
-            "keys and values are masked for you here (DELAY_WEB_PAYLOADS): with masked-for-viewers an operator sees "
+            "keys and values are masked for you (DELAY_WEB_PAYLOADS): with masked-for-viewers an operator sees "
             "them. With masked nobody does: start the workers with shown, on ports that only you can reach, meanwhile"
         )
     if row["recurring"] is not None and row.get("series") is None:
-        raise CommandError(f"the worker of partition {row['partition']} is too old to tell of series: upgrade it")
+        raise CommandError(
+            f"the worker of partition {row['partition']} is too old to export recurring messages: upgrade it"
+        )
     return Exported.of(row, told["app_id"], told["at_ms"])

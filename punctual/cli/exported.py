@@ -75,7 +75,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         try:
             return msgspec.json.decode(line, type=cls)
         except RecursionError as error:
-            raise ValueError("it is JSON in too many layers") from error
+            raise ValueError("it is JSON with too many levels of nesting") from error
 
 
 _AS_THEY_ARE = (

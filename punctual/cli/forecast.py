@@ -30,9 +30,9 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options) -> Exit:
     """Count it."""
     if (options.since is None) != (options.until is None):
-        raise WrongUse("--from and --until belong together: give both, or neither for all there is")
+        raise WrongUse("give both --from and --until, or neither for all messages")
     if options.step is not None and options.since is None:
-        raise WrongUse("--step needs --from and --until, the times between which to count")
+        raise WrongUse("--step needs --from and --until")
     with Api.of(options) as api:
         return shown(options, lambda options: _show(api, options))
 

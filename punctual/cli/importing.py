@@ -89,7 +89,7 @@ def run(options: Options) -> Exit:
     names = ("messages", "recurring", "new_ids", *(() if outcomes is None else _OUTCOMES))
     Table([_column(name) for name in names], options.format).add([counts])
     if outcomes is None:
-        say("nothing is sent" if options.dry_run else "what a worker refuses becomes a dead letter")
+        say("nothing was sent" if options.dry_run else "refused messages become dead letters")
         return Exit.DONE
     return _ended(counts)
 
@@ -109,7 +109,8 @@ def _ended(counts: Counts) -> Exit:
         )
     if counts.unknown:
         raise Incomplete(
-            f"{counts.unknown:,} messages are sent, and no worker reports what came of them: does one run?"
+            f"{counts.unknown:,} messages were sent, but no worker reported their outcome: check that a worker "
+            "is running"
         )
     return Exit.DONE
 
@@ -124,7 +125,7 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
         with file:
             yield file
     elif sys.stdin is None or sys.stdin.isatty():
-        raise WrongUse("name the file that `punctual export` has written, or give it on stdin")
+        raise WrongUse("give a file written by `punctual export`, or its content on stdin")
     else:
         yield sys.stdin.buffer
 
@@ -148,8 +149,8 @@ def _requests(file: IO[bytes], options: Options, counts: Counts) -> "Iterator[li
         except (Refusal, ValueError) as error:
             why = error.sentence.removesuffix(".") if isinstance(error, Refusal) else str(error)
             raise CommandError(
-                f"line {number} is no message that can be imported: {why}. Put it right, or take it out, and import "
-                "again: what went before does no harm"
+                f"line {number} is not a message that can be imported: {why}. Fix or remove it, and import the "
+                "file again. Messages that were already imported are not duplicated"
             ) from error
         yield asked
         counts.messages += 1

@@ -33,7 +33,7 @@ def give_job(api: Api, options: Options, act: str, wanted: Mapping[str, str], bo
             write(f"{count:,} pending messages match")
         return Exit.DONE
     if not count:
-        say("nothing that is pending matches")
+        say("no pending messages match")
         return Exit.DONE
     if not options.yes:
         _confirm(act, count)
@@ -70,7 +70,7 @@ def follow(api: Api, standing: dict[str, Any], form: str) -> Exit:
                 pause_s = min(pause_s * 2, _LATER_S)
                 standing = api.get(f"/jobs/{job['job_id']}", patience_s=_PATIENCE_S)
     except (KeyboardInterrupt, CommandError):
-        say(f"the workers go on with job {job['job_id']}: `punctual jobs {job['job_id']}` follows it, --stop stops it")
+        say(f"the workers continue job {job['job_id']}: `punctual jobs {job['job_id']}` follows it, --stop stops it")
         raise
     return ended(standing, form)
 
@@ -83,15 +83,17 @@ def ended(standing: dict[str, Any], form: str) -> Exit:
         columns = Column("OUTCOME", lambda row: row[0]), Column("COUNT", lambda row: f"{row[1]:,}", number=True)
         Table(columns).add(sorted(standing["outcomes"].items(), key=lambda row: -row[1]))
     name, state = standing["job"]["job_id"], standing["state"]
-    say(f"job {name} is {state}: {standing['sent']:,} orders, for at most {standing['job']['counted']:,} messages")
+    say(f"job {name} is {state}: {standing['sent']:,} commands for at most {standing['job']['counted']:,} messages")
     if state == "stopped":
-        raise CommandError("it was stopped: what it has done stays, and begin another one for the rest")
+        raise CommandError("the job was stopped. Changes already made stay; start another job for the rest")
     if state == "limited":
-        raise Incomplete("more messages match than were confirmed: count again what is left, and begin another job")
+        raise Incomplete("more messages match than you confirmed: count the rest again, and start another job")
     if standing["untold"]:
-        raise Incomplete(f"of {standing['untold']:,} orders nobody has told what came: count again what matches")
+        raise Incomplete(
+            f"the outcome of {standing['untold']:,} commands was not reported: count the matching messages again"
+        )
     if standing["outcomes"].get("refused"):
-        raise CommandError("some orders were refused: the dead letters say why")
+        raise CommandError("some commands were refused: see `punctual dead-letters`")
     return Exit.DONE
 
 
@@ -102,20 +104,18 @@ def _count(api: Api, wanted: Mapping[str, str]) -> dict[str, Any]:
         raise lacks
     if not counted["complete"]:
         more = f"there are more than {counted['matching']:,}, too many to count within {_COUNT_S} s"
-        raise CommandError(f"{more}: narrow the filter, or say --at-most N instead of a count; nothing is done")
+        raise CommandError(f"{more}: narrow the filter, or give --at-most N instead of a count; nothing was changed")
     return counted
 
 
 def _confirm(act: str, count: int) -> None:
     """Have whoever is at the terminal type the number. Raises CommandError if that is not what comes."""
     if not can_ask():
-        raise WrongUse(
-            f"{count:,} messages match, and there is no terminal to ask at: --yes does it without a question"
-        )
+        raise WrongUse(f"{count:,} messages match, and there is no terminal to ask for confirmation: give --yes")
     sys.stderr.write(f"{count:,} messages match. Type {count} to {act.replace('-', ' ')} them all: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().replace(",", "") != str(count):
-        raise CommandError("that is another number: nothing is done")
+        raise CommandError("the number does not match; nothing was changed")
 
 
 def _begun(standing: dict[str, Any], form: str) -> Exit:

@@ -32,7 +32,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options) -> Exit:
     """Tell how jobs stand."""
     if options.stop and options.job is None:
-        raise WrongUse("--stop needs the name of a job: `punctual jobs` lists them")
+        raise WrongUse("--stop needs the ID of a job: list them with `punctual jobs`")
     with Api.of(options) as api:
         if options.job is None:
             return _list(api, options)
@@ -44,7 +44,7 @@ def _list(api: Api, options: Options) -> Exit:
     jobs = api.get("/jobs")["jobs"]
     Table(_COLUMNS, options.format).add(jobs)
     if not jobs:
-        say("there has been no job in the last 30 days")
+        say("there was no job in the last 30 days")
     return Exit.DONE
 
 
@@ -55,5 +55,5 @@ def _stop(api: Api, path: str, options: Options) -> Exit:
         raise api.failure(answer)
     if options.format == JSON:
         write_json(standing)
-    say(f"job {standing['job']['job_id']} is {standing['state']} after {standing['sent']:,} orders")
+    say(f"job {standing['job']['job_id']} is {standing['state']} after {standing['sent']:,} commands")
     return Exit.DONE

@@ -62,7 +62,7 @@ def told_errors() -> Iterator[None]:
         kind = next((kind for cause, kind in kinds if isinstance(error, cause)), CommandError)
         raise kind(_plain(str(error))) from error
     except ValueError as error:  # Kafka's client cannot read an address, or an option
-        raise WrongUse(f"Kafka's client does not take what is given: {error}. Check --bootstrap and KAFKA_…") from error
+        raise WrongUse(f"the Kafka client rejected its options: {error}. Check --bootstrap and KAFKA_…") from error
 
 
 def _plain(sentence: str) -> str:
@@ -72,5 +72,7 @@ def _plain(sentence: str) -> str:
 
 def _app_id(text: str) -> str:
     if not TOPIC_NAME.fullmatch(text):
-        raise ArgumentTypeError(f"{text[:64]!r} is no DELAY_APP_ID: letters, digits, dots, underscores and hyphens")
+        raise ArgumentTypeError(
+            f"{text[:64]!r} is not a DELAY_APP_ID. Use letters, digits, dots, underscores and hyphens"
+        )
     return text

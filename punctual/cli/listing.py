@@ -52,9 +52,9 @@ def _list(api: Api, options: Options) -> Exit:
         if lacks is not None:
             raise lacks
     if not found:
-        say("nothing that is pending matches" if filter_of(options) else "nothing is pending")
+        say("no pending messages match" if filter_of(options) else "no messages are pending")
     elif found == left:
-        say(f"these are the first {found:,}: --limit shows more, a filter others")
+        say(f"these are the first {found:,}: show more with --limit, or others with a filter")
     return Exit.DONE
 
 

@@ -19,7 +19,7 @@ def run(name: str, arguments: Sequence[str], prog: str = PROG) -> int:
     """Run the command of a name with its arguments, and return what to exit with."""
     command = find(name)
     if command is None:
-        say(f"{prog}: there is no command {legible(name[:64])!r}{_meant(name)}: `{prog} --help` lists them")
+        say(f"{prog}: there is no command {legible(name[:64])!r}{_meant(name)}: see `{prog} --help`")
         return Exit.WRONG_USE
     return with_output(lambda: _run(command, arguments, prog))
 
@@ -39,7 +39,7 @@ def _check_utf_8(arguments: Sequence[str]) -> None:
     """Raise WrongUse if an argument is not UTF-8: Python has its bytes as surrogates (PEP 383)."""
     for number, text in enumerate(arguments, 1):
         if any("\ud800" <= char <= "\udfff" for char in text):
-            raise WrongUse(f"argument {number}, {text[:64]!r}, is not UTF-8: ids, topics and texts are")
+            raise WrongUse(f"argument {number}, {text[:64]!r}, is not UTF-8. IDs, topics and texts must be UTF-8")
 
 
 def _read(parser: Parser, arguments: Sequence[str]) -> Options:
@@ -67,4 +67,4 @@ def _meant(name: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - few mistype
 
     close = get_close_matches(name, [command.name for command in COMMANDS], 1)
-    return f", perhaps you mean {close[0]}" if close else ""
+    return f" (did you mean {close[0]}?)" if close else ""

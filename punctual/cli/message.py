@@ -50,7 +50,7 @@ def run(options: Options) -> Exit:
 
 def _write_value(row: dict[str, Any]) -> None:
     if row["masked"]:
-        raise NotAllowed("values are masked for you here (DELAY_WEB_PAYLOADS)")
+        raise NotAllowed("values are masked for you (DELAY_WEB_PAYLOADS)")
     show_bytes(base64.b64decode(row["value"] or ""))
 
 
@@ -68,7 +68,7 @@ def _write_lines(told: dict[str, Any], *, pending: bool) -> None:
         when = f"{written(event['at'])}  {relative(event['at'], at_ms)}"
         write(f"  {when}  {legible(event['event'] + late + reason)}")
     if told["looked_back_to_ms"] is not None:
-        say(f"events before {written(told['looked_back_to_ms'])} were not looked through")
+        say(f"events before {written(told['looked_back_to_ms'])} were not searched")
 
 
 def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
@@ -104,7 +104,7 @@ def text_of(encoded: str | None) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        return f"no text: --raw writes its {len(raw):,} bytes"
+        return f"not text: --raw writes its {len(raw):,} bytes"
     try:
         return msgspec.json.format(text, indent=0) if text[:1] in "{[" else text
     except msgspec.DecodeError:

@@ -31,7 +31,7 @@ def with_output(run: Callable[[], int]) -> int:
         if error.errno not in _UNWRITABLE:
             raise
         _abandon()
-        say(f"the output cannot be written: {error.strerror}. What the command was to do may be done all the same")
+        say(f"the output cannot be written: {error.strerror}. The command may have taken effect all the same")
         return Exit.FAILED
 
 

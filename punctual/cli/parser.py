@@ -36,4 +36,4 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments. Raises WrongUse."""
-        raise WrongUse(f"{message}: `{self.prog} --help` shows what it takes")
+        raise WrongUse(f"{message}: see `{self.prog} --help`")

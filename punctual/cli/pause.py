@@ -21,5 +21,7 @@ def run(options: Options) -> Exit:
     if options.id is None:
         return run_control(options, "pause", {"reason": options.reason, "until": options.until})
     if options.reason is not None or options.until is not None:
-        raise WrongUse("--reason and --until are for destinations: a recurring message is paused until it is resumed")
+        raise WrongUse(
+            "--reason and --until work only for destinations; a recurring message is paused until you resume it"
+        )
     return command_series(options, "pause")

@@ -51,9 +51,9 @@ def _show(api: Api, form: str) -> Exit:
         say(_verdict(told))
     for name, what in (("partitions_stale", "counted as last reported"), ("partitions_missing", "not counted")):
         if told[name]:
-            say(f"no report lately from partitions {', '.join(map(str, told[name]))}: {what}")
+            say(f"no recent report from partitions {', '.join(map(str, told[name]))}: {what}")
     if told["partitions_missing"]:
-        raise Incomplete("not everything is counted: start a worker, or ask again when all partitions have reported")
+        raise Incomplete("the count is incomplete: start a worker, or try again when all partitions have reported")
     return Exit.DONE
 
 
@@ -71,7 +71,7 @@ def _state(row: dict[str, Any], at_ms: int) -> str:
         why = f": {row['held_because']}" if row["held_because"] else ""
         return f"held for {duration(max(0, at_ms - row['held_since_ms']))}{why}"
     if row["paced_since_ms"] is not None:
-        return f"over its cap for {duration(max(0, at_ms - row['paced_since_ms']))}"
+        return f"over its rate limit for {duration(max(0, at_ms - row['paced_since_ms']))}"
     return ""
 
 

@@ -77,7 +77,7 @@ def _add_policies(parser: Parser) -> None:
 def run(options: Options) -> Exit:
     """Send it, and write its id."""
     if options.at is None and options.after is None and options.every is None and options.cron is None:
-        raise WrongUse("when is it due? Give --at TIME, --after SPAN, --every SPAN or --cron FIELDS")
+        raise WrongUse("the due time is missing: give --at TIME, --after SPAN, --every SPAN or --cron FIELDS")
     value = _value(options)
     given: dict[str, Any] = {name: getattr(options, name) for name in _OPTIONS}
     given["key"] = None if options.key is None else os.fsencode(options.key)
@@ -98,7 +98,7 @@ def _value(options: Options) -> bytes | None:
     """Return the bytes of the message. Raises WrongUse."""
     given = [options.value is not None, options.file is not None, options.null]
     if sum(given) > 1:
-        raise WrongUse("the message is given twice: leave out all but one of VALUE, --file and --null")
+        raise WrongUse("the value is given twice: give only one of VALUE, --file and --null")
     if options.null:
         return None
     if options.file is not None:
@@ -109,7 +109,7 @@ def _value(options: Options) -> bytes | None:
     if options.value not in (None, _STDIN):
         return os.fsencode(options.value)
     if options.value is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise WrongUse("what is the message? Give VALUE, --file, --null, or - to type it, up to Ctrl-D")
+        raise WrongUse("the value is missing: give VALUE, --file, --null, or - to type it and end it with Ctrl-D")
     return sys.stdin.buffer.read()
 
 

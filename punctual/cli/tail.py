@@ -52,7 +52,7 @@ async def _tell(options: Options, told: Any) -> None:
         sys.stdout.flush()
         found += len(fitting)
     if not found and options.format != JSON:
-        say("nothing has happened that fits")
+        say("no event matches")
 
 
 def _fits(event: dict[str, Any], options: Options) -> bool:

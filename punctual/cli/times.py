@@ -58,14 +58,14 @@ def _time_or_span(text: str, direction: int, meaning: str) -> int:
         try:
             return at_ms + direction * _span_with_unit(text)
         except ValueError:
-            raise ArgumentTypeError(f"{error}; or a span {meaning}: 90s, 15m, 2h, 1d") from error
+            raise ArgumentTypeError(f"{error}; or use a span {meaning}: 90s, 15m, 2h, 1d") from error
 
 
 def _time(text: str) -> int:
     """Return the epoch milliseconds of a time. Raises ValueError for a number too small to be a recent time."""
     found = parse_time(text)
     if text.isdigit() and 0 < found < _RECENT_MS:
-        msg = f"{text!r} is in {moment_of(found):%B %Y} as epoch milliseconds. Write a recent time"
+        msg = f"{text!r} is in {moment_of(found):%B %Y} as epoch milliseconds. Use a recent time"
         raise ValueError(msg)
     return found
 
@@ -103,7 +103,7 @@ def seconds(text: str) -> float:
     except ValueError:
         found = span(text).total_seconds()
     if not 0.1 <= found < 1e6:  # noqa: PLR2004 - neither a flood of questions nor a wait for ever
-        raise ArgumentTypeError(f"{text[:64]!r} should be seconds, 0.1 or more")
+        raise ArgumentTypeError(f"{text[:64]!r} is not a number of seconds of 0.1 or more")
     return found
 
 

@@ -92,7 +92,7 @@ class DelayClient:
             return self._connection.full(request.id).decode()
         if offset < 0:
             # Kafka knows a retried batch but no longer its offset: stored, only the automatic id is lost.
-            raise NotAcknowledgedError(self._connection.topic, "stored, but Kafka did not say under which offset")
+            raise NotAcknowledgedError(self._connection.topic, "stored, but Kafka did not return its offset")
         return f"{self._connection.topic}-{partition}-{offset}"
 
     async def cancel(

@@ -185,7 +185,7 @@ class Connection:
         async with self._renewing:
             producer = self._producer
             if producer is None:
-                raise NotAcknowledgedError(self.topic, "the client was closed meanwhile")
+                raise NotAcknowledgedError(self.topic, "the client was closed in the meantime")
             if producer.spoiled:
                 self._producer = await Producer.open(self._servers, self._kafka, self._ack_timeout.total_seconds())
                 retired = asyncio.create_task(self._stop(producer))

@@ -58,7 +58,7 @@ class ClientClosedError(DelayError):
     def __init__(self, name: str, *, inherited: bool = False) -> None:
         """Name the class, so that the sentence can be pasted; `inherited` is one that was open before a fork."""
         super().__init__(
-            f"This client was opened in another process, before a fork: make a {name}(...) of this process's own."
+            f"This client was opened in another process, before a fork: create a new {name}(...) in this process."
             if inherited
             else f"This client is not open: write `async with {name}(...) as client:`, or call start() first."
         )
@@ -81,7 +81,7 @@ class RequestsTopicMissingError(DelayError):
     def __init__(self, topic: str) -> None:
         """Name the topic that is not there."""
         super().__init__(
-            f"The topic {topic} does not exist, or this user may not see it: start a worker first "
+            f"The topic {topic} does not exist, or this user has no permission to see it: start a worker first "
             "(`faust -A app worker`), it creates the topic; "
             "or give the app_id of the installation that runs here (its DELAY_APP_ID)."
         )
@@ -106,8 +106,8 @@ class NotAuthorizedError(DelayError):
     def __init__(self, topic: str, cause: object) -> None:
         """Name the topic and what Kafka said."""
         super().__init__(
-            f"This user may not write to {topic} ({cause}): allow it WRITE and DESCRIBE on the topic, or check the "
-            "credentials given to the client."
+            f"This user has no permission to write to {topic} ({cause}): grant it WRITE and DESCRIBE on the topic, or "
+            "check the credentials given to the client."
         )
 
 
@@ -129,7 +129,7 @@ class NotAcknowledgedError(DelayError):
         """Name the topic and the reason."""
         super().__init__(
             f"Kafka has not acknowledged the record on {topic} ({cause}): it may be stored or not. Send it again with "
-            "the same id, which replaces and never doubles a pending message; give ids of your own to be able to."
+            "the same id, which replaces the pending message and never duplicates it. This needs ids of your own."
         )
 
     @classmethod

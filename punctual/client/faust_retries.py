@@ -182,9 +182,9 @@ class _OrderedAgent:
 def _check_order(order: str, max_attempts: int | None, max_unacked: int, to: object, agent: dict[str, Any]) -> None:
     """Raise InvalidOptionError unless events can be handled in order."""
     if order != "key":
-        raise InvalidOptionError(f"order={order!r} is no order: give 'key', or None.")
+        raise InvalidOptionError(f"order={order!r} is not an order: give 'key', or None.")
     if to is not None or agent.get("concurrency", 1) != 1:
-        raise InvalidOptionError("order='key' tries events again where they are, one by one: leave to and concurrency.")
+        raise InvalidOptionError("order='key' retries events in place, one at a time: leave out to and concurrency.")
     check_most(max_attempts)
     if not is_count(max_unacked):
-        raise InvalidOptionError(f"max_unacked={max_unacked!r} is no number of events: give 1 or more.")
+        raise InvalidOptionError(f"max_unacked={max_unacked!r} is not a number of events: give 1 or more.")

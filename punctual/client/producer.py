@@ -33,7 +33,9 @@ class Producer:
         """Raise InvalidOptionError for an option that the promises rest on."""
         fixed = sorted(_FIXED & options.keys())
         if fixed:
-            raise InvalidOptionError(f"{', '.join(fixed)} cannot be changed, the promises rest on it: leave it out.")
+            raise InvalidOptionError(
+                f"{', '.join(fixed)} cannot be changed, because the delivery guarantees depend on it: leave it out."
+            )
 
     @classmethod
     async def open(cls, servers: str | Sequence[str], options: Mapping[str, Any], seconds: float) -> "Producer":

@@ -94,7 +94,7 @@ def encrypted(request: Request, keyring: Keyring) -> Request:
         if name in (ALGORITHM_HEADER, KEY_ID_HEADER):
             raise InvalidHeaderError(
                 f"The header {name} says that the value is encrypted, and this client encrypts: leave the header out, "
-                "or send what is encrypted through a client without encryption."
+                "or send encrypted values through a client without encryption."
             )
     if request.value is None:
         return request
@@ -148,7 +148,7 @@ def topic_bytes(to: object) -> bytes:
         return name.encode()
     if not isinstance(name, str) or not TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise InvalidDestinationError(
-            f"{_in_words(name)} cannot be a topic, nor an https URL: Kafka allows 1 to 249 of the characters a-z A-Z "
+            f"{_in_words(name)} is neither a topic nor an https URL: Kafka allows 1 to 249 of the characters a-z A-Z "
             "0-9 . _ -"
         )
     return name.encode()
@@ -159,13 +159,13 @@ def _destination(partition: object, cluster: object) -> list[RawHeader]:
     if partition is not None:
         if not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
             raise InvalidDestinationError(
-                f"to_partition={partition!r} is no partition: give 0 or more, or leave it out to go by the key."
+                f"to_partition={partition!r} is not a partition: give 0 or more, or leave it out to use the key."
             )
         headers.append((names.TO_PARTITION, _digits(partition)))
     if cluster is not None:
         if not isinstance(cluster, str) or not cluster:
             raise InvalidDestinationError(
-                f"to_cluster={cluster!r} is no cluster name: give a name from the worker's DELAY_CLUSTERS."
+                f"to_cluster={cluster!r} is not a cluster name: give a name from the worker's DELAY_CLUSTERS."
             )
         headers.append((names.TO_CLUSTER, cluster.encode()))
     return headers
@@ -177,7 +177,7 @@ def _lateness(max_late: timedelta | None, if_late: IfLate | None) -> list[RawHea
         headers.append((names.MAX_LATE, _digits(span_ms(max_late, "max_late"))))
     if if_late is not None:
         if if_late not in get_args(IfLate):
-            raise InvalidOptionError(f"if_late={if_late!r} is none of {', '.join(get_args(IfLate))}.")
+            raise InvalidOptionError(f"if_late={if_late!r} is not valid: give one of {', '.join(get_args(IfLate))}.")
         if max_late is not None:
             if not max_late and if_late != "deliver":
                 raise InvalidOptionError(f"max_late={max_late!r} beside if_late={if_late!r} {NOTHING}.")
@@ -195,7 +195,7 @@ def _span(span: timedelta | None, option: str) -> bytes | None:
 
 def _url(url: object) -> bytes:
     if not isinstance(url, str) or not _URL.fullmatch(url):
-        raise InvalidOptionError(f"on_failure={_in_words(url)} is no http or https URL.")
+        raise InvalidOptionError(f"on_failure={_in_words(url)} is not an http or https URL.")
     return url.encode()
 
 

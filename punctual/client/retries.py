@@ -62,7 +62,7 @@ def exponential(
     try:
         return parse_backoff(str(backoff))
     except ValueError as error:
-        raise InvalidOptionError(f"This is no backoff: {error}.") from error
+        raise InvalidOptionError(f"This is not a backoff: {error}.") from error
 
 
 def retry(
@@ -113,7 +113,7 @@ class _Counted:
 def check_most(max_attempts: int | None) -> None:
     """Raise InvalidOptionError unless there can be so many attempts."""
     if max_attempts is not None and not is_count(max_attempts):
-        raise InvalidOptionError(f"max_attempts={max_attempts!r} is no number of attempts: give 1 or more, or None.")
+        raise InvalidOptionError(f"max_attempts={max_attempts!r} is not a number of attempts: give 1 or more, or None.")
 
 
 def is_count(number: object) -> bool:

@@ -202,7 +202,7 @@ class SyncDelayClient:
         try:
             return given.result()
         except CancelledError as error:
-            raise NotAcknowledgedError(self._topic, "the client was closed meanwhile") from error
+            raise NotAcknowledgedError(self._topic, "the client was closed in the meantime") from error
 
 
 async def _ended(*, tls: bool) -> None:

@@ -8,7 +8,7 @@ from punctual.contract.times import LONGEST_MS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _LONGEST = timedelta(milliseconds=LONGEST_MS)
-_TOO_LONG = f"too long: the longest is timedelta(milliseconds={LONGEST_MS}), 31,000 years."
+_TOO_LONG = f"too long: the maximum is timedelta(milliseconds={LONGEST_MS}), 31,000 years."
 
 
 def epoch_ms(moment: datetime, option: str = "at") -> int:
@@ -24,13 +24,13 @@ def epoch_ms(moment: datetime, option: str = "at") -> int:
         )
     if moment.utcoffset() is None:
         raise InvalidDueTimeError(
-            f"{option}={moment!r} has no time zone, so it names no moment: write datetime.now(timezone.utc) + ..., "
-            f'or moment.replace(tzinfo=ZoneInfo("Europe/Berlin")) with the zone that was meant.'
+            f"{option}={moment!r} has no time zone: write datetime.now(timezone.utc) + ..., "
+            f'or moment.replace(tzinfo=ZoneInfo("Europe/Berlin")) with its zone.'
         )
     milliseconds = _ceil(moment - _EPOCH)
     if milliseconds < 0:
         raise InvalidDueTimeError(
-            f"{option}={moment!r} is before 1970, which Kafka has no timestamp for: give a later moment."
+            f"{option}={moment!r} is before 1970, and Kafka has no timestamps for that: give a later time."
         )
     return milliseconds
 
@@ -44,7 +44,7 @@ def due_after_ms(span: timedelta) -> int:
         raise InvalidDueTimeError(f"after={span!r} is not a timedelta: write after=timedelta(seconds=30).")
     if span < timedelta(0):
         raise InvalidDueTimeError(
-            f"after={span!r} is negative: a delay counts from now on; write after=timedelta(0) for at once."
+            f"after={span!r} is negative: give zero or more; after=timedelta(0) delivers at once."
         )
     if span > _LONGEST:
         raise InvalidDueTimeError(f"after={span!r} is {_TOO_LONG}")

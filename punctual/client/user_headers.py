@@ -27,7 +27,7 @@ def user_headers(headers: Headers) -> list[RawHeader]:
 def _pair(pair: object) -> RawHeader:
     if not isinstance(pair, tuple | list) or len(pair) != 2:  # noqa: PLR2004 - a pair
         raise InvalidHeaderError(
-            f'headers has {pair!r}, which is no (name, value) pair: write headers=[("trace", b"42")].'
+            f'headers has {pair!r}, which is not a (name, value) pair: write headers=[("trace", b"42")].'
         )
     name, value = pair
     if not isinstance(name, str):

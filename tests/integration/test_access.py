@@ -92,9 +92,9 @@ def test_the_command_line_signs_in_and_is_told_what_it_may_not_do(
         return code, capsys.readouterr().err
 
     code, said = cli("", "list")
-    assert (code, "does not know you" in said, "give --user NAME" in said) == (Exit.NOT_ALLOWED, True, True)
+    assert (code, "rejected the login" in said, "give --user NAME" in said) == (Exit.NOT_ALLOWED, True, True)
     assert cli("nobody", "list")[0] == Exit.NOT_ALLOWED
-    assert cli("viewer", "list", "--to", "nothing") == (Exit.DONE, "nothing that is pending matches\n")
+    assert cli("viewer", "list", "--to", "nothing") == (Exit.DONE, "no pending messages match\n")
     for arguments in (("cancel", "a", "b"), ("pause", "a")):
         code, said = cli("viewer", *arguments)
         assert (code, f"{installation.worker.url} does not allow it: " in said) == (Exit.NOT_ALLOWED, True)

@@ -127,7 +127,7 @@ def test_a_message_that_is_refused_is_said_to_be(installation: Installation) -> 
     [
         ("/messages", {"to": "t"}, "No due time"),
         ("/messages", {"to": "t", "after": "soon"}, "after: "),
-        ("/messages", {"to": "a b", "after": 1}, "cannot be a topic"),
+        ("/messages", {"to": "a b", "after": 1}, "is neither a topic nor"),
         ("/messages", {"to": "t", "after": 1, "id": ""}, "id is empty: give 1 to 256 bytes, or leave it out"),
         ("/messages", {"to": "t", "at": 999999999999999}, "at: 999999999999999 is not a time before the year 10000"),
         ("/messages", {"to": "t", "cron": "* * * */27,2-28 */1 1#5"}, "never occurs: none of its months has that day"),

@@ -105,8 +105,8 @@ def test_what_is_pending_is_listed_as_a_table_and_as_json(cli: Cli, to: str) -> 
 def test_a_filter_and_a_limit_choose(cli: Cli, to: str) -> None:
     assert [row["id"] for row in cli("list", "--header", "h:1", "--format", "json").rows] == ["stays-1"]
     said = cli("list", "--to", to, "--limit", "2", "--due-from", "30m", "--due-to", "2h", "--format", "json")
-    assert (len(said.rows), said.err) == (2, "these are the first 2: --limit shows more, a filter others\n")
-    assert cli("list", "--id-prefix", "nobody") == (Exit.DONE, "", "nothing that is pending matches\n")
+    assert (len(said.rows), said.err) == (2, "these are the first 2: show more with --limit, or others with a filter\n")
+    assert cli("list", "--id-prefix", "nobody") == (Exit.DONE, "", "no pending messages match\n")
 
 
 def test_a_message_is_shown_with_its_life(cli: Cli, to: str) -> None:
@@ -147,24 +147,24 @@ def test_a_forecast_says_how_many_are_due_when(cli: Cli, to: str) -> None:
 
 
 WRONG = [
-    (("list", "--limit", "x"), "'x' should be a whole number, 0 or more"),
+    (("list", "--limit", "x"), "'x' is not a whole number of 0 or more"),
     (("list", "--due-from", "soon"), "'soon' is not a time"),
     (("list", "--lim", "3"), "unrecognized arguments: --lim 3"),
     (("show",), "the following arguments are required: ID"),
-    (("forecast", "--from", "now"), "--from and --until belong together"),
+    (("forecast", "--from", "now"), "give both --from and --until"),
     (("forecast", "--from", "2h", "--until", "1h"), "must be before to="),
-    (("lists",), "there is no command 'lists', perhaps you mean list"),
-    (("pending", "--url", "localhost:6066"), "is no address of a worker"),
-    (("pending", "--watch", "0"), "should be seconds, 0.1 or more"),
+    (("lists",), "there is no command 'lists' (did you mean list?)"),
+    (("pending", "--url", "localhost:6066"), "is not the address of a worker"),
+    (("pending", "--watch", "0"), "is not a number of seconds of 0.1 or more"),
     (("pending", "--user", "me"), "PUNCTUAL_PASSWORD"),
     (("list", "--to", ""), "--to is empty"),
-    (("cancel",), "say which messages: by their ids, or by a filter"),
-    (("cancel", "id", "--to", "a"), "either ids or a filter, not both"),
-    (("cancel", "id", "-"), "- reads ids from stdin: give no others"),
-    (("cancel", "id", "--dry-run"), "go with a filter"),
-    (("cancel", "--to", "a", "--if-due", "now"), "--if-due goes with ids"),
+    (("cancel",), "give the messages: either IDs or a filter"),
+    (("cancel", "id", "--to", "a"), "either IDs or a filter, not both"),
+    (("cancel", "id", "-"), "- reads IDs from stdin and cannot be combined"),
+    (("cancel", "id", "--dry-run"), "work only with a filter"),
+    (("cancel", "--to", "a", "--if-due", "now"), "--if-due works only with IDs"),
     (("reschedule", "id"), "one of the arguments --at --after is required"),
-    (("jobs", "--stop"), "--stop needs the name of a job"),
+    (("jobs", "--stop"), "--stop needs the ID of a job"),
     (("rate", "a", "fast"), "'fast' is not a rate"),
 ]
 
@@ -187,7 +187,7 @@ def test_what_is_not_there_ends_with_3_and_what_nobody_serves_with_5(cli: Cli) -
     said = cli("list", "--url", url)
     assert (said.code, said.out) == (Exit.UNREACHABLE, "")
     assert said.err.startswith(f"punctual list: cannot reach {url} (")
-    assert said.err.endswith("start a worker there, or name another by --url or PUNCTUAL_URL\n")
+    assert said.err.endswith("start a worker there, or give another address with --url or PUNCTUAL_URL\n")
 
 
 def test_messages_are_cancelled_by_their_ids_and_each_outcome_is_told(
@@ -233,18 +233,18 @@ def test_all_that_match_are_counted_confirmed_and_done_by_a_job(cli: Cli, instal
     assert cli("cancel", "--to", to, "--dry-run") == (Exit.DONE, "5 pending messages match\n", "")
     said = cli("cancel", "--to", to)
     assert (said.code, said.out) == (Exit.WRONG_USE, "")
-    assert "5 messages match, and there is no terminal to ask at: --yes" in said.err
+    assert "5 messages match, and there is no terminal to ask for confirmation: give --yes" in said.err
 
     said = cli("reschedule", "--to", to, "--after", "3h", "--yes")
     assert [line.split() for line in said.out.splitlines()] == [["OUTCOME", "COUNT"], ["rescheduled", "5"]]
-    assert (said.code, "is done: 5 orders, for at most 5 messages" in said.err) == (Exit.DONE, True)
+    assert (said.code, "is done: 5 commands for at most 5 messages" in said.err) == (Exit.DONE, True)
     said = cli("deliver-now", "--to", to, "--yes", "--no-wait")
     [told] = cli("jobs", said.out.strip(), "--format", "json").rows
     assert (told["state"], told["outcomes"]) == ("done", {"rescheduled": 5})
     assert len(installation.wait_for(to, 5)) == 5
     assert [row["job"]["act"] for row in cli("jobs", "--format", "json").rows] == ["deliver-now", "reschedule"]
     assert f"job {said.out.strip()} is done after 5 orders" in cli("jobs", said.out.strip(), "--stop").err
-    assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "nothing that is pending matches\n")
+    assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "no pending messages match\n")
 
 
 @pytest.mark.parametrize(("typed", "code"), [("1\n", Exit.FAILED), ("2\n", Exit.DONE)])
@@ -265,7 +265,7 @@ def test_at_a_terminal_the_number_is_typed_and_progress_is_shown(
         assert [line.split() for line in said.decode().splitlines()] == [["OUTCOME", "COUNT"], ["cancelled", "2"]]
         assert "of 2" in shown
     else:
-        assert (said, "that is another number: nothing is done" in shown) == (b"", True)
+        assert (said, "the number does not match; nothing was changed" in shown) == (b"", True)
 
 
 def test_a_destination_is_paused_capped_and_resumed(cli: Cli, to: str) -> None:

@@ -88,14 +88,14 @@ def test_a_message_that_recurs_is_sent_with_all_that_can_be_said_of_it(cli: Cli,
 
 
 WRONG = [
-    (("send", "--to", "t", "v"), "when is it due? Give --at TIME"),
+    (("send", "--to", "t", "v"), "the due time is missing: give --at TIME"),
     (("send", "--at", "now", "v"), "the following arguments are required: --to"),
     (("send", "--to", "t", "--at", "soon", "v"), "'soon' is not a time"),
     (("send", "--to", "t", "--at", "now", "--after", "1s", "v"), "not allowed with argument --at"),
-    (("send", "--to", "no topic", "--at", "now", "v"), "'no topic' cannot be a topic"),
+    (("send", "--to", "no topic", "--at", "now", "v"), "'no topic' is neither a topic"),
     (("send", "--to", "t", "--at", "now", "--header", "delay-to:x", "v"), "begins with delay-"),
     (("send", "--to", "t", "--cron", "every day", "v"), "'every day'"),
-    (("send", "--to", "t", "--at", "now", "--null", "v"), "the message is given twice"),
+    (("send", "--to", "t", "--at", "now", "--null", "v"), "the value is given twice"),
     (("send", "--to", "t", "--at", "now", "--file", "/nowhere"), "--file '/nowhere' cannot be read: No such file"),
     (("import", "/nowhere"), "'/nowhere' cannot be read: No such file"),
 ]
@@ -188,7 +188,7 @@ def test_what_is_imported_into_another_installation_is_what_was_exported_however
 ) -> None:
     before = named_elsewhere(cli, installation)
     dry = cli("import", str(exported.file), "--dry-run", "--format", "json", at=other)
-    assert (dry.code, dry.err) == (Exit.DONE, "nothing is sent\n")
+    assert (dry.code, dry.err) == (Exit.DONE, "nothing was sent\n")
     assert dry.rows == [
         {
             "messages": 9,
@@ -322,7 +322,7 @@ def test_a_line_that_cannot_be_imported_is_named(
     file.write_text(f"{json.dumps(good)}\n\n{bad}\n")
     said = cli("import", str(file), "--dry-run")
     assert (said.code, said.out) == (Exit.FAILED, "")
-    assert said.err.startswith("punctual import: line 3 is no message that can be imported: ")
+    assert said.err.startswith("punctual import: line 3 is not a message that can be imported: ")
     assert says in said.err
 
 
@@ -338,7 +338,7 @@ def test_events_are_told_that_fit(cli: Cli, exported: Exported) -> None:
     title, *lines = [line.split() for line in said.out.splitlines()]
     assert title == ["AT", "EVENT", "ID", "TO"]
     assert {(line[1], line[2]) for line in lines} == {("rescheduled", id_) for id_ in ("moved", "null", "paused")}
-    assert cli("tail", "--no-follow", "--id", "null") == (Exit.DONE, "", "nothing has happened that fits\n")
+    assert cli("tail", "--no-follow", "--id", "null") == (Exit.DONE, "", "no event matches\n")
 
 
 def test_events_are_followed_until_an_interrupt(installation: Installation) -> None:
@@ -393,7 +393,7 @@ def test_the_commands_of_the_how_to_do_what_it_says(installation: Installation, 
             text=True,
         )
         said.append(done.stderr)
-    assert said == ["9 messages are exported\n", "nothing is sent\n", ""]
+    assert said == ["9 messages are exported\n", "nothing was sent\n", ""]
 
 
 # what an export lacks ------------------------------------------------------------------------------------------------
@@ -406,10 +406,10 @@ def test_what_is_masked_or_served_by_nobody_is_not_exported_in_silence(
         eventually(lambda: second.assigned and other.worker.assigned, 30, "the sharing")
         said = cli("export", at=other)
         assert said.code == Exit.NOT_ALLOWED
-        assert "masked for you here (DELAY_WEB_PAYLOADS)" in said.err
+        assert "masked for you (DELAY_WEB_PAYLOADS)" in said.err
         gone = second.assigned
         second.kill()
         said = cli("export", "--patience", "0s", at=other)
         assert said.code == Exit.INCOMPLETE
-        assert f"nothing is known of {len(gone)} partitions" in said.err
+        assert f"no data from {len(gone)} partitions" in said.err
         assert 0 < len(said.rows) < there

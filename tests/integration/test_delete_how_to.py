@@ -57,7 +57,7 @@ def test_its_commands_cancel_and_find_what_is_left(installation: Installation) -
 
     said = follow(cancel, installation)
     assert said.count("cancelled") == 3
-    assert said.endswith("nothing that is pending matches\n")
+    assert said.endswith("no pending messages match\n")
     refused = refused.replace("--to reminders ", "")
     eventually(lambda: '"partition"' in follow(refused, installation), 20, "the dead letter")
     places = dict(re.findall(r"^([a-z-]+): (\d+)$", follow(left, installation), re.MULTILINE))

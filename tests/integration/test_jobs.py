@@ -181,9 +181,7 @@ def test_ctrl_c_leaves_a_job_to_the_workers_and_says_how_to_follow_it(installati
     following.send_signal(signal.SIGINT)
     out, err = following.communicate(timeout=20)
     assert (following.returncode, out) == (Exit.INTERRUPTED, "")
-    assert err.startswith(
-        f"the workers go on with job {job_id}: `punctual jobs {job_id}` follows it, --stop stops it\n"
-    )
+    assert err.startswith(f"the workers continue job {job_id}: `punctual jobs {job_id}` follows it, --stop stops it\n")
     assert "Traceback" not in err
 
     again = process("jobs", job_id, "--format", "json", "--url", installation.worker.url)

@@ -87,7 +87,7 @@ def test_the_guide_moves_everything_once(old: Installation, new: Installation, t
     reader.run(cancel)
     ended_ms = now_ms()
     assert ids(old) <= {"soon"}
-    eventually(lambda: "nothing is pending" in reader.run(left), 40, "the end of the old installation")
+    eventually(lambda: "no messages are pending" in reader.run(left), 40, "the end of the old installation")
 
     there = ids(new)
     assert there >= {"later", "often", "yearly"}

@@ -104,10 +104,10 @@ def answering(how: type[_Answering] = _Stranger) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("status", "code", "says"),
     [
-        (200, Exit.FAILED, "is no worker of Punctual (200 OK)"),
+        (200, Exit.FAILED, "is not a Punctual worker (200 OK)"),
         (302, Exit.NOT_ALLOWED, "give --user NAME, or a token in PUNCTUAL_TOKEN"),
-        (401, Exit.NOT_ALLOWED, "does not know you (says why)"),
-        (403, Exit.NOT_ALLOWED, "does not allow it: says why"),
+        (401, Exit.NOT_ALLOWED, "rejected the login (says why)"),
+        (403, Exit.NOT_ALLOWED, "refused it: says why"),
         (503, Exit.UNREACHABLE, "cannot answer at the moment: says why"),
     ],
 )
@@ -125,12 +125,12 @@ def test_an_answer_of_no_use_is_told_with_what_to_do(
 @pytest.mark.parametrize(
     ("token", "code", "says"),
     [
-        ("se-cret\n", Exit.NOT_ALLOWED, "does not know you"),
-        (" se-cret\r\n", Exit.NOT_ALLOWED, "does not know you"),
-        ("se-cret\nmore", Exit.WRONG_USE, "PUNCTUAL_TOKEN is no token"),
-        ("se-cret more", Exit.WRONG_USE, "PUNCTUAL_TOKEN is no token"),
-        ("se-cret€", Exit.WRONG_USE, "PUNCTUAL_TOKEN is no token"),
-        ("se-crét", Exit.WRONG_USE, "PUNCTUAL_TOKEN is no token"),
+        ("se-cret\n", Exit.NOT_ALLOWED, "rejected the login"),
+        (" se-cret\r\n", Exit.NOT_ALLOWED, "rejected the login"),
+        ("se-cret\nmore", Exit.WRONG_USE, "PUNCTUAL_TOKEN is not a token"),
+        ("se-cret more", Exit.WRONG_USE, "PUNCTUAL_TOKEN is not a token"),
+        ("se-cret€", Exit.WRONG_USE, "PUNCTUAL_TOKEN is not a token"),
+        ("se-crét", Exit.WRONG_USE, "PUNCTUAL_TOKEN is not a token"),
     ],
 )
 def test_a_token_is_taken_without_the_white_space_around_it_and_never_shown(
@@ -151,7 +151,7 @@ def test_an_address_that_is_none_is_told(url: str, capsys: pytest.CaptureFixture
     assert main.run("list", ["--url", url]) == Exit.WRONG_USE
 
     said = capsys.readouterr().err
-    assert said.startswith(f"punctual list: --url {url!r} is no address of a worker")
+    assert said.startswith(f"punctual list: --url {url!r} is not the address of a worker")
     assert len(said.splitlines()) == 1
 
 
@@ -311,7 +311,7 @@ def test_every_kind_of_event_can_be_followed() -> None:
             {"SECURITY_PROTOCOL": "SSL", "SSL_CAFILE": "/nowhere"},
             "KAFKA_SSL_CAFILE is '/nowhere': there is no such file",
         ),
-        ({"BOOTSTRAP_SERVERS": "here:there"}, "does not take what is given"),
+        ({"BOOTSTRAP_SERVERS": "here:there"}, "rejected its options"),
     ],
 )
 @pytest.mark.parametrize("command", [["tail"], ["send", "--to", "t", "--at", "now", "v"]])

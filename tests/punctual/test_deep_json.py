@@ -13,7 +13,7 @@ DEEP = b'{"a":' * 10_000
 
 def test_an_event_in_too_many_layers_is_none() -> None:
     record = SimpleNamespace(topic="delay-events", partition=1, offset=7, value=DEEP)
-    with pytest.raises(CommandError, match="the record delay-events-1-7 is no event"):
+    with pytest.raises(CommandError, match="the record delay-events-1-7 is not an event"):
         event_of(record)
 
 

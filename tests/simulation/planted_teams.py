@@ -67,5 +67,5 @@ BUGS: dict[str, list[tuple[Any, str, Any]]] = {
     "nobody asks whether there is room": [(Quotas, "admit", _unasked)],
     "what waits here takes no room": [(Quotas, "_count", _of_an_empty_table)],
     "what leaves the table still counts for its namespace": [(Shares, "apply", _additions_alone)],
-    "what is sent home and has no room there is no dead letter": [(Refusals, "refuse_forwarded", _told_alone)],
+    "what is sent home and has no room there are no dead letters": [(Refusals, "refuse_forwarded", _told_alone)],
 }

@@ -128,7 +128,7 @@ def test_other_ids_are_refused(message_id: Any) -> None:
 
 @pytest.mark.parametrize("topic", ["", "a b", "a/b", "ä", "x" * 250, ".", "..", None, 3, b"orders"])
 def test_what_kafka_cannot_call_a_topic_is_refused(topic: object) -> None:
-    with pytest.raises(InvalidDestinationError, match="cannot be a topic"):
+    with pytest.raises(InvalidDestinationError, match="is neither a topic nor"):
         schedule(topic, b"", after=SOON)
 
 
@@ -138,7 +138,7 @@ def test_a_faust_topic_is_a_destination() -> None:
 
 @pytest.mark.parametrize("partition", [-1, "3", True, 1.0])
 def test_what_is_no_partition_is_refused(partition: Any) -> None:
-    with pytest.raises(InvalidDestinationError, match="is no partition"):
+    with pytest.raises(InvalidDestinationError, match="is not a partition"):
         schedule("orders", b"", after=SOON, to_partition=partition)
 
 
@@ -160,7 +160,7 @@ def test_delivering_however_late_is_the_default_and_needs_no_header() -> None:
 
 
 def test_only_http_urls_get_failures() -> None:
-    with pytest.raises(InvalidOptionError, match="no http or https URL"):
+    with pytest.raises(InvalidOptionError, match="not an http or https URL"):
         schedule("orders", b"", after=SOON, on_failure="shop.example/failed")
 
 
@@ -226,7 +226,7 @@ def test_a_series_that_cannot_be_is_refused_in_the_workers_words(options: dict[s
 @pytest.mark.parametrize("option", ["after", "max_late", "dedupe", "no_later", "jitter", "every"])
 def test_a_span_longer_than_the_contract_has_is_refused_at_once(option: str, span: timedelta) -> None:
     due = {} if option in ("after", "every") else {"after": SOON}
-    with pytest.raises(InvalidRequestError, match=f"{option}=.* is too long: the longest is timedelta"):
+    with pytest.raises(InvalidRequestError, match=f"{option}=.* is too long: the maximum is timedelta"):
         schedule("orders", b"", **{**due, option: span})  # type: ignore[arg-type]
 
     with pytest.raises(InvalidRequestError, match=r"base=.* is too long"):

@@ -58,7 +58,7 @@ def test_a_client_that_was_opened_before_a_fork_says_so() -> None:
     ended = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     sentence = (
-        "This client was opened in another process, before a fork: make a SyncDelayClient(...) of this process's own."
+        "This client was opened in another process, before a fork: create a new SyncDelayClient(...) in this process."
     )
     assert ended.stdout.splitlines() == [sentence] * 3
 
