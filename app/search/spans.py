@@ -50,7 +50,7 @@ class Spans(msgspec.Struct, frozen=True):
         if step_ms is None:
             step_ms = next((step for step in _STEPS_MS if step * USUAL >= length), -(-length // USUAL))
         if step_ms < 1 or length > step_ms * MOST:
-            msg = f"step={step_ms} divides {length} ms into more than {MOST} steps. Use at least {-(-length // MOST)}"
+            msg = f"step={step_ms} must divide {length} ms into at most {MOST} steps. Use at least {-(-length // MOST)}"
             raise ValueError(msg)
         return cls([*range(from_ms, to_ms, step_ms), to_ms], now_ms - now_ms % MINUTE_MS)
 

@@ -201,7 +201,7 @@ def test_a_bare_number_is_never_a_span_where_a_time_belongs(read: Callable[[str]
 
 
 def test_epoch_seconds_are_refused_with_the_milliseconds_that_they_stand_for() -> None:
-    with pytest.raises(ArgumentTypeError, match=r"looks like seconds.* write 1795949315000"):
+    with pytest.raises(ArgumentTypeError, match=r"looks like seconds.* use 1795949315000"):
         times.moment_ms("1795949315")
 
 

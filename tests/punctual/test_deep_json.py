@@ -18,5 +18,5 @@ def test_an_event_in_too_many_layers_is_none() -> None:
 
 
 def test_a_line_in_too_many_layers_cannot_be_imported() -> None:
-    with pytest.raises(ValueError, match="too many layers"):
+    with pytest.raises(ValueError, match="too many levels of nesting"):
         Exported.read(DEEP)

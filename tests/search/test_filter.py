@@ -128,7 +128,7 @@ def test_blanks_around_times_and_yes_do_not_count() -> None:
     ("query", "says"),
     [
         ({"due_from": "soon"}, "due_from='soon' is not a time"),
-        ({"to": "x" * 2_000}, "at most 1024"),
+        ({"to": "x" * 2_000}, "The maximum of a filter is 1024"),
         ({"namespace": "shop"}, "there is no namespace 'shop'; they are billing, gateway, orders"),
         ({"namespace": "orders"}, "there is no namespace 'orders'; DELAY_NAMESPACES has none"),
         ({"recurring": "no"}, "must be yes"),

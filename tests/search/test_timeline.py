@@ -38,7 +38,7 @@ def test_spans_between_have_a_round_step_that_a_chart_has_room_for() -> None:
     assert Spans.between(NOW, NOW + HOUR_MS, None, NOW).edges == list(range(NOW, NOW + HOUR_MS + 1, MINUTE_MS))
     assert Spans.between(NOW, NOW + 5, 2, NOW).edges == [NOW, NOW + 2, NOW + 4, NOW + 5]
     for since, until, step in ((NOW, NOW, None), (NOW + 1, NOW, 1), (NOW, NOW + 501, 1), (NOW, NOW + 9, 0)):
-        with pytest.raises(ValueError, match="should"):
+        with pytest.raises(ValueError, match="must"):
             Spans.between(since, until, step, NOW)
     assert len(Spans.between(0, keys.MAX_DUE_MS, None, NOW).edges) <= 121
 

@@ -61,13 +61,13 @@ async def test_one_that_is_too_large_is_refused(server: TestServer, monkeypatch:
     [
         (b"[" * 1_000_000, "more than 100,000 commas and brackets"),
         (b'{"value":[' + b"0," * 200_000 + b"0]}", "more than 100,000 commas and brackets"),
-        (b'{"value":' + b"[" * 50_000 + b"]" * 50_000 + b"}", "too many layers"),
+        (b'{"value":' + b"[" * 50_000 + b"]" * 50_000 + b"}", "too many levels of nesting"),
         (b'{"value":' + b"9" * 1_000_000 + b"}", "out of range"),
         (b'{"value":1e999999999}', "out of range"),
-        (b'{"value":"\xff"}', "no JSON"),
+        (b'{"value":"\xff"}', "is not JSON"),
         (b'{"headers":{' + b",".join(b'"%d":""' % n for n in range(1_001)) + b"}}", "headers has 1,001 entries"),
         (b'{"headers":[' + b'["a",""],' * 1_000 + b'["a",""]]}', "headers has 1,001 entries"),
-        (b'{"value":"\\ud800"}', "no JSON"),
+        (b'{"value":"\\ud800"}', "is not JSON"),
     ],
 )
 async def test_json_that_is_a_bomb_is_refused(server: TestServer, raw: bytes, said: str) -> None:

@@ -227,7 +227,7 @@ async def test_so_many_are_refused_and_then_the_part_waits_for_somebody_to_look(
     monkeypatch.setattr(resend_part, "_MOST_REFUSED", 2)
     letters += [letter(number, "a-in") for number in range(4)]
     letters += [one._replace(headers=[*one.headers, ("delay-id", b"team-a/x")]) for one in map(letter, range(4, 7))]
-    with pytest.raises(SendError, match="stop it, and give one whose filter leaves them out"):
+    with pytest.raises(SendError, match="Stop it, and start a job whose filter excludes them"):
         await part.make(within=SETTINGS.namespaces.part(["team-a"]), bound=True).run()
     assert (part.so_far().over, part.so_far().after) == (False, "6")
     assert part.so_far().outcomes == {"sent": 4, "refused": 2}

@@ -149,7 +149,7 @@ def test_an_empty_cluster_name_is_refused() -> None:
 
 def test_a_lateness_policy_is_a_known_one_and_has_a_limit() -> None:
     unknown: Any = "ignore"
-    with pytest.raises(InvalidOptionError, match="none of deliver, drop, dead-letter"):
+    with pytest.raises(InvalidOptionError, match="is not valid: give one of deliver, drop, dead-letter"):
         schedule("orders", b"", after=SOON, max_late=SOON, if_late=unknown)
     with pytest.raises(InvalidOptionError, match="give max_late"):
         schedule("orders", b"", after=SOON, if_late="drop")
