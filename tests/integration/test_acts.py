@@ -104,7 +104,7 @@ def test_a_cancel_that_comes_too_late_says_by_how_much(installation: Installatio
     status, answer = post(installation, "/messages/gone/cancel")
     assert status == 404
     assert answer["sentence"].startswith("It came too late: the message was delivered ")
-    assert answer["sentence"].endswith(" ms before.")
+    assert answer["sentence"].endswith(" ms earlier.")
 
 
 def test_an_act_on_what_has_changed_meanwhile_changes_nothing(installation: Installation) -> None:
@@ -128,10 +128,10 @@ def test_a_message_that_is_refused_is_said_to_be(installation: Installation) -> 
         ("/messages", {"to": "t"}, "No due time"),
         ("/messages", {"to": "t", "after": "soon"}, "after: "),
         ("/messages", {"to": "a b", "after": 1}, "is neither a topic nor"),
-        ("/messages", {"to": "t", "after": 1, "id": ""}, "id is empty: give 1 to 256 bytes, or leave it out"),
+        ("/messages", {"to": "t", "after": 1, "id": ""}, "id is empty. Use 1 to 256 bytes, or leave it out"),
         ("/messages", {"to": "t", "at": 999999999999999}, "at: 999999999999999 is not a time before the year 10000"),
         ("/messages", {"to": "t", "cron": "* * * */27,2-28 */1 1#5"}, "never occurs: none of its months has that day"),
-        ("/messages", {"to": "t", "after": 1, "typo": 1}, "there is no field 'typo' here"),
+        ("/messages", {"to": "t", "after": 1, "typo": 1}, "there is no field 'typo'. The fields are to"),
         ("/messages", {"to": "t", "after": 1, "value": 7}, 'value must be text, or {"base64": "…"}'),
         ("/messages", [], "must be a JSON object"),
         ("/messages/x/reschedule", {}, "No due time"),

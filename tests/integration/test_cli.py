@@ -217,7 +217,7 @@ def test_a_message_gets_another_due_time_if_it_is_due_as_was_seen_and_is_deliver
     [row] = cli("show", id_, "--format", "json").rows
     due = times.written(row["due_ms"] + HOUR_MS)
     said = cli("reschedule", id_, "--at", due, "--if-due", str(row["due_ms"] - 1))
-    changed = "Nothing has changed: it is being delivered, or its due time has changed."
+    changed = "Nothing has changed: it is being delivered, or is due at another time now."
     assert said == (Exit.TOO_LATE, "", f"{id_}: {changed}\n")
     said = cli("reschedule", id_, "--at", due, "--if-due", times.written(row["due_ms"]))
     assert said == (Exit.DONE, f"{id_}: It is due at {write_time(row['due_ms'] + HOUR_MS)} now.\n", "")
@@ -243,7 +243,7 @@ def test_all_that_match_are_counted_confirmed_and_done_by_a_job(cli: Cli, instal
     assert (told["state"], told["outcomes"]) == ("done", {"rescheduled": 5})
     assert len(installation.wait_for(to, 5)) == 5
     assert [row["job"]["act"] for row in cli("jobs", "--format", "json").rows] == ["deliver-now", "reschedule"]
-    assert f"job {said.out.strip()} is done after 5 orders" in cli("jobs", said.out.strip(), "--stop").err
+    assert f"job {said.out.strip()} is done after 5 commands" in cli("jobs", said.out.strip(), "--stop").err
     assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "no pending messages match\n")
 
 
@@ -288,12 +288,12 @@ def test_a_control_of_what_does_not_exist_is_an_error(cli: Cli, installation: In
     for name, *more in (("pause",), ("resume",), ("rate", "20/s")):
         said = cli(name, "no-such-topic", *more)
         assert (said.code, said.out) == (Exit.NOT_FOUND, "")
-        assert "there is no topic no-such-topic, and no message waits for it" in said.err
+        assert "there is no topic no-such-topic, and no pending message for it" in said.err
         assert "`punctual pause --id ID`" in said.err
     assert cli("pause", "elsewhere/orders").code == Exit.NOT_FOUND
     assert cli("pause", "https://nowhere.example").code == Exit.NOT_FOUND
     said = cli("pause", installation.topic(), "--until", "2020-01-01T00:00:00Z")
-    assert (said.code, "until is 2020-01-01T00:00:00Z, which is past" in said.err) == (Exit.WRONG_USE, True)
+    assert (said.code, "until is 2020-01-01T00:00:00Z, which is in the past" in said.err) == (Exit.WRONG_USE, True)
     assert cli("pause").code == Exit.WRONG_USE
     assert cli("pause", "a", "--id", "b").code == Exit.WRONG_USE
 
