@@ -81,6 +81,19 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetch = self._fetch_records(consumer, active_partitions, timeout, consumer._max_poll_records)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(fetch, self.thread_loop))
 
+    async def _fetch_records(self, consumer: Any, *args: Any, **options: Any) -> Any:
+        """Return the next records; the partitions that had some come last the next time.
+
+        aiokafka takes from the first that has any (fetcher.py, fetched_records): one with a megabyte of small records
+        would keep the others waiting until all of them are read.
+        """
+        found = await super()._fetch_records(consumer, *args, **options)
+        fetched = consumer._fetcher._records
+        for tp in found:
+            if tp in fetched:
+                fetched[tp] = fetched.pop(tp)
+        return found
+
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit what is assigned by now: of nothing left, Faust would make a crash (drivers/aiokafka.py:798)."""
         return not self.assignment().isdisjoint(offsets) and await super()._commit(offsets)
