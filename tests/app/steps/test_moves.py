@@ -205,6 +205,24 @@ def test_a_reschedule_that_is_older_than_what_moved_the_occurrence_before_is_sta
     assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
 
 
+@pytest.mark.parametrize("later", ["deliver-now", "resume", "pause"])
+def test_a_resume_that_comes_after_a_later_command_is_stale_and_what_is_skipped_has_an_event(
+    bench: Workbench, later: str
+) -> None:
+    every(bench, delay_misfire="catch-up", delay_count="5")
+    bench.command("pause", "weekly")
+    bench.now_ms = NOW + 3 * MINUTE + 500
+    bench.command(later, "weekly")
+    by = bench.late(2, NOW + MINUTE + 500, delay_id="weekly", delay_op="resume")
+    assert bench.told()[-1][::2] == ("stale", by)
+    hold(bench, ("resume",))
+
+    assert skipped(bench) == [("paused", 1, 3)]
+    bench.now_ms = NOW + 9 * MINUTE
+    assert rest(bench) == ([3, 4, 5] if later == "deliver-now" else [4, 5])
+    assert bench.pending() == {}
+
+
 # jitter --------------------------------------------------------------------------------------------------------------
 def test_one_whose_jitter_makes_it_due_in_a_pause_is_skipped_with_an_event(bench: Workbench) -> None:
     every(bench, delay_jitter="50000", delay_count="3")
