@@ -97,7 +97,7 @@ def test_the_command_line_signs_in_and_is_told_what_it_may_not_do(
     assert cli("viewer", "list", "--to", "nothing") == (Exit.DONE, "no pending messages match\n")
     for arguments in (("cancel", "a", "b"), ("pause", "a")):
         code, said = cli("viewer", *arguments)
-        assert (code, f"{installation.worker.url} does not allow it: " in said) == (Exit.NOT_ALLOWED, True)
+        assert (code, f"{installation.worker.url} refused it: " in said) == (Exit.NOT_ALLOWED, True)
     assert cli("operator", "cancel", "a", "b")[0] == Exit.NOT_FOUND
 
 
